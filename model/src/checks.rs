@@ -1,0 +1,127 @@
+//! Checks of a step's arguments, the same for both engines.
+
+use crate::{
+    Architecture, Error, Inputs, Result,
+    engine::{Batch, ClassifierObjective, Diversity, RawBatch},
+};
+
+pub(crate) fn length(what: &str, found: usize, expected: usize) -> Result<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(Error::shape(what, format!("{expected} entries"), found)),
+    }
+}
+
+/// One finite number of at least 0 a class.
+pub(crate) fn per_class(what: &str, values: &[f64], classes: usize) -> Result<()> {
+    length(what, values.len(), classes)?;
+    match values.iter().position(|v| !(v.is_finite() && *v >= 0.0)) {
+        None => Ok(()),
+        Some(class) => Err(Error::setting(
+            what,
+            format!(
+                "of class {class} is {}, expected a finite number, 0 or more",
+                values[class]
+            ),
+        )),
+    }
+}
+
+pub(crate) fn weight(what: &str, value: f64) -> Result<()> {
+    match value.is_finite() && value >= 0.0 {
+        true => Ok(()),
+        false => Err(Error::setting(
+            what,
+            format!("is {value}, expected a finite number, 0 or more"),
+        )),
+    }
+}
+
+pub(crate) fn labels(labels: &[u32], classes: usize) -> Result<()> {
+    match labels.iter().position(|label| *label as usize >= classes) {
+        None => Ok(()),
+        Some(row) => Err(Error::Label {
+            row,
+            label: labels[row],
+            classes,
+        }),
+    }
+}
+
+pub(crate) fn batch(batch: &Batch<'_>, source_rows: usize, target_rows: usize) -> Result<()> {
+    if batch.source.is_empty() {
+        return Err(Error::shape("batch", "at least one row", 0));
+    }
+    length("batch.target", batch.target.len(), batch.source.len())?;
+    let inside =
+        |buffer, rows: &[u32], held: usize| match rows.iter().find(|row| **row as usize >= held) {
+            None => Ok(()),
+            Some(row) => Err(Error::RowOutOfRange {
+                buffer,
+                row: *row as usize,
+                rows: held,
+            }),
+        };
+    inside("source", batch.source, source_rows)?;
+    inside("target", batch.target, target_rows)
+}
+
+/// Positions of interpolates: one a row, in [0, 1].
+pub(crate) fn positions(positions: &[f64], rows: usize) -> Result<()> {
+    length("positions", positions.len(), rows)?;
+    match positions.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+        None => Ok(()),
+        Some(position) => Err(Error::setting(
+            "positions",
+            format!("contain {position}, expected numbers in [0, 1]"),
+        )),
+    }
+}
+
+pub(crate) fn objective(objective: &ClassifierObjective<'_>, classes: usize) -> Result<()> {
+    per_class("class weight", objective.class_weights, classes)?;
+    weight("cross_entropy_weight", objective.cross_entropy_weight)?;
+    weight("entropy_weight", objective.entropy_weight)?;
+    weight(
+        "diversity.weight",
+        objective.diversity.signed_weight().abs(),
+    )?;
+    match objective.diversity {
+        Diversity::Divergence { proportions, .. } => {
+            per_class("diversity.proportions", proportions, classes)
+        }
+        Diversity::None | Diversity::MarginalEntropy { .. } => Ok(()),
+    }
+}
+
+/// Labelled inputs; gives how many rows there are.
+pub(crate) fn labelled(
+    inputs: &Inputs<'_>,
+    label_values: &[u32],
+    architecture: &Architecture,
+) -> Result<usize> {
+    inputs.check(architecture)?;
+    let rows = inputs.count(architecture);
+    if rows == 0 {
+        return Err(Error::shape("inputs", "at least one row", 0));
+    }
+    length("labels", label_values.len(), rows)?;
+    labels(label_values, architecture.classes)?;
+    Ok(rows)
+}
+
+/// Source and target inputs of the same size; gives how many rows each has.
+pub(crate) fn raw_batch(batch: &RawBatch<'_>, architecture: &Architecture) -> Result<usize> {
+    let rows = labelled(&batch.source, batch.labels, architecture)?;
+    batch.target.check(architecture)?;
+    length("target inputs", batch.target.count(architecture), rows)?;
+    Ok(rows)
+}
+
+/// Refuses to go on from a loss that is not a number.
+pub(crate) fn finite_loss(step: &'static str, loss: f64) -> Result<()> {
+    match loss.is_finite() {
+        true => Ok(()),
+        false => Err(Error::NonFiniteLoss { step, loss }),
+    }
+}

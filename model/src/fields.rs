@@ -1,0 +1,279 @@
+//! Named fields to encoder inputs: numbers standardised, categories and words hashed.
+//!
+//! The hash is documented so that a training job in any language can prepare the same inputs: the
+//! bucket of a token is `XXH64(field name, 0x1F, token; seed 0) mod buckets`, over UTF-8 bytes. A
+//! category is one token, as it is. A text is split at every character that is not alphanumeric, and
+//! each word is lower-cased. A missing number becomes 0 (the mean); a missing category or text is an
+//! empty bag, whose embedding is zero.
+
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
+
+use crate::{
+    Error, Result,
+    inputs::{FieldRows, Inputs},
+    tensors::Scalars,
+};
+
+/// Between the field's name and the token, so that ("ab", "c") and ("a", "bc") differ.
+const SEPARATOR: u8 = 0x1f;
+
+/// Longest text that is read, in words: a bound on the work one event can ask for.
+const MAX_WORDS: usize = 4096;
+
+/// One field of the events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// Its name in the events.
+    pub name: String,
+    /// How it is read.
+    pub kind: FieldKind,
+}
+
+/// How a field becomes input.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FieldKind {
+    /// A number, shifted and scaled.
+    Number {
+        /// Mean over the source.
+        mean: f64,
+        /// Standard deviation over the source.
+        deviation: f64,
+    },
+    /// One token.
+    Category,
+    /// A bag of words.
+    Text,
+}
+
+/// A field's value in an event.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FieldValue<'a> {
+    /// A number.
+    Number(f64),
+    /// A category or a text.
+    Text(&'a str),
+    /// Absent or null.
+    Missing,
+}
+
+/// The fields of a model's events, in order, and the size of its embedding table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldSchema {
+    /// The fields.
+    pub fields: Vec<Field>,
+    /// Rows of the embedding table.
+    pub buckets: usize,
+}
+
+/// Hashed rows, ready for an encoder.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FieldBlock {
+    numbers: Vec<f32>,
+    tokens: Vec<u32>,
+    offsets: Vec<u32>,
+}
+
+// === impl FieldSchema ===
+
+impl FieldSchema {
+    /// How many number fields there are.
+    pub fn numbers(&self) -> usize {
+        let is_number = |field: &&Field| matches!(field.kind, FieldKind::Number { .. });
+        self.fields.iter().filter(is_number).count()
+    }
+
+    /// How many category and text fields there are.
+    pub fn bags(&self) -> usize {
+        self.fields.len() - self.numbers()
+    }
+
+    /// Appends one event, `value(name)` giving each field. On an error the block is unchanged.
+    pub fn push<'v>(
+        &self,
+        value: impl Fn(&str) -> FieldValue<'v>,
+        block: &mut FieldBlock,
+    ) -> Result<()> {
+        let (numbers, tokens, bags) = block.lengths();
+        let pushed = self
+            .fields
+            .iter()
+            .try_for_each(|field| self.push_field(field, value(&field.name), block));
+        if pushed.is_err() {
+            block.truncate(numbers, tokens, bags);
+        }
+        pushed
+    }
+
+    fn push_field(
+        &self,
+        field: &Field,
+        value: FieldValue<'_>,
+        block: &mut FieldBlock,
+    ) -> Result<()> {
+        match (field.kind, value) {
+            (FieldKind::Number { mean, deviation }, FieldValue::Number(number)) => {
+                let standardised = ((number - mean) / deviation) as f32;
+                if !standardised.is_finite() {
+                    return Err(Error::setting(
+                        format!("field `{}`", field.name),
+                        format!("is {number}, which is not a finite number after standardising"),
+                    ));
+                }
+                block.numbers.push(standardised);
+            }
+            (FieldKind::Number { .. }, FieldValue::Missing) => block.numbers.push(0.0),
+            (FieldKind::Category, FieldValue::Text(text)) => {
+                block.tokens.push(self.bucket(&field.name, text));
+                block.close_bag();
+            }
+            (FieldKind::Text, FieldValue::Text(text)) => {
+                let words = text.split(|c: char| !c.is_alphanumeric());
+                for word in words.filter(|word| !word.is_empty()).take(MAX_WORDS) {
+                    let token = self.bucket(&field.name, &word.to_lowercase());
+                    block.tokens.push(token);
+                }
+                block.close_bag();
+            }
+            (FieldKind::Category | FieldKind::Text, FieldValue::Missing) => block.close_bag(),
+            (FieldKind::Number { .. }, FieldValue::Text(text)) => {
+                return Err(wrong_kind(field, "a number", &format!("the text {text:?}")));
+            }
+            (_, FieldValue::Number(number)) => {
+                return Err(wrong_kind(field, "a text", &format!("the number {number}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn bucket(&self, field: &str, token: &str) -> u32 {
+        use std::hash::Hasher;
+        let mut hasher = XxHash64::with_seed(0);
+        hasher.write(field.as_bytes());
+        hasher.write(&[SEPARATOR]);
+        hasher.write(token.as_bytes());
+        (hasher.finish() % self.buckets as u64) as u32
+    }
+}
+
+fn wrong_kind(field: &Field, expected: &str, found: &str) -> Error {
+    Error::shape(format!("field `{}`", field.name), expected, found)
+}
+
+// === impl FieldBlock ===
+
+impl FieldBlock {
+    /// The rows, as an encoder takes them.
+    pub fn inputs(&self) -> Inputs<'_> {
+        Inputs::Fields(FieldRows {
+            numbers: Scalars::F32(&self.numbers),
+            tokens: &self.tokens,
+            offsets: match self.offsets.is_empty() {
+                true => &[0],
+                false => &self.offsets,
+            },
+        })
+    }
+
+    /// Forgets all rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.numbers.clear();
+        self.tokens.clear();
+        self.offsets.clear();
+    }
+
+    fn close_bag(&mut self) {
+        if self.offsets.is_empty() {
+            self.offsets.push(0);
+        }
+        self.offsets.push(self.tokens.len() as u32);
+    }
+
+    fn lengths(&self) -> (usize, usize, usize) {
+        (self.numbers.len(), self.tokens.len(), self.offsets.len())
+    }
+
+    fn truncate(&mut self, numbers: usize, tokens: usize, offsets: usize) {
+        self.numbers.truncate(numbers);
+        self.tokens.truncate(tokens);
+        self.offsets.truncate(offsets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> FieldSchema {
+        let field = |name: &str, kind| Field {
+            name: name.into(),
+            kind,
+        };
+        let number = FieldKind::Number {
+            mean: 10.0,
+            deviation: 2.0,
+        };
+        FieldSchema {
+            fields: vec![
+                field("price", number),
+                field("country", FieldKind::Category),
+                field("subject", FieldKind::Text),
+            ],
+            buckets: 1000,
+        }
+    }
+
+    fn push(block: &mut FieldBlock, values: [FieldValue<'_>; 3]) -> Result<()> {
+        schema().push(
+            |name| match name {
+                "price" => values[0],
+                "country" => values[1],
+                _ => values[2],
+            },
+            block,
+        )
+    }
+
+    #[test]
+    fn buckets_are_those_of_the_documented_hash() {
+        // python: xxhash.xxh64(b"country\x1fDE", seed=0).intdigest() % 1000, and for "subject".
+        let mut block = FieldBlock::default();
+        let (country, subject) = (
+            FieldValue::Text("DE"),
+            FieldValue::Text("Free, FREE money!"),
+        );
+        push(&mut block, [FieldValue::Number(14.0), country, subject]).unwrap();
+        assert_eq!(block.numbers, [2.0]);
+        assert_eq!(block.offsets, [0, 1, 4]);
+        assert_eq!(block.tokens, [45, 929, 929, 806]);
+    }
+
+    #[test]
+    fn missing_values_are_the_mean_and_empty_bags() {
+        let mut block = FieldBlock::default();
+        push(&mut block, [FieldValue::Missing; 3]).unwrap();
+        assert_eq!((block.numbers, block.offsets), (vec![0.0], vec![0, 0, 0]));
+    }
+
+    #[test]
+    fn a_wrong_kind_or_an_infinity_is_refused_and_leaves_the_block_alone() {
+        let mut block = FieldBlock::default();
+        let text = FieldValue::Text("x");
+        push(&mut block, [FieldValue::Number(1.0), text, text]).unwrap();
+        let before = block.clone();
+        let infinite = push(&mut block, [FieldValue::Number(f64::INFINITY), text, text]);
+        assert!(infinite.unwrap_err().to_string().contains("`price`"));
+        let number = push(
+            &mut block,
+            [FieldValue::Number(1.0), text, FieldValue::Number(3.0)],
+        );
+        assert_eq!(
+            number.unwrap_err().to_string(),
+            "field `subject`: expected a text, found the number 3"
+        );
+        assert_eq!(block, before);
+    }
+}

@@ -1,0 +1,112 @@
+//! What enters the encoder: dense rows, or numbers and bags of hashed tokens.
+
+use crate::{
+    Error, Result, Rows,
+    architecture::{Architecture, EncoderShape},
+    tensors::Scalars,
+};
+
+/// A borrowed block of encoder inputs.
+#[derive(Debug, Clone, Copy)]
+pub enum Inputs<'a> {
+    /// Latents (identity encoder) or dense features.
+    Dense(Rows<'a>),
+    /// Named fields after hashing; see [`crate::fields`].
+    Fields(FieldRows<'a>),
+}
+
+/// Rows of numbers and bags of tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct FieldRows<'a> {
+    /// Standardised numbers, row after row.
+    pub numbers: Scalars<'a>,
+    /// Tokens of all bags, bag after bag, row after row: indices into the embedding table.
+    pub tokens: &'a [u32],
+    /// Where each bag starts in `tokens`, and where the last one ends: rows x bags + 1 entries.
+    pub offsets: &'a [u32],
+}
+
+// === impl Inputs ===
+
+impl Inputs<'_> {
+    /// How many rows there are.
+    pub fn count(&self, architecture: &Architecture) -> usize {
+        match (self, &architecture.encoder) {
+            (Self::Dense(rows), _) => rows.count(),
+            (Self::Fields(rows), EncoderShape::Fields { numbers, bags, .. }) => match bags {
+                0 => rows.numbers.len() / numbers.max(&1),
+                _ => rows.offsets.len().saturating_sub(1) / bags,
+            },
+            (Self::Fields(_), _) => 0,
+        }
+    }
+
+    /// Refuses inputs of another kind or size than the architecture's, and any non-finite number.
+    pub fn check(&self, architecture: &Architecture) -> Result<()> {
+        match (self, &architecture.encoder) {
+            (Self::Dense(rows), EncoderShape::Identity) => {
+                rows.check("latents", architecture.latent)
+            }
+            (Self::Dense(rows), EncoderShape::Mlp { inputs, .. }) => {
+                rows.check("features", *inputs)
+            }
+            (
+                Self::Fields(rows),
+                EncoderShape::Fields {
+                    numbers,
+                    bags,
+                    buckets,
+                    ..
+                },
+            ) => rows.check(self.count(architecture), *numbers, *bags, *buckets),
+            (Self::Dense(_), EncoderShape::Fields { .. }) => {
+                Err(Error::shape("inputs", "named fields", "dense rows"))
+            }
+            (Self::Fields(_), _) => Err(Error::shape("inputs", "dense rows", "named fields")),
+        }
+    }
+}
+
+// === impl FieldRows ===
+
+impl FieldRows<'_> {
+    fn check(&self, rows: usize, numbers: usize, bags: usize, buckets: usize) -> Result<()> {
+        if self.numbers.len() != rows * numbers {
+            return Err(Error::shape(
+                "numbers",
+                format!("{rows} rows of {numbers}"),
+                format!("{} numbers", self.numbers.len()),
+            ));
+        }
+        if numbers > 0 {
+            Rows::new_unchecked(self.numbers, numbers).check("numbers", numbers)?;
+        }
+        let ends = self.offsets.last().map_or(0, |end| *end as usize);
+        let ascending = self.offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+        let starts_at_zero = self.offsets.first().is_none_or(|start| *start == 0);
+        if bags > 0
+            && (self.offsets.len() != rows * bags + 1
+                || !ascending
+                || !starts_at_zero
+                || ends != self.tokens.len())
+        {
+            return Err(Error::shape(
+                "offsets",
+                format!(
+                    "{} ascending offsets from 0 to {}",
+                    rows * bags + 1,
+                    self.tokens.len()
+                ),
+                format!("{} offsets ending at {ends}", self.offsets.len()),
+            ));
+        }
+        match self.tokens.iter().find(|t| **t as usize >= buckets) {
+            None => Ok(()),
+            Some(token) => Err(Error::shape(
+                "tokens",
+                format!("numbers below {buckets}"),
+                token,
+            )),
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! OSTAR: learns without labels how a deployed classifier's classes moved, and moves with them.
+
+pub mod architecture;
+mod checks;
+pub mod cpu;
+pub mod engine;
+mod error;
+pub mod fields;
+mod initialise;
+mod inputs;
+pub mod optimiser;
+mod random;
+pub mod tensors;
+pub mod weights;
+
+pub use architecture::Architecture;
+pub use engine::Engine;
+pub use error::{Error, Result};
+pub use initialise::{copy_source_classifier, initial_parameters};
+pub use inputs::{FieldRows, Inputs};
+pub use random::Generator;
+pub use tensors::{HostTensor, NamedTensors, Rows};
