@@ -1,6 +1,8 @@
 //! OSTAR: learns without labels how a deployed classifier's classes moved, and moves with them.
 
 pub mod architecture;
+#[cfg(feature = "candle")]
+pub mod candle;
 mod checks;
 pub mod cpu;
 pub mod engine;
@@ -9,11 +11,14 @@ pub mod fields;
 mod initialise;
 mod inputs;
 pub mod optimiser;
+mod parameters;
 mod random;
 pub mod tensors;
 pub mod weights;
 
 pub use architecture::Architecture;
+#[cfg(feature = "candle")]
+pub use candle::CandleEngine;
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use initialise::{copy_source_classifier, initial_parameters};

@@ -68,7 +68,7 @@ impl Scalars<'_> {
     }
 
     /// Index of the first NaN or infinity; a double beyond single precision's range counts as one.
-    fn first_non_finite(&self) -> Option<usize> {
+    pub(crate) fn first_non_finite(&self) -> Option<usize> {
         match self {
             Self::F32(values) => values.iter().position(|v| !v.is_finite()),
             Self::F64(values) => values.iter().position(|v| !(*v as f32).is_finite()),

@@ -1,0 +1,195 @@
+//! The engine on candle's tensors and autograd: the oracle of the CPU engine's tests, and the way to a GPU
+//! (feature `cuda`: type-checked, not run on a GPU yet).
+//!
+//! Parameters, optimiser state and both buffers stay on the device. Per step, row numbers and row weights
+//! go up (and the dropped units, where there is dropout) and a few scalars come down.
+
+mod batch;
+mod device;
+mod networks;
+mod objectives;
+mod pass;
+mod state;
+mod steps;
+
+use std::collections::BTreeMap;
+
+use candle_core::{Device, Tensor};
+
+pub use device::{Precision, device};
+
+use self::{
+    batch::Buffers,
+    device::Place,
+    pass::{Mode, Pass, Update},
+    state::State,
+};
+use crate::{
+    Architecture, Engine, Generator, Inputs, NamedTensors, Result, Rows,
+    architecture::Network,
+    checks,
+    engine::{
+        Batch, ClassifierReport, ClassifierStep, CriticReport, CriticStep, EncoderReport,
+        EncoderStep, Head, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch,
+    },
+};
+
+/// An [`Engine`] whose state lives on one candle device.
+#[derive(Debug)]
+pub struct CandleEngine {
+    architecture: Architecture,
+    place: Place,
+    state: State,
+    buffers: Buffers,
+    gradients: BTreeMap<String, Tensor>,
+}
+
+// === impl CandleEngine ===
+
+impl CandleEngine {
+    /// An engine with these parameters (and optimiser state, where it is among them) and empty buffers.
+    pub fn new(
+        architecture: Architecture,
+        parameters: &NamedTensors,
+        precision: Precision,
+        device: Device,
+    ) -> Result<Self> {
+        architecture.validate()?;
+        let place = Place::new(device, precision);
+        Ok(Self {
+            state: State::import(&architecture, parameters, &place)?,
+            buffers: Buffers::empty(architecture.latent, &place)?,
+            gradients: BTreeMap::new(),
+            architecture,
+            place,
+        })
+    }
+
+    /// A pass in which the parameters of `trained` can be moved.
+    fn pass(&self, trained: &[Network]) -> Result<Pass<'_>> {
+        Pass::new(&self.architecture, &self.place, &self.state, trained)
+    }
+
+    fn apply(&mut self, update: Update) {
+        self.state.values.extend(update.values);
+        self.state.moments.extend(update.moments);
+        self.state.steps.extend(update.steps);
+        self.gradients = update.gradients;
+    }
+
+    /// Replaces `rows` by a tensor's numbers.
+    fn read(&self, tensor: &Tensor, rows: &mut Vec<f32>) -> Result<()> {
+        *rows = self.place.download(tensor)?.to_f32();
+        Ok(())
+    }
+
+    fn upload(&self, rows: Rows<'_>) -> Result<Tensor> {
+        self.place
+            .upload(rows.values(), &[rows.count(), rows.width()])
+    }
+}
+
+impl Engine for CandleEngine {
+    fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    fn set_source(&mut self, latents: Rows<'_>, labels: &[u32]) -> Result<()> {
+        latents.check("source latents", self.architecture.latent)?;
+        checks::length("labels", labels.len(), latents.count())?;
+        checks::labels(labels, self.architecture.classes)?;
+        self.buffers.set_source(latents, labels, &self.place)
+    }
+
+    fn set_target(&mut self, first: usize, latents: Rows<'_>) -> Result<()> {
+        latents.check("target latents", self.architecture.latent)?;
+        self.buffers.set_target(first, latents, &self.place)
+    }
+
+    fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport> {
+        steps::critic(self, &batch, step)
+    }
+
+    fn map_step(&mut self, batch: Batch<'_>, step: &MapStep<'_>) -> Result<MapReport> {
+        steps::map(self, &batch, step)
+    }
+
+    fn classifier_step(
+        &mut self,
+        batch: Batch<'_>,
+        step: &ClassifierStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<ClassifierReport> {
+        steps::classifier(self, &batch, step, generator)
+    }
+
+    fn encoder_step(
+        &mut self,
+        batch: RawBatch<'_>,
+        step: &EncoderStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<EncoderReport> {
+        steps::encoder(self, &batch, step, generator)
+    }
+
+    fn pretrain_step(
+        &mut self,
+        inputs: Inputs<'_>,
+        labels: &[u32],
+        step: &PretrainStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<PretrainReport> {
+        steps::pretrain(self, &inputs, labels, step, generator)
+    }
+
+    fn encode(&mut self, inputs: Inputs<'_>, latents: &mut Vec<f32>) -> Result<()> {
+        inputs.check(&self.architecture)?;
+        latents.clear();
+        if inputs.count(&self.architecture) == 0 {
+            return Ok(());
+        }
+        let mut pass = self.pass(&[])?;
+        let features = pass.features(&inputs)?;
+        let encoded = pass.encode(features)?;
+        self.read(&encoded, latents)
+    }
+
+    fn transport(&mut self, latents: Rows<'_>, mapped: &mut Vec<f32>) -> Result<()> {
+        latents.check("latents", self.architecture.latent)?;
+        mapped.clear();
+        if latents.count() == 0 {
+            return Ok(());
+        }
+        let mut pass = self.pass(&[])?;
+        let transported = pass.map(&self.upload(latents)?, Mode::Evaluation)?;
+        self.read(&transported.latents, mapped)
+    }
+
+    fn score(&mut self, head: Head, latents: Rows<'_>, probabilities: &mut Vec<f32>) -> Result<()> {
+        latents.check("latents", self.architecture.latent)?;
+        probabilities.clear();
+        if latents.count() == 0 {
+            return Ok(());
+        }
+        let network = match head {
+            Head::Source => Network::SourceClassifier,
+            Head::Target => Network::TargetClassifier,
+        };
+        let mut pass = self.pass(&[])?;
+        let predictions = pass.evaluate_classifier(network, &self.upload(latents)?)?;
+        self.read(&predictions.exp()?, probabilities)
+    }
+
+    fn export(&self) -> Result<NamedTensors> {
+        self.state.export(&self.place)
+    }
+
+    fn import(&mut self, tensors: &NamedTensors) -> Result<()> {
+        self.state = State::import(&self.architecture, tensors, &self.place)?;
+        Ok(())
+    }
+
+    fn gradients(&self) -> Result<NamedTensors> {
+        state::download_all(&self.gradients, &self.place)
+    }
+}

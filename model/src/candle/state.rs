@@ -1,0 +1,115 @@
+//! What an engine remembers between steps: parameters, moments and step counts, all on the device.
+
+use std::collections::BTreeMap;
+
+use candle_core::Tensor;
+
+use super::device::Place;
+use crate::{
+    Architecture, NamedTensors, Result, architecture::Network, optimiser::AdamCoefficients,
+    parameters,
+};
+
+/// An immutable value in all but name: a step builds the next one's tensors and puts them in together,
+/// once nothing can fail any more.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    /// All parameters and running statistics by name.
+    pub(super) values: BTreeMap<String, Tensor>,
+    /// Adam's moments of every parameter that has been trained.
+    pub(super) moments: BTreeMap<String, Moments>,
+    /// Steps taken by each network's optimiser, of those that have taken any.
+    pub(super) steps: BTreeMap<Network, u64>,
+}
+
+/// Adam's moments of one parameter.
+#[derive(Debug, Clone)]
+pub(super) struct Moments {
+    first: Tensor,
+    second: Tensor,
+}
+
+// === impl State ===
+
+impl State {
+    pub(super) fn import(
+        architecture: &Architecture,
+        tensors: &NamedTensors,
+        place: &Place,
+    ) -> Result<Self> {
+        let checked = parameters::check_import(architecture, tensors)?;
+        let mut state = Self {
+            values: BTreeMap::new(),
+            moments: BTreeMap::new(),
+            steps: checked.steps,
+        };
+        for parameter in checked.parameters {
+            let (name, shape) = (parameter.spec.name, parameter.spec.shape);
+            if let Some((first, second)) = parameter.moments {
+                let moments = Moments {
+                    first: place.upload(first.values.as_scalars(), &shape)?,
+                    second: place.upload(second.values.as_scalars(), &shape)?,
+                };
+                state.moments.insert(name.clone(), moments);
+            }
+            let value = place.upload(parameter.value.values.as_scalars(), &shape)?;
+            state.values.insert(name, value);
+        }
+        Ok(state)
+    }
+
+    pub(super) fn export(&self, place: &Place) -> Result<NamedTensors> {
+        let mut tensors = download_all(&self.values, place)?;
+        for (name, moments) in &self.moments {
+            let first = place.download(&moments.first)?;
+            let second = place.download(&moments.second)?;
+            tensors.insert(parameters::first_moment_name(name), first);
+            tensors.insert(parameters::second_moment_name(name), second);
+        }
+        for (network, steps) in &self.steps {
+            tensors.insert(
+                parameters::steps_name(*network),
+                parameters::steps_tensor(*steps),
+            );
+        }
+        Ok(tensors)
+    }
+}
+
+pub(super) fn download_all(
+    tensors: &BTreeMap<String, Tensor>,
+    place: &Place,
+) -> Result<NamedTensors> {
+    tensors
+        .iter()
+        .map(|(name, tensor)| Ok((name.clone(), place.download(tensor)?)))
+        .collect()
+}
+
+// === impl Moments ===
+
+impl Moments {
+    pub(super) fn zero(parameter: &Tensor) -> Result<Self> {
+        Ok(Self {
+            first: parameter.zeros_like()?,
+            second: parameter.zeros_like()?,
+        })
+    }
+
+    /// Moments and value after one step of Adam, as PyTorch's.
+    pub(super) fn step(
+        &self,
+        value: &Tensor,
+        gradient: &Tensor,
+        adam: &AdamCoefficients,
+    ) -> Result<(Self, Tensor)> {
+        let decayed = |moment: &Tensor, news: &Tensor, beta: f64| -> candle_core::Result<Tensor> {
+            moment.affine(beta, 0.0)? + news.affine(1.0 - beta, 0.0)?
+        };
+        let first = decayed(&self.first, gradient, adam.beta1)?;
+        let second = decayed(&self.second, &gradient.sqr()?, adam.beta2)?;
+        let scale = second.sqrt()?.affine(adam.second_scale, adam.epsilon)?;
+        let change = (&first / scale)?.affine(adam.step_size, 0.0)?;
+        Ok((Self { first, second }, (value - change)?))
+    }
+}
