@@ -1,0 +1,274 @@
+//! Gradients of every objective against central differences of the double-precision loss.
+
+mod common;
+
+use common::{
+    NORMS, assert_close, candle, engines, largest, lively_parameters, small_architecture,
+    steps::{CROSS_ENTROPY_WEIGHT, Kind, Problem, Terms, row_numbers, take},
+    trained_names,
+};
+use ostar_model::{
+    Architecture, Engine, Generator, NamedTensors,
+    architecture::{EncoderShape, Network, Norm},
+    candle::Precision,
+    optimiser::Adam,
+    tensors::{HostTensor, Values},
+};
+
+const ROWS: usize = 9;
+/// Small enough that no hidden unit turns on or off between the two points.
+const DIFFERENCE: f64 = 1e-6;
+const TOLERANCE: f64 = 1e-3;
+/// How many entries of a tensor are moved.
+const SAMPLES: usize = 12;
+
+const CRITIC: Kind = Kind::Critic {
+    penalty_weight: 10.0,
+};
+
+/// The report of a step at `parameters` that moves nothing.
+fn report(
+    engine: &mut dyn Engine,
+    kind: Kind,
+    problem: &Problem,
+    parameters: &NamedTensors,
+) -> Vec<f64> {
+    engine.import(parameters).unwrap();
+    let rows = row_numbers(0, ROWS);
+    let still = Adam::with_rate(0.0);
+    // The same seed every time: the same interpolates, the same dropped units.
+    let mut generator = Generator::new(5);
+    take(kind, engine, problem, &rows, still, &mut generator).unwrap()
+}
+
+/// What the parameter called `name` goes down: the loss, but for an encoder in the encoder step, which
+/// learns nothing from the mapped rows that its latents became.
+fn objective(kind: Kind, name: &str, report: &[f64]) -> f64 {
+    match kind {
+        Kind::Encoder(_) if name.starts_with("g.") => report[0] - CROSS_ENTROPY_WEIGHT * report[3],
+        _ => report[0],
+    }
+}
+
+fn entry<'p>(parameters: &'p mut NamedTensors, name: &str, index: usize) -> &'p mut f64 {
+    match &mut parameters.get_mut(name).unwrap().values {
+        Values::F64(values) => &mut values[index],
+        Values::F32(_) => unreachable!("parameters were widened"),
+    }
+}
+
+fn networks(kind: Kind) -> Vec<Network> {
+    match kind {
+        Kind::Critic { .. } => vec![Network::Critic],
+        Kind::Map => vec![Network::Map],
+        Kind::Classifier(_) => vec![Network::TargetClassifier],
+        Kind::Encoder(_) => vec![Network::Encoder, Network::TargetClassifier],
+        Kind::Pretrain => vec![Network::Encoder, Network::SourceClassifier],
+    }
+}
+
+/// For each tensor, some entries and the loss's central difference at them.
+fn central_differences(
+    kind: Kind,
+    problem: &Problem,
+    parameters: &NamedTensors,
+) -> Vec<(String, Vec<usize>, Vec<f64>)> {
+    let architecture = &problem.architecture;
+    let mut oracle = candle(architecture, parameters, Precision::F64);
+    problem.load(&mut oracle);
+    let mut moved: NamedTensors = parameters
+        .iter()
+        .map(|(name, tensor)| {
+            let wide = HostTensor::f64(tensor.shape.clone(), tensor.to_f64());
+            (name.clone(), wide)
+        })
+        .collect();
+    let mut differences = Vec::new();
+    for name in trained_names(architecture, &networks(kind)) {
+        let length = parameters[&name].values.as_scalars().len();
+        let entries: Vec<usize> = (0..length).step_by(length.div_ceil(SAMPLES)).collect();
+        let mut slopes = Vec::new();
+        for index in &entries {
+            let middle = *entry(&mut moved, &name, *index);
+            let mut objective_at = |value: f64| {
+                *entry(&mut moved, &name, *index) = value;
+                let report = report(&mut oracle, kind, problem, &moved);
+                objective(kind, &name, &report)
+            };
+            let (above, below) = (
+                objective_at(middle + DIFFERENCE),
+                objective_at(middle - DIFFERENCE),
+            );
+            slopes.push((above - below) / (2.0 * DIFFERENCE));
+            *entry(&mut moved, &name, *index) = middle;
+        }
+        differences.push((name, entries, slopes));
+    }
+    differences
+}
+
+fn check(what: &str, kind: Kind, architecture: &Architecture) {
+    let problem = Problem::random(architecture, ROWS, 11);
+    let parameters = lively_parameters(architecture, 7);
+    let differences = central_differences(kind, &problem, &parameters);
+    let largest_of_all = differences
+        .iter()
+        .map(|(_, _, slopes)| largest(slopes))
+        .fold(0.0, f64::max);
+    for mut candidate in engines(architecture, &parameters) {
+        problem.load(candidate.engine.as_mut());
+        report(candidate.engine.as_mut(), kind, &problem, &parameters);
+        let gradients = candidate.engine.gradients().unwrap();
+        let names: Vec<&String> = gradients.keys().collect();
+        let expected_names: Vec<&String> = differences.iter().map(|(name, ..)| name).collect();
+        assert_eq!(names, expected_names, "{what}, {}", candidate.name);
+        for (name, entries, slopes) in &differences {
+            let gradient = gradients[name].to_f64();
+            let found: Vec<f64> = entries.iter().map(|index| gradient[*index]).collect();
+            // A gradient that is zero (as in front of a batch norm) has no scale of its own.
+            let scale = largest(slopes).max(1e-2 * largest_of_all);
+            let label = format!("{what}, {kind:?}, {}: {name}", candidate.name);
+            assert_close(&label, &found, slopes, scale, TOLERANCE);
+        }
+    }
+}
+
+fn encoders() -> [(&'static str, EncoderShape); 5] {
+    let mlp = |final_relu| EncoderShape::Mlp {
+        inputs: 4,
+        hidden: vec![6],
+        final_relu,
+    };
+    let fields = |numbers, final_relu| EncoderShape::Fields {
+        numbers,
+        bags: 2,
+        buckets: 11,
+        embedding: 3,
+        hidden: vec![6],
+        final_relu,
+    };
+    [
+        ("identity", EncoderShape::Identity),
+        ("mlp", mlp(false)),
+        ("mlp with final relu", mlp(true)),
+        ("fields", fields(2, false)),
+        ("fields without numbers, final relu", fields(0, true)),
+    ]
+}
+
+#[test]
+fn critic_gradients_match_central_differences_at_every_depth() {
+    for hidden in [vec![], vec![7], vec![7, 6], vec![7, 6, 5]] {
+        let mut architecture = small_architecture(Norm::Batch);
+        architecture.critic.hidden = hidden.clone();
+        check(&format!("critic {hidden:?}"), CRITIC, &architecture);
+    }
+}
+
+#[test]
+fn critic_gradients_match_central_differences_behind_every_map() {
+    for norm in NORMS {
+        check(&format!("{norm:?}"), CRITIC, &small_architecture(norm));
+    }
+}
+
+#[test]
+fn map_gradients_match_central_differences_with_every_norm() {
+    for norm in NORMS {
+        check(&format!("{norm:?}"), Kind::Map, &small_architecture(norm));
+    }
+}
+
+#[test]
+fn classifier_gradients_match_central_differences_with_every_norm_and_term() {
+    for norm in NORMS {
+        for terms in Terms::ALL {
+            let kind = Kind::Classifier(terms);
+            check(&format!("{norm:?}"), kind, &small_architecture(norm));
+        }
+    }
+}
+
+#[test]
+fn classifier_gradients_match_central_differences_with_dropout() {
+    for norm in NORMS {
+        let mut architecture = small_architecture(norm);
+        architecture.classifier.dropout = 0.3;
+        for kind in [
+            Kind::Classifier(Terms::Divergence),
+            Kind::Encoder(Terms::MarginalEntropy),
+            Kind::Pretrain,
+        ] {
+            check(&format!("{norm:?} with dropout"), kind, &architecture);
+        }
+    }
+}
+
+#[test]
+fn gradients_of_a_linear_classifier_match_central_differences() {
+    let mut architecture = small_architecture(Norm::None);
+    architecture.classifier.hidden = vec![];
+    for kind in [Kind::Classifier(Terms::Divergence), Kind::Pretrain] {
+        check("linear", kind, &architecture);
+    }
+}
+
+#[test]
+fn encoder_gradients_match_central_differences_with_every_encoder_and_term() {
+    for (name, encoder) in encoders() {
+        let mut architecture = small_architecture(Norm::Batch);
+        architecture.encoder = encoder;
+        for terms in Terms::ALL {
+            check(name, Kind::Encoder(terms), &architecture);
+        }
+    }
+}
+
+#[test]
+fn encoder_gradients_match_central_differences_with_every_norm() {
+    for norm in NORMS {
+        let kind = Kind::Encoder(Terms::MarginalEntropy);
+        check(&format!("{norm:?}"), kind, &small_architecture(norm));
+    }
+}
+
+#[test]
+fn pretraining_gradients_match_central_differences_with_every_encoder_and_norm() {
+    for (name, encoder) in encoders() {
+        for norm in NORMS {
+            let mut architecture = small_architecture(norm);
+            architecture.encoder = encoder.clone();
+            check(&format!("{name}, {norm:?}"), Kind::Pretrain, &architecture);
+        }
+    }
+}
+
+#[test]
+fn the_penalty_reaches_every_weight_of_the_critic_and_no_bias() {
+    for hidden in [vec![7], vec![7, 6], vec![7, 6, 5]] {
+        let mut architecture = small_architecture(Norm::Batch);
+        architecture.critic.hidden = hidden;
+        let problem = Problem::random(&architecture, ROWS, 11);
+        let parameters = lively_parameters(&architecture, 7);
+        for mut candidate in engines(&architecture, &parameters) {
+            let engine = candidate.engine.as_mut();
+            problem.load(engine);
+            let mut gradients_with = |penalty_weight| {
+                let kind = Kind::Critic { penalty_weight };
+                report(engine, kind, &problem, &parameters);
+                engine.gradients().unwrap()
+            };
+            let (without, with) = (gradients_with(0.0), gradients_with(10.0));
+            for (name, with) in with {
+                let what = format!("{}: {name}", candidate.name);
+                let (with, without) = (with.to_f64(), without[&name].to_f64());
+                if name.ends_with("bias") {
+                    assert_eq!(with, without, "{what}");
+                } else {
+                    let change: Vec<f64> = with.iter().zip(&without).map(|(a, b)| a - b).collect();
+                    assert!(largest(&change) > 1e-3, "{what}: {change:?}");
+                }
+            }
+        }
+    }
+}
