@@ -66,6 +66,18 @@ pub(crate) fn batch(batch: &Batch<'_>, source_rows: usize, target_rows: usize) -
     inside("target", batch.target, target_rows)
 }
 
+/// Target rows are written over what is there or right behind it.
+pub(crate) fn target_start(first: usize, held: usize) -> Result<()> {
+    match first <= held {
+        true => Ok(()),
+        false => Err(Error::RowOutOfRange {
+            buffer: "target",
+            row: first,
+            rows: held,
+        }),
+    }
+}
+
 /// Positions of interpolates: one a row, in [0, 1].
 pub(crate) fn positions(positions: &[f64], rows: usize) -> Result<()> {
     length("positions", positions.len(), rows)?;

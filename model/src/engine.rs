@@ -13,7 +13,8 @@ pub trait Engine: Send {
     /// Replaces the labelled source latents.
     fn set_source(&mut self, latents: Rows<'_>, labels: &[u32]) -> Result<()>;
 
-    /// Writes target latents from row `first` on; the buffer grows as far as it must.
+    /// Writes target latents from row `first` on, which is held already or the next; the buffer grows
+    /// as far as it must.
     fn set_target(&mut self, first: usize, latents: Rows<'_>) -> Result<()>;
 
     /// One step of the critic, the map fixed: minimises -W(v) + gamma GP(v). The map runs in training

@@ -51,6 +51,7 @@ impl Buffers {
         latents: Rows<'_>,
         place: &Place,
     ) -> Result<()> {
+        checks::target_start(first, self.target.dim(0)?)?;
         let (count, width) = (latents.count(), latents.width());
         if count == 0 {
             return Ok(());

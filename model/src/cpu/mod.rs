@@ -1,1 +1,24 @@
-//! x
+//! The default engine: forward and backward by hand on flat buffers, threads that own rows.
+//!
+//! A step is two jobs of a small team of threads: the chain, in which every member takes its share of
+//! the batch's rows from latents to gradients, and the update, in which every member takes its share
+//! of the layers. Members meet inside a chain only where batch normalisation or the marginal entropy
+//! needs sums over all rows. Once every buffer has grown to the batch's size nothing is allocated.
+
+mod critic;
+mod encoder;
+mod engine;
+mod gemm;
+mod layer;
+mod map;
+mod networks;
+mod normalise;
+mod objective;
+mod parameter;
+mod stack;
+mod state;
+mod steps;
+mod team;
+
+pub use engine::CpuEngine;
+pub use gemm::Product;

@@ -11,6 +11,7 @@ use ostar_model::{
         ClassifierShape, CriticShape, EncoderShape, MapShape, Network, Norm, ParameterSpec, Role,
     },
     candle::{Precision, device},
+    cpu::CpuEngine,
     tensors::to_safetensors,
 };
 
@@ -26,7 +27,19 @@ pub(crate) struct Candidate {
 /// Every engine, each with these parameters. A new engine joins all tests here.
 pub(crate) fn engines(architecture: &Architecture, parameters: &NamedTensors) -> Vec<Candidate> {
     let candle = |precision| Box::new(candle(architecture, parameters, precision));
+    let cpu =
+        |threads| Box::new(CpuEngine::new(architecture.clone(), parameters, threads).unwrap());
     vec![
+        Candidate {
+            name: "cpu, 1 thread",
+            precision: Precision::F32,
+            engine: cpu(1),
+        },
+        Candidate {
+            name: "cpu, 2 threads",
+            precision: Precision::F32,
+            engine: cpu(2),
+        },
         Candidate {
             name: "candle f64",
             precision: Precision::F64,

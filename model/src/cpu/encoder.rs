@@ -1,0 +1,128 @@
+//! Encoder inputs of one member's rows: dense ones as they are, fields with their embeddings.
+
+use std::ops::Range;
+
+use super::networks::Networks;
+use crate::{Architecture, Rows, architecture::EncoderShape, inputs::Inputs};
+
+/// A block of encoder inputs, copied to where members can see it.
+#[derive(Debug, Default)]
+pub(crate) struct OwnedInputs {
+    rows: usize,
+    /// Dense rows, or the numbers of field rows.
+    dense: Vec<f32>,
+    tokens: Vec<u32>,
+    offsets: Vec<u32>,
+}
+
+impl OwnedInputs {
+    /// Takes over checked `inputs`.
+    pub(crate) fn copy(&mut self, inputs: &Inputs<'_>, architecture: &Architecture) {
+        self.rows = inputs.count(architecture);
+        let scalars = match inputs {
+            Inputs::Dense(rows) => rows.values(),
+            Inputs::Fields(fields) => fields.numbers,
+        };
+        self.dense.resize(scalars.len(), 0.0);
+        scalars.copy_f32(0, &mut self.dense);
+        self.tokens.clear();
+        self.offsets.clear();
+        if let Inputs::Fields(fields) = inputs {
+            self.tokens.extend_from_slice(fields.tokens);
+            self.offsets.extend_from_slice(fields.offsets);
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends dense rows of `width` to `out`.
+    pub(crate) fn copy_rows(&self, rows: Range<usize>, width: usize, out: &mut Vec<f32>) {
+        out.extend_from_slice(&self.dense[rows.start * width..rows.end * width]);
+    }
+
+    /// Takes over dense rows that do not pass the encoder.
+    pub(crate) fn copy_latents(&mut self, latents: &Rows<'_>) {
+        self.rows = latents.count();
+        self.dense.resize(latents.values().len(), 0.0);
+        latents.values().copy_f32(0, &mut self.dense);
+    }
+
+    /// Appends what the encoder's first layer sees of `rows` to `out`.
+    pub(crate) fn assemble(
+        &self,
+        rows: Range<usize>,
+        architecture: &Architecture,
+        networks: &Networks,
+        out: &mut Vec<f32>,
+    ) {
+        let EncoderShape::Fields {
+            numbers,
+            bags,
+            embedding: width,
+            ..
+        } = architecture.encoder
+        else {
+            let inputs = architecture.encoder_inputs();
+            out.extend_from_slice(&self.dense[rows.start * inputs..rows.end * inputs]);
+            return;
+        };
+        let Some(embedding) = &networks.embedding else {
+            unreachable!("networks of fields have an embedding table");
+        };
+        let table = embedding.read();
+        for row in rows {
+            out.extend_from_slice(&self.dense[row * numbers..(row + 1) * numbers]);
+            for bag in 0..bags {
+                let tokens = self.bag(row * bags + bag);
+                let start = out.len();
+                out.resize(start + width, 0.0);
+                let weight = 1.0 / tokens.len().max(1) as f32;
+                for token in tokens {
+                    let vector = &table.value[*token as usize * width..][..width];
+                    for (sum, value) in out[start..].iter_mut().zip(vector) {
+                        *sum += weight * value;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the embedding table's gradient, from that of what [`OwnedInputs::assemble`] gave.
+    pub(crate) fn embedding_gradient(
+        &self,
+        rows: Range<usize>,
+        architecture: &Architecture,
+        gradient: &[f32],
+        table_gradient: &mut [f32],
+    ) {
+        let EncoderShape::Fields {
+            numbers,
+            bags,
+            embedding: width,
+            ..
+        } = architecture.encoder
+        else {
+            return;
+        };
+        let inputs = architecture.encoder_inputs();
+        for (row, gradient) in rows.zip(gradient.chunks_exact(inputs)) {
+            for (bag, gradient) in gradient[numbers..].chunks_exact(width).enumerate() {
+                let tokens = self.bag(row * bags + bag);
+                let weight = 1.0 / tokens.len().max(1) as f32;
+                for token in tokens {
+                    let sums = &mut table_gradient[*token as usize * width..][..width];
+                    for (sum, value) in sums.iter_mut().zip(gradient) {
+                        *sum += weight * value;
+                    }
+                }
+            }
+        }
+    }
+
+    fn bag(&self, number: usize) -> &[u32] {
+        let (start, end) = (self.offsets[number], self.offsets[number + 1]);
+        &self.tokens[start as usize..end as usize]
+    }
+}

@@ -1,0 +1,483 @@
+//! Matrix products on packed panels, without allocation and without unsafe code.
+//!
+//! The well-known GEMM crates allocate their packing buffers in every call and repack weights that have
+//! not changed. Here weights are packed once an update, and what follows a product (bias, ReLU, mask)
+//! happens on the tile while it is in registers. The SIMD instructions come from `pulp`, which picks
+//! them at run time. docs/BENCHMARKS.md compares it with the `gemm` crate, shape by shape.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Columns of a tile: two AVX2 registers, four NEON ones.
+const TILE_COLUMNS: usize = 16;
+/// Rows of a tile: with two registers of columns, 12 accumulators of AVX2's 16 registers.
+const TILE_ROWS: usize = 6;
+/// Unrolled steps along the inner dimension.
+const UNROLL: usize = 8;
+
+/// The right factor of products, `depth` x `width`, as panels of `TILE_COLUMNS` columns.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Packed {
+    depth: usize,
+    width: usize,
+    panels: Vec<f32>,
+}
+
+/// A left factor that is stored transposed, as panels of `TILE_ROWS` of its columns.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PackedLeft {
+    panels: Vec<f32>,
+}
+
+/// The left factor of a product.
+#[derive(Clone, Copy)]
+pub(crate) enum Left<'a> {
+    /// Row-major rows.
+    Rows(&'a [f32]),
+    /// The transpose of what was packed.
+    Transposed(&'a PackedLeft),
+}
+
+/// What is done with a sum before it is stored.
+#[derive(Clone, Copy)]
+pub(crate) enum Finish<'a> {
+    /// out = sum
+    Set,
+    /// out += sum
+    Add,
+    /// out += sum + bias
+    AddBias(&'a [f32]),
+    /// out = sum + bias
+    Bias(&'a [f32]),
+    /// out = max(sum + bias, 0)
+    BiasRelu(&'a [f32]),
+    /// out = sum where the activation of the same place is above 0, else 0
+    Mask(&'a [f32]),
+    /// out = sum + row factor * bias where the activation is above 0, else 0
+    MaskScaledBias {
+        activations: &'a [f32],
+        bias: &'a [f32],
+        factors: &'a [f32],
+    },
+}
+
+/// Sizes of a product: `rows` x `depth` times `depth` x `width`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Product {
+    /// Rows of the left factor.
+    pub rows: usize,
+    /// Columns of the right factor.
+    pub width: usize,
+    /// The inner dimension.
+    pub depth: usize,
+    /// Whether the left factor is stored transposed.
+    pub transposed: bool,
+}
+
+/// Multiplies, and logs what it multiplied while `record` is set.
+#[derive(Debug)]
+pub(crate) struct Multiplier {
+    arch: Arch,
+    pub(crate) record: bool,
+    pub(crate) products: Vec<Product>,
+}
+
+// === impl Packed ===
+
+impl Packed {
+    /// Packs a row-major `depth` x `width` matrix.
+    pub(crate) fn pack_rows(&mut self, matrix: &[f32], depth: usize, width: usize) {
+        self.resize(depth, width);
+        for (number, panel) in self
+            .panels
+            .chunks_exact_mut(depth * TILE_COLUMNS)
+            .enumerate()
+        {
+            let first = number * TILE_COLUMNS;
+            let used = TILE_COLUMNS.min(width - first);
+            let (lines, _) = panel.as_chunks_mut::<TILE_COLUMNS>();
+            for (line, row) in lines.iter_mut().zip(matrix.chunks_exact(width)) {
+                line[..used].copy_from_slice(&row[first..first + used]);
+                line[used..].fill(0.0);
+            }
+        }
+    }
+
+    /// Packs the transpose of a row-major `width` x `depth` matrix: a linear layer's weights.
+    pub(crate) fn pack_columns(&mut self, matrix: &[f32], depth: usize, width: usize) {
+        self.resize(depth, width);
+        for (number, panel) in self
+            .panels
+            .chunks_exact_mut(depth * TILE_COLUMNS)
+            .enumerate()
+        {
+            let first = number * TILE_COLUMNS;
+            let used = TILE_COLUMNS.min(width - first);
+            let (lines, _) = panel.as_chunks_mut::<TILE_COLUMNS>();
+            for line in lines.iter_mut() {
+                line[used..].fill(0.0);
+            }
+            for column in 0..used {
+                let row = &matrix[(first + column) * depth..][..depth];
+                for (line, value) in lines.iter_mut().zip(row) {
+                    line[column] = *value;
+                }
+            }
+        }
+    }
+
+    fn resize(&mut self, depth: usize, width: usize) {
+        (self.depth, self.width) = (depth, width);
+        let panels = width.div_ceil(TILE_COLUMNS);
+        self.panels.resize(panels * depth * TILE_COLUMNS, 0.0);
+    }
+}
+
+// === impl PackedLeft ===
+
+impl PackedLeft {
+    /// Packs a row-major `depth` x `rows` matrix whose transpose is the left factor.
+    pub(crate) fn pack(&mut self, matrix: &[f32], depth: usize, rows: usize) {
+        self.panels
+            .resize(rows.div_ceil(TILE_ROWS) * depth * TILE_ROWS, 0.0);
+        for (number, panel) in self.panels.chunks_exact_mut(depth * TILE_ROWS).enumerate() {
+            let first = number * TILE_ROWS;
+            let (lines, _) = panel.as_chunks_mut::<TILE_ROWS>();
+            for (line, row) in lines.iter_mut().zip(matrix.chunks_exact(rows)) {
+                match row[first..].first_chunk::<TILE_ROWS>() {
+                    Some(full) => *line = *full,
+                    None => line[..rows - first].copy_from_slice(&row[first..]),
+                }
+            }
+        }
+    }
+}
+
+// === impl Multiplier ===
+
+impl Multiplier {
+    pub(crate) fn new(arch: Arch) -> Self {
+        Self {
+            arch,
+            record: false,
+            products: Vec::new(),
+        }
+    }
+
+    /// out = finish(left * right) for `rows` rows, row-major.
+    pub(crate) fn multiply(
+        &mut self,
+        rows: usize,
+        left: Left<'_>,
+        right: &Packed,
+        finish: Finish<'_>,
+        out: &mut [f32],
+    ) {
+        if self.record {
+            self.products.push(Product {
+                rows,
+                width: right.width,
+                depth: right.depth,
+                transposed: matches!(left, Left::Transposed(_)),
+            });
+        }
+        multiply(self.arch, rows, left, right, finish, out);
+    }
+}
+
+/// out = finish(left * right) for `rows` rows, row-major.
+pub(crate) fn multiply(
+    arch: Arch,
+    rows: usize,
+    left: Left<'_>,
+    right: &Packed,
+    finish: Finish<'_>,
+    out: &mut [f32],
+) {
+    arch.dispatch(Task {
+        rows,
+        left,
+        right,
+        finish,
+        out,
+    });
+}
+
+struct Task<'a> {
+    rows: usize,
+    left: Left<'a>,
+    right: &'a Packed,
+    finish: Finish<'a>,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Task<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // How many registers hold a tile's columns.
+        match S::F32_LANES {
+            4 => self.run::<S, 4>(simd),
+            8 => self.run::<S, 2>(simd),
+            16 => self.run::<S, 1>(simd),
+            _ => self.run::<S, 16>(simd),
+        }
+    }
+}
+
+impl Task<'_> {
+    #[inline(always)]
+    fn run<S: Simd, const V: usize>(self, simd: S) {
+        let Packed {
+            depth,
+            width,
+            ref panels,
+        } = *self.right;
+        if depth * TILE_COLUMNS == 0 {
+            return;
+        }
+        for (number, panel) in panels.chunks_exact(depth * TILE_COLUMNS).enumerate() {
+            let column = number * TILE_COLUMNS;
+            let (lanes, _) = S::as_simd_f32s(panel);
+            let (panel, _) = lanes.as_chunks::<V>();
+            let mut place = Place {
+                row: 0,
+                column,
+                width,
+                used: TILE_COLUMNS.min(width - column),
+            };
+            while place.row < self.rows {
+                let task = (self.left, depth, self.finish);
+                match self.rows - place.row {
+                    TILE_ROWS.. => tile::<S, 6, V>(simd, task, panel, &mut place, self.out),
+                    4.. => tile::<S, 4, V>(simd, task, panel, &mut place, self.out),
+                    2.. => tile::<S, 2, V>(simd, task, panel, &mut place, self.out),
+                    _ => tile::<S, 1, V>(simd, task, panel, &mut place, self.out),
+                }
+            }
+        }
+    }
+}
+
+/// Where a tile lies in the result.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    column: usize,
+    width: usize,
+    used: usize,
+}
+
+/// Computes and stores `R` rows of a panel and moves `place` behind them.
+#[inline(always)]
+fn tile<S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    (left, depth, finish): (Left<'_>, usize, Finish<'_>),
+    panel: &[[S::f32s; V]],
+    place: &mut Place,
+    out: &mut [f32],
+) {
+    let mut sums = [[simd.splat_f32s(0.0); V]; R];
+    match left {
+        Left::Transposed(packed) => {
+            // Tiles start at multiples of TILE_ROWS except in the last, partly filled panel.
+            let (number, inside) = (place.row / TILE_ROWS, place.row % TILE_ROWS);
+            let from = &packed.panels[number * TILE_ROWS * depth..][..TILE_ROWS * depth];
+            let (lines, _) = from.as_chunks::<TILE_ROWS>();
+            for (line, right) in lines.iter().zip(panel) {
+                let factors: &[f32; R] = line[inside..]
+                    .first_chunk()
+                    .expect("a tile's rows lie in one panel");
+                accumulate(simd, factors, right, &mut sums);
+            }
+        }
+        Left::Rows(matrix) => {
+            let rows: [&[f32]; R] =
+                std::array::from_fn(|r| &matrix[(place.row + r) * depth..][..depth]);
+            let blocks: [&[[f32; UNROLL]]; R] = std::array::from_fn(|r| rows[r].as_chunks().0);
+            let (unrolled, rest) = panel.as_chunks::<UNROLL>();
+            for (number, rights) in unrolled.iter().enumerate() {
+                let block: [&[f32; UNROLL]; R] = std::array::from_fn(|r| &blocks[r][number]);
+                for (step, right) in rights.iter().enumerate() {
+                    let factors: [f32; R] = std::array::from_fn(|r| block[r][step]);
+                    accumulate(simd, &factors, right, &mut sums);
+                }
+            }
+            let done = unrolled.len() * UNROLL;
+            for (step, right) in rest.iter().enumerate() {
+                let factors: [f32; R] = std::array::from_fn(|r| rows[r][done + step]);
+                accumulate(simd, &factors, right, &mut sums);
+            }
+        }
+    }
+    for (r, lanes) in sums.iter().enumerate() {
+        let row = place.row + r;
+        let mut line = [0.0; TILE_COLUMNS];
+        let (to, _) = S::as_mut_simd_f32s(&mut line);
+        to.copy_from_slice(lanes);
+        let start = row * place.width + place.column;
+        match out[start..][..place.used].first_chunk_mut::<TILE_COLUMNS>() {
+            Some(full) => finish.store(row, place, &line, full),
+            None => finish.store(
+                row,
+                place,
+                &line[..place.used],
+                &mut out[start..][..place.used],
+            ),
+        }
+    }
+    place.row += R;
+}
+
+#[inline(always)]
+fn accumulate<S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    factors: &[f32; R],
+    right: &[S::f32s; V],
+    sums: &mut [[S::f32s; V]; R],
+) {
+    for r in 0..R {
+        let factor = simd.splat_f32s(factors[r]);
+        for v in 0..V {
+            sums[r][v] = simd.mul_add_e_f32s(factor, right[v], sums[r][v]);
+        }
+    }
+}
+
+// === impl Finish ===
+
+impl Finish<'_> {
+    #[inline(always)]
+    fn store(&self, row: usize, place: &Place, sums: &[f32], out: &mut [f32]) {
+        let columns = place.column..place.column + sums.len();
+        let here = row * place.width + place.column;
+        let here = here..here + sums.len();
+        match *self {
+            Self::Set => out.copy_from_slice(sums),
+            Self::Add => {
+                for (to, sum) in out.iter_mut().zip(sums) {
+                    *to += sum;
+                }
+            }
+            Self::AddBias(bias) => {
+                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
+                    *to += sum + bias;
+                }
+            }
+            Self::Bias(bias) => {
+                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
+                    *to = sum + bias;
+                }
+            }
+            Self::BiasRelu(bias) => {
+                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
+                    *to = (sum + bias).max(0.0);
+                }
+            }
+            Self::Mask(activations) => {
+                let values = out.iter_mut().zip(sums).zip(&activations[here]);
+                for ((to, sum), activation) in values {
+                    *to = if *activation > 0.0 { *sum } else { 0.0 };
+                }
+            }
+            Self::MaskScaledBias {
+                activations,
+                bias,
+                factors,
+            } => {
+                let factor = factors[row];
+                let values = out.iter_mut().zip(sums);
+                let places = activations[here].iter().zip(&bias[columns]);
+                for ((to, sum), (activation, bias)) in values.zip(places) {
+                    *to = if *activation > 0.0 {
+                        sum + factor * bias
+                    } else {
+                        0.0
+                    };
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Generator;
+
+    fn matrix(count: usize, generator: &mut Generator) -> Vec<f32> {
+        (0..count).map(|_| generator.normal() as f32).collect()
+    }
+
+    fn naive(
+        m: usize,
+        n: usize,
+        k: usize,
+        a: impl Fn(usize, usize) -> f32,
+        b: impl Fn(usize, usize) -> f32,
+    ) -> Vec<f32> {
+        let entry = |i: usize, j: usize| {
+            (0..k)
+                .map(|l| f64::from(a(i, l)) * f64::from(b(l, j)))
+                .sum::<f64>() as f32
+        };
+        (0..m * n).map(|p| entry(p / n, p % n)).collect()
+    }
+
+    fn assert_close(found: &[f32], expected: &[f32]) {
+        for (a, b) in found.iter().zip(expected) {
+            assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn products_of_any_size_equal_the_plain_sum(m in 1usize..40, n in 1usize..40, k in 1usize..40, seed: u64) {
+            let mut generator = Generator::new(seed);
+            let (a, b) = (matrix(m * k, &mut generator), matrix(k * n, &mut generator));
+            let (mut right, mut left) = (Packed::default(), PackedLeft::default());
+            let arch = Arch::new();
+            let mut out = vec![f32::NAN; m * n];
+
+            right.pack_rows(&b, k, n);
+            multiply(arch, m, Left::Rows(&a), &right, Finish::Set, &mut out);
+            let expected = naive(m, n, k, |i, l| a[i * k + l], |l, j| b[l * n + j]);
+            assert_close(&out, &expected);
+
+            // The same numbers read as transposed factors.
+            left.pack(&a, k, m);
+            right.pack_columns(&b, k, n);
+            multiply(arch, m, Left::Transposed(&left), &right, Finish::Set, &mut out);
+            let expected = naive(m, n, k, |i, l| a[l * m + i], |l, j| b[j * k + l]);
+            assert_close(&out, &expected);
+
+            // Every way to finish, on the product that `expected` holds.
+            let (bias, factors) = (matrix(n, &mut generator), matrix(m, &mut generator));
+            let activations = matrix(m * n, &mut generator);
+            let plain = |p: usize, sum: f32, finish: &Finish<'_>| match finish {
+                Finish::Set => sum,
+                Finish::Add => 1.0 + sum,
+                Finish::AddBias(_) => 1.0 + sum + bias[p % n],
+                Finish::Bias(_) => sum + bias[p % n],
+                Finish::BiasRelu(_) => (sum + bias[p % n]).max(0.0),
+                Finish::Mask(_) => if activations[p] > 0.0 { sum } else { 0.0 },
+                Finish::MaskScaledBias { .. } => if activations[p] > 0.0 { sum + factors[p / n] * bias[p % n] } else { 0.0 },
+            };
+            for finish in [
+                Finish::Add,
+                Finish::AddBias(&bias),
+                Finish::Bias(&bias),
+                Finish::BiasRelu(&bias),
+                Finish::Mask(&activations),
+                Finish::MaskScaledBias { activations: &activations, bias: &bias, factors: &factors },
+            ] {
+                out.fill(1.0);
+                multiply(arch, m, Left::Transposed(&left), &right, finish, &mut out);
+                let finished: Vec<f32> = expected.iter().enumerate().map(|(p, sum)| plain(p, *sum, &finish)).collect();
+                assert_close(&out, &finished);
+            }
+        }
+    }
+}

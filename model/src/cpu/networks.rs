@@ -1,0 +1,89 @@
+//! The five networks as members share them.
+
+use parking_lot::RwLock;
+
+use super::{layer::LayerCell, parameter::Parameter};
+use crate::{
+    Architecture, NamedTensors, Result,
+    architecture::{EncoderShape, Network},
+};
+
+#[derive(Debug)]
+pub(crate) struct Networks {
+    /// The encoder's embedding table, if its inputs are named fields.
+    pub(crate) embedding: Option<RwLock<Parameter>>,
+    layers: [Vec<LayerCell>; 5],
+}
+
+impl Networks {
+    /// Networks of zeros.
+    pub(crate) fn new(architecture: &Architecture) -> Self {
+        let mut specs = architecture.parameters().into_iter();
+        let embedding = match architecture.encoder {
+            EncoderShape::Fields { .. } => specs.next().map(Parameter::new).map(RwLock::new),
+            EncoderShape::Identity | EncoderShape::Mlp { .. } => None,
+        };
+        let layers = Network::ALL.map(|network| {
+            let layers = architecture.layers(network).into_iter();
+            layers
+                .map(|layer| LayerCell::new(layer, &mut specs))
+                .collect()
+        });
+        Self { embedding, layers }
+    }
+
+    pub(crate) fn layers(&self, network: Network) -> &[LayerCell] {
+        &self.layers[network as usize]
+    }
+
+    /// Remembers running statistics, so that a step that fails can be taken back.
+    pub(crate) fn save_running_statistics(&self) {
+        for layer in self.layers.iter().flatten() {
+            if let Some(running) = layer.running.write().as_mut() {
+                running.save();
+            }
+        }
+    }
+
+    /// Back to the running statistics last saved.
+    pub(crate) fn restore_running_statistics(&self) {
+        for layer in self.layers.iter().flatten() {
+            if let Some(running) = layer.running.write().as_mut() {
+                running.restore();
+            }
+        }
+    }
+
+    pub(crate) fn export(&self, network: Network, with_moments: bool, tensors: &mut NamedTensors) {
+        if let (Network::Encoder, Some(embedding)) = (network, &self.embedding) {
+            embedding.read().export(with_moments, tensors);
+        }
+        for layer in self.layers(network) {
+            layer.export(with_moments, tensors);
+        }
+    }
+
+    pub(crate) fn export_gradients(&self, network: Network, tensors: &mut NamedTensors) {
+        if let (Network::Encoder, Some(embedding)) = (network, &self.embedding) {
+            embedding.read().export_gradient(tensors);
+        }
+        for layer in self.layers(network) {
+            layer.export_gradients(tensors);
+        }
+    }
+
+    pub(crate) fn import(
+        &self,
+        network: Network,
+        with_moments: bool,
+        tensors: &NamedTensors,
+    ) -> Result<()> {
+        if let (Network::Encoder, Some(embedding)) = (network, &self.embedding) {
+            embedding.write().import(with_moments, tensors)?;
+        }
+        for layer in self.layers(network) {
+            layer.import(with_moments, tensors)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! A parameter with its optimiser's moments.
+
+use pulp::Arch;
+
+use crate::{
+    HostTensor, NamedTensors, Result,
+    architecture::ParameterSpec,
+    optimiser::AdamCoefficients,
+    parameters::{first_moment_name, second_moment_name},
+    tensors::require,
+};
+
+/// Values, Adam's moments and the gradient of the last step that moved them.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) spec: ParameterSpec,
+    pub(crate) value: Vec<f32>,
+    first: Vec<f32>,
+    second: Vec<f32>,
+    gradient: Vec<f32>,
+}
+
+impl Parameter {
+    pub(crate) fn new(spec: ParameterSpec) -> Self {
+        let zeros = vec![0.0; spec.len()];
+        let moments = match spec.is_trained() {
+            true => zeros.clone(),
+            false => Vec::new(),
+        };
+        Self {
+            value: zeros,
+            first: moments.clone(),
+            second: moments.clone(),
+            gradient: moments,
+            spec,
+        }
+    }
+
+    /// One step of Adam along the sum of the members' partial gradients.
+    pub(crate) fn update<'p>(
+        &mut self,
+        arch: Arch,
+        partials: impl Iterator<Item = &'p [f32]>,
+        adam: &AdamCoefficients,
+    ) {
+        let (beta1, beta2) = (adam.beta1 as f32, adam.beta2 as f32);
+        let (step_size, second_scale) = (adam.step_size as f32, adam.second_scale as f32);
+        let epsilon = adam.epsilon as f32;
+        arch.dispatch(|| {
+            for (number, partial) in partials.enumerate() {
+                match number {
+                    0 => self.gradient.copy_from_slice(partial),
+                    _ => {
+                        for (sum, part) in self.gradient.iter_mut().zip(partial) {
+                            *sum += part;
+                        }
+                    }
+                }
+            }
+            let moments = self.first.iter_mut().zip(&mut self.second);
+            let entries = self.value.iter_mut().zip(&self.gradient).zip(moments);
+            for ((value, gradient), (first, second)) in entries {
+                *first = beta1 * *first + (1.0 - beta1) * gradient;
+                *second = beta2 * *second + (1.0 - beta2) * gradient * gradient;
+                *value -= step_size * *first / (second_scale * second.sqrt() + epsilon);
+            }
+        });
+    }
+
+    pub(crate) fn export(&self, with_moments: bool, tensors: &mut NamedTensors) {
+        let spec = &self.spec;
+        let tensor = |values: &Vec<f32>| HostTensor::f32(spec.shape.clone(), values.clone());
+        tensors.insert(spec.name.clone(), tensor(&self.value));
+        if with_moments && spec.is_trained() {
+            tensors.insert(first_moment_name(&spec.name), tensor(&self.first));
+            tensors.insert(second_moment_name(&spec.name), tensor(&self.second));
+        }
+    }
+
+    pub(crate) fn export_gradient(&self, tensors: &mut NamedTensors) {
+        let tensor = HostTensor::f32(self.spec.shape.clone(), self.gradient.clone());
+        tensors.insert(self.spec.name.clone(), tensor);
+    }
+
+    /// Takes values and, with `with_moments`, moments; without them the moments start at zero.
+    pub(crate) fn import(&mut self, with_moments: bool, tensors: &NamedTensors) -> Result<()> {
+        let spec = &self.spec;
+        self.value = require(tensors, &spec.name, &spec.shape)?.to_f32();
+        if spec.is_trained() {
+            let moment = |name: String| -> Result<Vec<f32>> {
+                match with_moments {
+                    true => Ok(require(tensors, &name, &spec.shape)?.to_f32()),
+                    false => Ok(vec![0.0; spec.len()]),
+                }
+            };
+            self.first = moment(first_moment_name(&spec.name))?;
+            self.second = moment(second_moment_name(&spec.name))?;
+        }
+        Ok(())
+    }
+}
