@@ -1,5 +1,8 @@
 //! Engines that start together stay together.
 
+#![cfg(feature = "candle")]
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
 mod common;
 
 use common::{

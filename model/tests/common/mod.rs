@@ -14,6 +14,7 @@ use ostar_model::{
     tensors::to_safetensors,
 };
 
+pub(crate) mod golden;
 pub(crate) mod steps;
 
 /// An engine under test.
