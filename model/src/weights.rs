@@ -10,7 +10,7 @@ pub fn class_counts(labels: impl IntoIterator<Item = u32>, counts: &mut [f64]) {
     }
 }
 
-/// omega_i = p_N[y_i] / n_{y_i}, rescaled to sum to 1 when classes are absent from the batch. Returned
+/// `omega_i = p_N[y_i] / n_{y_i}`, rescaled to sum to 1 when classes are absent from the batch. Returned
 /// per class; `weights[k]` of an absent class is 0.
 pub fn source_weights(proportions: &[f64], counts: &[f64], weights: &mut [f64]) -> Result<()> {
     let present: f64 = counts

@@ -1,5 +1,8 @@
 //! Gradients of every objective against central differences of the double-precision loss.
 
+#![cfg(feature = "candle")]
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
 mod common;
 
 use common::{
@@ -270,5 +273,52 @@ fn the_penalty_reaches_every_weight_of_the_critic_and_no_bias() {
                 }
             }
         }
+    }
+}
+
+/// Sets every parameter whose name starts with `prefix` to zero.
+fn zero(parameters: &mut NamedTensors, prefix: &str) {
+    for (name, tensor) in parameters.iter_mut() {
+        if name.starts_with(prefix) {
+            let count = tensor.values.as_scalars().len();
+            *tensor = HostTensor::f32(tensor.shape.clone(), vec![0.0; count]);
+        }
+    }
+}
+
+#[test]
+fn a_critic_of_zero_slope_has_penalty_one_and_no_gradient_from_it() {
+    let architecture = small_architecture(Norm::Batch);
+    let problem = Problem::random(&architecture, ROWS, 11);
+    let mut parameters = lively_parameters(&architecture, 7);
+    zero(&mut parameters, "critic.fc1");
+    for mut candidate in engines(&architecture, &parameters) {
+        let engine = candidate.engine.as_mut();
+        problem.load(engine);
+        let report = report(engine, CRITIC, &problem, &parameters);
+        assert_close(candidate.name, &report[2..], &[1.0], 1.0, 1e-6);
+        let gradients = engine.gradients().unwrap();
+        assert_eq!(largest(&gradients["critic.fc1.weight"].to_f64()), 0.0);
+        for (name, gradient) in gradients {
+            let finite = gradient.to_f64().iter().all(|value| value.is_finite());
+            assert!(finite, "{}: {name}", candidate.name);
+        }
+    }
+}
+
+#[test]
+fn relu_passes_no_gradient_at_exactly_zero() {
+    let architecture = small_architecture(Norm::None);
+    let problem = Problem::random(&architecture, ROWS, 11);
+    let mut parameters = lively_parameters(&architecture, 7);
+    zero(&mut parameters, "g.fc1");
+    for mut candidate in engines(&architecture, &parameters) {
+        let engine = candidate.engine.as_mut();
+        report(engine, Kind::Pretrain, &problem, &parameters);
+        let gradients = engine.gradients().unwrap();
+        let largest_of = |name: &str| largest(&gradients[name].to_f64());
+        assert_eq!(largest_of("g.fc1.weight"), 0.0, "{}", candidate.name);
+        assert_eq!(largest_of("g.fc1.bias"), 0.0, "{}", candidate.name);
+        assert!(largest_of("g.fc2.bias") > 0.0, "{}", candidate.name);
     }
 }

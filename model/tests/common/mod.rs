@@ -15,6 +15,7 @@ use ostar_model::{
     tensors::to_safetensors,
 };
 
+pub(crate) mod golden;
 pub(crate) mod steps;
 
 /// An engine under test.

@@ -124,6 +124,30 @@ impl Problem {
         engine.set_source(source, &self.labels).unwrap();
         engine.set_target(0, target).unwrap();
     }
+
+    pub(crate) fn map_step(&self, adam: Adam) -> MapStep<'_> {
+        MapStep {
+            proportions: &self.proportions,
+            transport_weight: 0.1,
+            adam,
+        }
+    }
+
+    pub(crate) fn encoder_step(&self, terms: Terms, adam: Adam) -> EncoderStep<'_> {
+        EncoderStep {
+            objective: terms.objective(self),
+            encoder_adam: adam,
+            classifier_adam: adam,
+        }
+    }
+
+    pub(crate) fn pretrain_step(&self, adam: Adam) -> PretrainStep<'_> {
+        PretrainStep {
+            class_weights: &self.class_weights,
+            encoder_adam: adam,
+            classifier_adam: adam,
+        }
+    }
 }
 
 /// One kind of step.
@@ -202,12 +226,7 @@ pub(crate) fn take(
             vec![report.loss, report.distance, report.penalty]
         }
         Kind::Map => {
-            let step = MapStep {
-                proportions: &problem.proportions,
-                transport_weight: 0.1,
-                adam,
-            };
-            let report = engine.map_step(batch, &step)?;
+            let report = engine.map_step(batch, &problem.map_step(adam))?;
             vec![report.loss, report.distance, report.transport_cost]
         }
         Kind::Classifier(terms) => {
@@ -229,11 +248,7 @@ pub(crate) fn take(
                 labels: &problem.labels,
                 target: problem.target_inputs.borrow(architecture),
             };
-            let step = EncoderStep {
-                objective: terms.objective(problem),
-                encoder_adam: adam,
-                classifier_adam: adam,
-            };
+            let step = problem.encoder_step(terms, adam);
             let report = engine.encoder_step(batch, &step, generator)?;
             vec![
                 report.loss,
@@ -245,11 +260,7 @@ pub(crate) fn take(
             ]
         }
         Kind::Pretrain => {
-            let step = PretrainStep {
-                class_weights: &problem.class_weights,
-                encoder_adam: adam,
-                classifier_adam: adam,
-            };
+            let step = problem.pretrain_step(adam);
             let report = engine.pretrain_step(source, &problem.labels, &step, generator)?;
             vec![report.loss]
         }

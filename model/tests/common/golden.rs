@@ -1,0 +1,170 @@
+//! Reading golden vectors, and comparing engines with them at the precision their README gives.
+
+use std::{collections::BTreeMap, env, fs, path::PathBuf};
+
+use ostar_model::{
+    Architecture, Generator, NamedTensors, Rows,
+    architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape, Norm},
+    candle::Precision,
+    initial_parameters,
+    tensors::from_safetensors,
+};
+
+use super::{Candidate, assert_close, engines, largest};
+
+/// One case's tensors and scalars.
+pub(crate) struct Case {
+    pub(crate) tensors: NamedTensors,
+    pub(crate) scalars: BTreeMap<String, f64>,
+}
+
+impl Case {
+    pub(crate) fn read(name: &str) -> Self {
+        let folder = match env::var_os("OSTAR_GOLDEN") {
+            Some(folder) => PathBuf::from(folder),
+            None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden"),
+        };
+        let bytes = fs::read(folder.join(format!("{name}.safetensors"))).unwrap();
+        let index = fs::read_to_string(folder.join("index.json")).unwrap();
+        let index: serde_json::Value = serde_json::from_str(&index).unwrap();
+        Self {
+            tensors: from_safetensors(&bytes).unwrap(),
+            scalars: serde_json::from_value(index[name]["scalars"].clone()).unwrap(),
+        }
+    }
+
+    pub(crate) fn values(&self, name: &str) -> Vec<f64> {
+        self.tensors[name].to_f64()
+    }
+
+    /// Class labels or other small whole numbers.
+    pub(crate) fn labels(&self) -> Vec<u32> {
+        self.values("y").iter().map(|label| *label as u32).collect()
+    }
+
+    /// The tensor's rows, all dimensions but the last taken together.
+    pub(crate) fn rows(&self, name: &str) -> (Vec<f64>, usize) {
+        let width = *self.tensors[name].shape.last().unwrap();
+        (self.values(name), width)
+    }
+
+    /// Output widths of `prefix.fc1`, `prefix.fc2`, ... but the last.
+    pub(crate) fn hidden(&self, prefix: &str) -> Vec<usize> {
+        let mut widths: Vec<usize> = (1..)
+            .map_while(|i| self.tensors.get(&format!("{prefix}.fc{i}.weight")))
+            .map(|weight| weight.shape[0])
+            .collect();
+        widths.pop();
+        widths
+    }
+
+    /// Networks of the sizes in the file; those that are not in it get small ones.
+    pub(crate) fn architecture(&self, latent: usize, classes: usize) -> Architecture {
+        let blocks = (0..)
+            .take_while(|i| {
+                let name = format!("phi.blocks.{i}.fc1.weight");
+                self.tensors.contains_key(&name)
+            })
+            .count();
+        let encoder = match self.tensors.get("g.fc1.weight") {
+            None => EncoderShape::Identity,
+            Some(weight) => EncoderShape::Mlp {
+                inputs: weight.shape[1],
+                hidden: self.hidden("g"),
+                final_relu: false,
+            },
+        };
+        Architecture {
+            classes,
+            latent,
+            encoder,
+            map: MapShape {
+                blocks,
+                norm: Norm::Batch,
+            },
+            critic: CriticShape {
+                hidden: self.hidden("critic"),
+            },
+            classifier: ClassifierShape {
+                hidden: self.hidden("f_n"),
+                norm: Norm::Batch,
+                dropout: 0.0,
+            },
+        }
+    }
+
+    /// The engines with the file's weights; networks that are not in it start anew.
+    pub(crate) fn engines(&self, architecture: &Architecture) -> Vec<Candidate> {
+        let mut parameters = initial_parameters(architecture, &mut Generator::new(1));
+        for (name, value) in parameters.iter_mut() {
+            if let Some(given) = self.tensors.get(name) {
+                *value = given.clone();
+            }
+        }
+        engines(architecture, &parameters)
+    }
+
+    /// The engines with a source and a target batch of latents as their buffers.
+    pub(crate) fn engines_on(&self, source: &str, target: &str, classes: usize) -> Vec<Candidate> {
+        let (source, width) = self.rows(source);
+        let (target, _) = self.rows(target);
+        let mut candidates = self.engines(&self.architecture(width, classes));
+        for candidate in &mut candidates {
+            let engine = &mut candidate.engine;
+            let source = Rows::new(source.as_slice(), width).unwrap();
+            let target = Rows::new(target.as_slice(), width).unwrap();
+            engine.set_source(source, &self.labels()).unwrap();
+            engine.set_target(0, target).unwrap();
+        }
+        candidates
+    }
+
+    #[track_caller]
+    pub(crate) fn check_scalar(&self, candidate: &Candidate, name: &str, found: f64) {
+        let expected = self.scalars[name];
+        // A distance near zero is a difference of larger numbers: it takes the loss's scale.
+        let scale = expected.abs().max(self.scalars["loss"].abs());
+        let what = format!("{}: {name}", candidate.name);
+        let tolerance = single_step_tolerance(candidate);
+        assert_close(&what, &[found], &[expected], scale, tolerance);
+    }
+
+    /// Every gradient of the file, and no others.
+    #[track_caller]
+    pub(crate) fn check_gradients(&self, candidate: &Candidate) {
+        let expected: BTreeMap<&str, Vec<f64>> = self
+            .tensors
+            .iter()
+            .filter_map(|(name, tensor)| Some((name.strip_prefix("grad.")?, tensor.to_f64())))
+            .collect();
+        let found = candidate.engine.gradients().unwrap();
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(names, expected.keys().copied().collect::<Vec<_>>());
+        let largest_of_all = expected.values().map(|g| largest(g)).fold(0.0, f64::max);
+        for (name, expected) in expected {
+            // An exact gradient of zero has no scale of its own.
+            let scale = match largest(&expected) {
+                own if own < 1e-12 => largest_of_all,
+                own => own,
+            };
+            let what = format!("{}: gradient of {name}", candidate.name);
+            let tolerance = single_step_tolerance(candidate);
+            assert_close(&what, &found[name].to_f64(), &expected, scale, tolerance);
+        }
+    }
+}
+
+pub(crate) fn single_step_tolerance(candidate: &Candidate) -> f64 {
+    match candidate.precision {
+        Precision::F32 => 1e-4,
+        Precision::F64 => 1e-9,
+    }
+}
+
+/// Outputs are in single precision whatever the engine computes in.
+pub(crate) fn check_output(what: &str, candidate: &Candidate, found: &[f32], expected: &[f64]) {
+    let found: Vec<f64> = found.iter().map(|value| f64::from(*value)).collect();
+    let what = format!("{}: {what}", candidate.name);
+    let tolerance = single_step_tolerance(candidate).max(1e-6);
+    assert_close(&what, &found, expected, largest(expected), tolerance);
+}
