@@ -120,7 +120,7 @@ impl MapTrace {
             let [first_part, second_part] = parts else {
                 unreachable!("chunks of two");
             };
-            let width = block.input.len() / cost_weights.len().max(1);
+            let width = first.weights.read().spec.inputs;
             add_cost_gradient(tools, space, &block.residual, cost_weights, width);
             let hidden = &block.hidden.output;
             let trace = Trace::default();
