@@ -254,8 +254,13 @@ fn target_rows_are_written_where_they_belong() {
         let engine = in_pieces.engine.as_mut();
         let source = rows(&problem.source, width);
         engine.set_source(source, &problem.labels).unwrap();
-        // Out of order, overlapping, growing the buffer past rows that were never written.
-        for (first, last) in [(8, 12), (0, 5), (3, 9), (4, 4)] {
+        let gap = engine.set_target(1, rows(&problem.target[..width], width));
+        assert_eq!(
+            gap.unwrap_err().to_string(),
+            "target row 1 does not exist, the buffer holds 0 rows"
+        );
+        // Growing, overlapping, over what is there.
+        for (first, last) in [(0, 5), (3, 9), (9, 12), (8, 12), (4, 4)] {
             let piece = rows(&problem.target[first * width..last * width], width);
             engine.set_target(first, piece).unwrap();
         }

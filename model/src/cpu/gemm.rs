@@ -11,8 +11,9 @@ use pulp::{Arch, Simd, WithSimd};
 const TILE_COLUMNS: usize = 16;
 /// Rows of a tile: with two registers of columns, 12 accumulators of AVX2's 16 registers.
 const TILE_ROWS: usize = 6;
-/// Unrolled steps along the inner dimension.
-const UNROLL: usize = 8;
+/// Numbers of the left factor that are multiplied with all panels before the next are: they stay in
+/// the second-level cache meanwhile.
+const LEFT_BLOCK: usize = 32 * 1024;
 
 /// The right factor of products, `depth` x `width`, as panels of `TILE_COLUMNS` columns.
 #[derive(Debug, Clone, Default)]
@@ -236,23 +237,27 @@ impl Task<'_> {
         if depth * TILE_COLUMNS == 0 {
             return;
         }
-        for (number, panel) in panels.chunks_exact(depth * TILE_COLUMNS).enumerate() {
-            let column = number * TILE_COLUMNS;
-            let (lanes, _) = S::as_simd_f32s(panel);
-            let (panel, _) = lanes.as_chunks::<V>();
-            let mut place = Place {
-                row: 0,
-                column,
-                width,
-                used: TILE_COLUMNS.min(width - column),
-            };
-            while place.row < self.rows {
-                let task = (self.left, depth, self.finish);
-                match self.rows - place.row {
-                    TILE_ROWS.. => tile::<S, 6, V>(simd, task, panel, &mut place, self.out),
-                    4.. => tile::<S, 4, V>(simd, task, panel, &mut place, self.out),
-                    2.. => tile::<S, 2, V>(simd, task, panel, &mut place, self.out),
-                    _ => tile::<S, 1, V>(simd, task, panel, &mut place, self.out),
+        let block = (LEFT_BLOCK / depth).max(TILE_ROWS) / TILE_ROWS * TILE_ROWS;
+        for first in (0..self.rows).step_by(block) {
+            let end = self.rows.min(first + block);
+            for (number, panel) in panels.chunks_exact(depth * TILE_COLUMNS).enumerate() {
+                let column = number * TILE_COLUMNS;
+                let (lanes, _) = S::as_simd_f32s(panel);
+                let (panel, _) = lanes.as_chunks::<V>();
+                let mut place = Place {
+                    row: first,
+                    column,
+                    width,
+                    used: TILE_COLUMNS.min(width - column),
+                };
+                while place.row < end {
+                    let task = (self.left, depth, self.finish);
+                    match end - place.row {
+                        TILE_ROWS.. => tile::<S, 6, V>(simd, task, panel, &mut place, self.out),
+                        4.. => tile::<S, 4, V>(simd, task, panel, &mut place, self.out),
+                        2.. => tile::<S, 2, V>(simd, task, panel, &mut place, self.out),
+                        _ => tile::<S, 1, V>(simd, task, panel, &mut place, self.out),
+                    }
                 }
             }
         }
@@ -292,38 +297,29 @@ fn tile<S: Simd, const R: usize, const V: usize>(
             }
         }
         Left::Rows(matrix) => {
-            let rows: [&[f32]; R] =
-                std::array::from_fn(|r| &matrix[(place.row + r) * depth..][..depth]);
-            let blocks: [&[[f32; UNROLL]]; R] = std::array::from_fn(|r| rows[r].as_chunks().0);
-            let (unrolled, rest) = panel.as_chunks::<UNROLL>();
-            for (number, rights) in unrolled.iter().enumerate() {
-                let block: [&[f32; UNROLL]; R] = std::array::from_fn(|r| &blocks[r][number]);
-                for (step, right) in rights.iter().enumerate() {
-                    let factors: [f32; R] = std::array::from_fn(|r| block[r][step]);
-                    accumulate(simd, &factors, right, &mut sums);
-                }
-            }
-            let done = unrolled.len() * UNROLL;
-            for (step, right) in rest.iter().enumerate() {
-                let factors: [f32; R] = std::array::from_fn(|r| rows[r][done + step]);
-                accumulate(simd, &factors, right, &mut sums);
+            // Six iterators side by side need no bounds checks; a smaller tile reads its last row
+            // more than once and drops the copies.
+            let row = |r: usize| matrix[(place.row + r.min(R - 1)) * depth..][..depth].iter();
+            let pairs = row(0).zip(row(1)).zip(row(2).zip(row(3)));
+            let rows = pairs.zip(row(4).zip(row(5)));
+            for ((((a, b), (c, d)), (e, f)), right) in rows.zip(panel) {
+                let factors = [*a, *b, *c, *d, *e, *f];
+                let factors = factors.first_chunk().expect("a tile has at most six rows");
+                accumulate::<S, R, V>(simd, factors, right, &mut sums);
             }
         }
     }
     for (r, lanes) in sums.iter().enumerate() {
         let row = place.row + r;
-        let mut line = [0.0; TILE_COLUMNS];
-        let (to, _) = S::as_mut_simd_f32s(&mut line);
-        to.copy_from_slice(lanes);
         let start = row * place.width + place.column;
-        match out[start..][..place.used].first_chunk_mut::<TILE_COLUMNS>() {
-            Some(full) => finish.store(row, place, &line, full),
-            None => finish.store(
-                row,
-                place,
-                &line[..place.used],
-                &mut out[start..][..place.used],
-            ),
+        let here = &mut out[start..start + place.used];
+        match here.first_chunk_mut() {
+            Some(full) => finish.store_tile(simd, row, place, lanes, full),
+            None => {
+                let mut line = [0.0; TILE_COLUMNS];
+                S::as_mut_simd_f32s(&mut line).0.copy_from_slice(lanes);
+                finish.store(row, place, &line[..place.used], here);
+            }
         }
     }
     place.row += R;
@@ -347,6 +343,66 @@ fn accumulate<S: Simd, const R: usize, const V: usize>(
 // === impl Finish ===
 
 impl Finish<'_> {
+    /// Stores one row of a full tile, from registers.
+    #[inline(always)]
+    fn store_tile<S: Simd, const V: usize>(
+        &self,
+        simd: S,
+        row: usize,
+        place: &Place,
+        sums: &[S::f32s; V],
+        out: &mut [f32; TILE_COLUMNS],
+    ) {
+        let lanes = |values: &[f32], start: usize| -> [S::f32s; V] {
+            let (lanes, _) = S::as_simd_f32s(&values[start..start + TILE_COLUMNS]);
+            std::array::from_fn(|v| lanes[v])
+        };
+        let start = row * place.width + place.column;
+        let (out, _) = S::as_mut_simd_f32s(out);
+        let zero = simd.splat_f32s(0.0);
+        match *self {
+            Self::Set => (0..V).for_each(|v| out[v] = sums[v]),
+            Self::Add => (0..V).for_each(|v| out[v] = simd.add_f32s(out[v], sums[v])),
+            Self::AddBias(bias) => {
+                let bias = lanes(bias, place.column);
+                for v in 0..V {
+                    out[v] = simd.add_f32s(out[v], simd.add_f32s(sums[v], bias[v]));
+                }
+            }
+            Self::Bias(bias) => {
+                let bias = lanes(bias, place.column);
+                (0..V).for_each(|v| out[v] = simd.add_f32s(sums[v], bias[v]));
+            }
+            Self::BiasRelu(bias) => {
+                let bias = lanes(bias, place.column);
+                for v in 0..V {
+                    out[v] = simd.max_f32s(simd.add_f32s(sums[v], bias[v]), zero);
+                }
+            }
+            Self::Mask(activations) => {
+                let activations = lanes(activations, start);
+                for v in 0..V {
+                    let above = simd.greater_than_f32s(activations[v], zero);
+                    out[v] = simd.select_f32s(above, sums[v], zero);
+                }
+            }
+            Self::MaskScaledBias {
+                activations,
+                bias,
+                factors,
+            } => {
+                let (activations, bias) = (lanes(activations, start), lanes(bias, place.column));
+                let factor = simd.splat_f32s(factors[row]);
+                for v in 0..V {
+                    let above = simd.greater_than_f32s(activations[v], zero);
+                    let value = simd.add_f32s(sums[v], simd.mul_f32s(factor, bias[v]));
+                    out[v] = simd.select_f32s(above, value, zero);
+                }
+            }
+        }
+    }
+
+    /// Stores one row of a tile that ends before its last column.
     #[inline(always)]
     fn store(&self, row: usize, place: &Place, sums: &[f32], out: &mut [f32]) {
         let columns = place.column..place.column + sums.len();

@@ -93,8 +93,9 @@ impl MapTrace {
     pub(crate) fn transport_cost(&self, blocks: usize, row_weights: &[f32]) -> f64 {
         let mut cost = 0.0;
         for block in &self.blocks[..blocks] {
-            let width = block.residual.len() / row_weights.len().max(1);
-            for (row, weight) in block.residual.chunks_exact(width.max(1)).zip(row_weights) {
+            // A member of a small batch may have no rows at all.
+            let width = (block.residual.len() / row_weights.len().max(1)).max(1);
+            for (row, weight) in block.residual.chunks_exact(width).zip(row_weights) {
                 let square: f64 = row.iter().map(|r| f64::from(*r) * f64::from(*r)).sum();
                 cost += f64::from(*weight) * square;
             }

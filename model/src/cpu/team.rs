@@ -15,7 +15,7 @@ use std::{
 use parking_lot::Mutex;
 
 /// Spins before a waiting thread yields its core, and before an idle helper goes to sleep.
-const SPINS: usize = 20_000;
+const SPINS: usize = 2_000;
 
 /// What every member runs: the shared state, and which member it is.
 pub(crate) type Job<S> = fn(&S, &Member<'_>);
