@@ -9,6 +9,7 @@ pub mod fields;
 mod initialise;
 mod inputs;
 pub mod optimiser;
+pub mod proportions;
 mod random;
 pub mod tensors;
 pub mod weights;
