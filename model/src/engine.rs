@@ -284,3 +284,39 @@ impl ClassifierObjective<'_> {
         self.entropy_weight != 0.0 || self.diversity.signed_weight() != 0.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize)]
+    struct Case {
+        proportions: Vec<f64>,
+        mean_prediction: Vec<f64>,
+        divergence: f64,
+    }
+
+    #[test]
+    fn the_divergence_matches_the_worked_cases_and_its_slopes_are_its_derivative() {
+        let text = include_str!("../tests/worked/cases.json");
+        let cases: Vec<Case> = serde_json::from_str(text).unwrap();
+        for case in cases {
+            let term = Diversity::Divergence {
+                weight: 1.0,
+                proportions: &case.proportions,
+            };
+            let mut slopes = vec![0.0; case.proportions.len()];
+            let value = term.value(&case.mean_prediction, &mut slopes);
+            assert!((value - case.divergence).abs() < 1e-12, "{value}");
+            for (class, slope) in slopes.iter().enumerate() {
+                let at = |change: f64| {
+                    let mut marginal = case.mean_prediction.clone();
+                    marginal[class] += change;
+                    term.value(&marginal, &mut vec![0.0; marginal.len()])
+                };
+                let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+                assert!((slope - difference).abs() < 1e-6, "class {class}");
+            }
+        }
+    }
+}

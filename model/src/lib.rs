@@ -12,6 +12,7 @@ mod initialise;
 mod inputs;
 pub mod optimiser;
 mod parameters;
+pub mod proportions;
 mod random;
 pub mod tensors;
 pub mod weights;

@@ -1,0 +1,263 @@
+//! From predictions on a block of target rows to label proportions with their intervals.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Confusion, EmLimits, Interval, LabelProportions, Probabilities, Temperature, confusion, em,
+    interval::ShareReading,
+    unmixing::{Readings, Unmixing},
+};
+use crate::{Result, checks};
+
+/// Least share of a class in the reference of [`Estimator::TwoStep`]. Lower, the readings of a rare class hang
+/// on so few held-out rows that their noise cannot be measured; coverage of the intervals was best here.
+const REFERENCE_FLOOR: f64 = 0.01;
+
+/// The reference only shapes the readings: it need not be exact.
+const REFERENCE_LIMITS: EmLimits = EmLimits {
+    tolerance: 1e-4,
+    iterations: 200,
+};
+
+/// How label proportions are estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Estimator {
+    /// The paper's: shares whose mix of held-out mean predictions is nearest to the target's mean prediction.
+    Confusion,
+    /// Maximum likelihood, for probabilities that can be trusted. Has the least noise when temperature
+    /// makes them so, and a bias that no interval shows when it does not.
+    Em,
+    /// `Confusion` drawn towards no change as far as the sample sizes ask for.
+    Regularised,
+    /// `Confusion` on predictions that are first corrected for roughly the right proportions, those of `Em`.
+    /// So corrected they carry nearly all that the likelihood would use, and the held-out rows remove what
+    /// miscalibration does. Most accurate over classifiers and sample sizes.
+    #[default]
+    TwoStep,
+}
+
+/// Estimates the label proportions of a classifier's input from the classifier's probabilities alone.
+#[derive(Debug, Clone)]
+pub struct ProportionEstimator {
+    estimator: Estimator,
+    prior: LabelProportions,
+    temperature: Temperature,
+    held_out: Probabilities,
+    labels: Vec<u32>,
+    confusion: Confusion,
+    /// Of the held-out predictions as they are.
+    unmixing: Arc<Unmixing>,
+}
+
+/// What a block of target rows says about the proportions; blocks are averaged by a
+/// [`Tracker`](super::Tracker).
+#[derive(Debug, Clone)]
+pub struct Evidence {
+    estimator: Estimator,
+    pub(crate) rows: f64,
+    pub(crate) readings: Readings,
+    unmixing: Arc<Unmixing>,
+    converged: bool,
+}
+
+/// Label proportions as they are shown and served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The shares.
+    pub proportions: LabelProportions,
+    /// A 95 % interval for each: noise of the target rows behind it, and of the held-out rows. It holds for
+    /// label shift alone, and for the mean of the true shares over those target rows.
+    pub intervals: Vec<Interval>,
+    /// How many independent target rows the shares are worth.
+    pub effective_rows: f64,
+}
+
+// === impl ProportionEstimator ===
+
+impl ProportionEstimator {
+    /// Takes predictions on labelled source rows that the classifier did not train on, and the class shares
+    /// that it did train for (`prior`, the prior inside f), which may differ from those of the labels.
+    pub fn new(
+        estimator: Estimator,
+        held_out: Probabilities,
+        labels: Vec<u32>,
+        prior: LabelProportions,
+    ) -> Result<Self> {
+        let confusion = Confusion::new(&held_out, &labels)?;
+        em::check_prior(&prior, held_out.classes())?;
+        let (temperature, held_out) = match estimator {
+            Estimator::Confusion | Estimator::Regularised => (Temperature::ONE, held_out),
+            Estimator::Em | Estimator::TwoStep => {
+                let temperature = Temperature::fit(&held_out, &labels, &prior)?;
+                (temperature, temperature.apply(&held_out))
+            }
+        };
+        let unmixing = Arc::new(Unmixing::new(&held_out, &labels)?);
+        Ok(Self {
+            estimator,
+            prior,
+            temperature,
+            held_out,
+            labels,
+            confusion,
+            unmixing,
+        })
+    }
+
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.confusion.classes()
+    }
+
+    /// The classifier's temperature on the held-out rows; 1 for estimators that do not calibrate.
+    pub fn temperature(&self) -> Temperature {
+        self.temperature
+    }
+
+    /// The confusion matrix of the held-out predictions, not calibrated.
+    pub fn confusion(&self) -> &Confusion {
+        &self.confusion
+    }
+
+    /// The proportions of one window by itself.
+    pub fn estimate(&self, target: &Probabilities) -> Result<Published> {
+        Ok(self.evidence(target, None)?.publish())
+    }
+
+    /// What a block says. `reference` is roughly the proportions it is expected to have: those published
+    /// before it, if any. It affects the noise of the default estimator only, not what is estimated.
+    pub fn evidence(
+        &self,
+        target: &Probabilities,
+        reference: Option<&LabelProportions>,
+    ) -> Result<Evidence> {
+        checks::length(
+            "classes of the target probabilities",
+            target.classes(),
+            self.classes(),
+        )?;
+        let target = &self.temperature.apply(target);
+        match self.estimator {
+            Estimator::Confusion | Estimator::Regularised => {
+                Ok(self.read(target, Arc::clone(&self.unmixing), true))
+            }
+            Estimator::TwoStep => match reference {
+                Some(reference) => {
+                    checks::length("reference", reference.classes(), self.classes())?;
+                    self.read_corrected(target, reference, true)
+                }
+                None => {
+                    let first = em::maximum_likelihood(target, &self.prior, REFERENCE_LIMITS)?;
+                    self.read_corrected(target, &first.proportions, true)
+                }
+            },
+            Estimator::Em => {
+                let estimate = em::maximum_likelihood(target, &self.prior, EmLimits::default())?;
+                let proportions = estimate.proportions;
+                let mut evidence = self.read_corrected(target, &proportions, estimate.converged)?;
+                evidence.readings.mean = proportions.into();
+                Ok(evidence)
+            }
+        }
+    }
+
+    fn read_corrected(
+        &self,
+        target: &Probabilities,
+        reference: &LabelProportions,
+        converged: bool,
+    ) -> Result<Evidence> {
+        let (unmixing, _) = self.unmixed(reference)?;
+        let corrected = target.corrected(&self.prior, &reference.floored(REFERENCE_FLOOR));
+        Ok(self.read(&corrected, unmixing, converged))
+    }
+
+    /// The held-out predictions as they are read for a target with `proportions`, and their unmixing.
+    pub(crate) fn unmixed(
+        &self,
+        proportions: &LabelProportions,
+    ) -> Result<(Arc<Unmixing>, Cow<'_, Probabilities>)> {
+        match self.estimator {
+            Estimator::Confusion | Estimator::Regularised => {
+                Ok((Arc::clone(&self.unmixing), Cow::Borrowed(&self.held_out)))
+            }
+            Estimator::Em | Estimator::TwoStep => {
+                let reference = proportions.floored(REFERENCE_FLOOR);
+                let held_out = self.held_out.corrected(&self.prior, &reference);
+                let unmixing = Unmixing::new(&held_out, &self.labels)?;
+                Ok((Arc::new(unmixing), Cow::Owned(held_out)))
+            }
+        }
+    }
+
+    pub(crate) fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    fn read(&self, target: &Probabilities, unmixing: Arc<Unmixing>, converged: bool) -> Evidence {
+        Evidence {
+            estimator: self.estimator,
+            rows: target.count() as f64,
+            readings: unmixing.read(target),
+            unmixing,
+            converged,
+        }
+    }
+}
+
+// === impl Evidence ===
+
+impl Evidence {
+    /// How many rows the block had.
+    pub fn rows(&self) -> f64 {
+        self.rows
+    }
+
+    /// False when `em` was cut off before it came to rest.
+    pub fn converged(&self) -> bool {
+        self.converged
+    }
+
+    /// The proportions of this block by itself.
+    pub fn publish(&self) -> Published {
+        self.publish_average(&self.readings, self.rows)
+    }
+
+    /// The proportions of an average of blocks of which this is the latest.
+    pub(crate) fn publish_average(&self, readings: &Readings, effective_rows: f64) -> Published {
+        let proportions = self.proportions(&readings.mean, effective_rows);
+        let interval = |class: usize| {
+            let reading = ShareReading {
+                unmixing: &self.unmixing,
+                class,
+                mean: readings.mean[class],
+                variance: readings.variance[class],
+                rows: effective_rows,
+                proportions: &proportions,
+            };
+            reading.interval().including(proportions[class])
+        };
+        let intervals = (0..proportions.classes()).map(interval).collect();
+        Published {
+            proportions,
+            intervals,
+            effective_rows,
+        }
+    }
+
+    fn proportions(&self, mean: &[f64], effective_rows: f64) -> LabelProportions {
+        match self.estimator {
+            Estimator::Confusion | Estimator::TwoStep => self.unmixing.on_simplex(mean),
+            Estimator::Em => LabelProportions::rescaled(mean.to_vec()),
+            Estimator::Regularised => {
+                let held_out_rows: f64 = self.unmixing.counts().iter().sum();
+                let rho = confusion::penalty(held_out_rows, effective_rows, mean.len());
+                let prediction = self.unmixing.prediction(mean);
+                self.unmixing.confusion().ridge(&prediction, rho)
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! An interval for each published share.
+
+use serde::{Deserialize, Serialize};
+
+use super::{LabelProportions, unmixing::Unmixing};
+
+/// Two-sided 95 % of the normal distribution.
+pub(crate) const DEVIATIONS: f64 = 1.959_963_985;
+
+/// Halvings of a bracket of length 1 at most: to the last bit.
+const HALVINGS: usize = 60;
+
+/// A 95 % confidence interval inside [0, 1].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Nothing is known.
+    pub const WHOLE: Self = Self {
+        low: 0.0,
+        high: 1.0,
+    };
+
+    /// Whether `value` is inside, ends included.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// The interval, widened as far as it must be to contain `value`.
+    pub(crate) fn including(self, value: f64) -> Self {
+        Self {
+            low: self.low.min(value),
+            high: self.high.max(value),
+        }
+    }
+}
+
+/// What a share was read from.
+pub(crate) struct ShareReading<'a> {
+    pub(crate) unmixing: &'a Unmixing,
+    pub(crate) class: usize,
+    /// Mean reading, which may lie outside [0, 1].
+    pub(crate) mean: f64,
+    /// Variance of a row's reading in the target.
+    pub(crate) variance: f64,
+    /// How many independent rows the mean is worth.
+    pub(crate) rows: f64,
+    /// The other classes' shares, up to their sum.
+    pub(crate) proportions: &'a LabelProportions,
+}
+
+impl ShareReading<'_> {
+    /// The shares x that the reading does not contradict: (mean - x)^2 <= z^2 V(x), where V(x) is the variance
+    /// that the mean reading would have if x were true. (A score interval, as Wilson's for a binomial share.)
+    /// Taking the variance at x instead of at the estimate is what makes it cover near 0, where an estimate
+    /// that is low by chance has a low variance too.
+    pub(crate) fn interval(&self) -> Interval {
+        if !self.unmixing.identifies(self.class) {
+            return Interval::WHOLE;
+        }
+        let terms = self.terms();
+        let inside = |x: f64| {
+            let distance = self.mean - x;
+            distance * distance <= DEVIATIONS * DEVIATIONS * self.variance_at(x, &terms)
+        };
+        let nearest = self.mean.clamp(0.0, 1.0);
+        if !inside(nearest) {
+            return Interval {
+                low: nearest,
+                high: nearest,
+            };
+        }
+        Interval {
+            low: boundary(inside, nearest, 0.0),
+            high: boundary(inside, nearest, 1.0),
+        }
+    }
+
+    /// V(x): noise of the window, of which each row has its class's noise and the draw of the class itself,
+    /// and noise of the held-out means, class by class. `noise`, the mean over target rows of their class's
+    /// variance, is known twice, from held-out rows and from the window given x; both are pooled. A few
+    /// misleading rows that happen to be missing among the held-out rows are so seen in the window.
+    fn variance_at(&self, x: f64, terms: &Terms) -> f64 {
+        let rest = 1.0 - x;
+        let held_out = x * terms.own.noise + rest * terms.others.noise;
+        let of_mean = x * x * terms.own.of_mean + rest * rest * terms.others.of_mean;
+        let size = 1.0 / (x * x * terms.own.inverse_size + rest * rest * terms.others.inverse_size);
+        let drawn = x * rest;
+        let window = (self.variance + (self.mean - x).powi(2) - drawn).max(0.0);
+        let noise = (size * held_out + self.rows * window) / (size + self.rows);
+        let of_mean = match held_out > 0.0 {
+            true => of_mean * noise / held_out,
+            false => noise / size,
+        };
+        (noise + drawn) / self.rows + of_mean
+    }
+
+    /// Sums over classes that do not depend on x: of this class, and of the others mixed as published.
+    fn terms(&self) -> Terms {
+        let others = self.proportions.as_ref().iter().enumerate();
+        let total: f64 = others
+            .filter(|(class, _)| *class != self.class)
+            .map(|(_, p)| p)
+            .sum();
+        let spread = 1.0 / (self.proportions.classes() as f64 - 1.0).max(1.0);
+        let mut terms = Terms::default();
+        let counts = self.unmixing.counts();
+        for (class, variance) in self.unmixing.variances(self.class).iter().enumerate() {
+            let (part, share) = match class == self.class {
+                true => (&mut terms.own, 1.0),
+                false if total > 0.0 => (&mut terms.others, self.proportions[class] / total),
+                false => (&mut terms.others, spread),
+            };
+            part.noise += share * variance;
+            part.of_mean += share * share * variance / counts[class];
+            part.inverse_size += share * share / counts[class];
+        }
+        terms
+    }
+}
+
+#[derive(Default)]
+struct Terms {
+    own: Part,
+    others: Part,
+}
+
+/// Of a mixture of classes: a row's noise, the noise of its held-out mean, and one over the number of rows
+/// that this mean is worth.
+#[derive(Default)]
+struct Part {
+    noise: f64,
+    of_mean: f64,
+    inverse_size: f64,
+}
+
+/// Where `inside` ends between a point of it and `end`.
+fn boundary(inside: impl Fn(f64) -> bool, mut within: f64, end: f64) -> f64 {
+    if inside(end) {
+        return end;
+    }
+    let mut outside = end;
+    for _ in 0..HALVINGS {
+        let middle = 0.5 * (within + outside);
+        match inside(middle) {
+            true => within = middle,
+            false => outside = middle,
+        }
+    }
+    within
+}

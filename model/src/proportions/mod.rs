@@ -1,0 +1,32 @@
+//! Label proportions: how large each class's share is in unlabelled data, and what follows from it.
+//!
+//! Everything here works from class probabilities alone, so it serves a classifier on latents as well as a
+//! model that gives nothing but its predictions. Predictions on held-out labelled source rows make a
+//! [`ProportionEstimator`]; predictions on a block of target rows give [`Evidence`]; a [`Tracker`] averages
+//! the evidence of a stream into what is [`Published`].
+
+mod accuracy;
+mod average;
+mod confusion;
+mod em;
+mod estimator;
+mod factor;
+mod interval;
+mod label_proportions;
+mod prior;
+mod probabilities;
+mod simplex;
+mod temperature;
+mod tracker;
+mod unmixing;
+
+pub use accuracy::EstimatedAccuracy;
+pub use confusion::{Confusion, penalty};
+pub use em::{EmEstimate, EmLimits, maximum_likelihood};
+pub use estimator::{Estimator, Evidence, ProportionEstimator, Published};
+pub use interval::Interval;
+pub use label_proportions::LabelProportions;
+pub use prior::prior_correct;
+pub use probabilities::Probabilities;
+pub use temperature::Temperature;
+pub use tracker::{Tracker, TrackerSettings};

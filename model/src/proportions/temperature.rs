@@ -1,0 +1,190 @@
+//! Temperature calibration on held-out source rows.
+
+use serde::{Deserialize, Serialize};
+
+use super::{LabelProportions, Probabilities, em::check_prior};
+use crate::Result;
+
+/// Logarithms are taken of at least this: an exact 0 from a rounded softmax is no certainty.
+const SMALLEST_PROBABILITY: f64 = 1e-12;
+
+/// Where the temperature is looked for. A classifier without an error on the held-out rows would have 0.
+const RANGE: (f64, f64) = (0.1, 10.0);
+
+/// T in softmax(logits / T): above 1 for a classifier that is too sure of itself. Probabilities are enough
+/// to apply it, since their logarithms are logits.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Temperature(f64);
+
+impl Temperature {
+    /// Leaves probabilities as they are.
+    pub const ONE: Self = Self(1.0);
+
+    /// The temperature with the least negative log-likelihood of the labels, within 0.1 to 10.
+    ///
+    /// `prior` is the class shares that the classifier was trained for. The held-out rows may have others
+    /// (a class-balanced buffer): the likelihood is that of the prior-corrected probabilities, else the
+    /// temperature would be bent to explain the difference.
+    pub fn fit(held_out: &Probabilities, labels: &[u32], prior: &LabelProportions) -> Result<Self> {
+        let classes = held_out.classes();
+        crate::checks::length("held-out labels", labels.len(), held_out.count())?;
+        crate::checks::labels(labels, classes)?;
+        check_prior(prior, classes)?;
+        let mut counts = vec![0.0; classes];
+        crate::weights::class_counts(labels.iter().copied(), &mut counts);
+        let shift = |(count, share): (&f64, &f64)| {
+            (count / labels.len() as f64).max(SMALLEST_PROBABILITY).ln() - share.ln()
+        };
+        let shifts: Vec<f64> = counts.iter().zip(prior.as_ref()).map(shift).collect();
+        let slopes = |inverse: f64| likelihood_slopes(held_out, labels, &shifts, inverse);
+        Ok(Self(1.0 / root(slopes, 1.0 / RANGE.1, 1.0 / RANGE.0)))
+    }
+
+    /// T itself.
+    pub fn value(self) -> f64 {
+        self.0
+    }
+
+    /// The probabilities at this temperature.
+    pub fn apply(self, probabilities: &Probabilities) -> Probabilities {
+        let mut tempered = probabilities.clone();
+        if self == Self::ONE {
+            return tempered;
+        }
+        for row in tempered.rows_mut() {
+            let largest = row.iter().copied().fold(0.0, f64::max);
+            for value in row.iter_mut() {
+                *value = (value.max(SMALLEST_PROBABILITY) / largest).powf(1.0 / self.0);
+            }
+            let sum: f64 = row.iter().sum();
+            row.iter_mut().for_each(|value| *value /= sum);
+        }
+        tempered
+    }
+}
+
+/// First and second derivative of the mean negative log-likelihood by 1/T, in which it is convex.
+fn likelihood_slopes(
+    held_out: &Probabilities,
+    labels: &[u32],
+    shifts: &[f64],
+    inverse: f64,
+) -> (f64, f64) {
+    let (mut first, mut second) = (0.0, 0.0);
+    let mut logits = vec![0.0; shifts.len()];
+    for (row, label) in held_out.rows().zip(labels) {
+        for (logit, value) in logits.iter_mut().zip(row) {
+            *logit = value.max(SMALLEST_PROBABILITY).ln();
+        }
+        let scaled = |(logit, shift): (&f64, &f64)| inverse * logit + shift;
+        let largest = logits
+            .iter()
+            .zip(shifts)
+            .map(scaled)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let (mut total, mut mean, mut square) = (0.0, 0.0, 0.0);
+        for (logit, shift) in logits.iter().zip(shifts) {
+            let weight = (inverse * logit + shift - largest).exp();
+            total += weight;
+            mean += weight * logit;
+            square += weight * logit * logit;
+        }
+        mean /= total;
+        first += mean - logits[*label as usize];
+        second += square / total - mean * mean;
+    }
+    let rows = labels.len() as f64;
+    (first / rows, second / rows)
+}
+
+/// Where a convex function's slope is 0 between `low` and `high`, or the nearer end: Newton's steps, halving
+/// the bracket when one leaves it.
+fn root(slopes: impl Fn(f64) -> (f64, f64), mut low: f64, mut high: f64) -> f64 {
+    let mut at = 1.0;
+    for _ in 0..200 {
+        let (first, second) = slopes(at);
+        match first > 0.0 {
+            true => high = at,
+            false => low = at,
+        }
+        let newton = at - first / second;
+        let next = match newton > low && newton < high {
+            true => newton,
+            false => 0.5 * (low + high),
+        };
+        if (next - at).abs() <= 1e-12 * at {
+            return next;
+        }
+        at = next;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Generator, Rows};
+
+    /// Rows whose labels are drawn from their own probabilities, then sharpened.
+    fn overconfident(sharpness: f64) -> (Probabilities, Vec<u32>) {
+        let mut generator = Generator::new(3);
+        let (mut values, mut labels) = (Vec::new(), Vec::new());
+        for _ in 0..20_000 {
+            let odds = generator.normal();
+            let positive = 1.0 / (1.0 + (-odds).exp());
+            labels.push(u32::from(generator.uniform() < positive));
+            let shown = 1.0 / (1.0 + (-odds * sharpness).exp());
+            values.extend([1.0 - shown, shown]);
+        }
+        let rows = Rows::new(&values[..], 2).unwrap();
+        (Probabilities::new("held-out", rows).unwrap(), labels)
+    }
+
+    #[test]
+    fn the_temperature_that_sharpened_the_probabilities_is_found() {
+        for sharpness in [0.5, 1.0, 3.0] {
+            let (rows, labels) = overconfident(sharpness);
+            let prior = LabelProportions::uniform(2);
+            let temperature = Temperature::fit(&rows, &labels, &prior).unwrap();
+            assert!(
+                (temperature.value() / sharpness - 1.0).abs() < 0.05,
+                "{temperature:?}"
+            );
+            let calm = temperature.apply(&rows);
+            let again = Temperature::fit(&calm, &labels, &prior).unwrap();
+            assert!((again.value() - 1.0).abs() < 1e-6, "{again:?}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_with_other_shares_than_the_training_set_does_not_bend_it() {
+        let (rows, labels) = overconfident(2.0);
+        // Three positives of four are dropped: the classifier's prior stays uniform.
+        let mut positives = 0;
+        let (mut values, mut kept) = (Vec::new(), Vec::new());
+        for (row, label) in rows.rows().zip(&labels) {
+            positives += label;
+            if *label == 0 || positives % 4 == 0 {
+                values.extend_from_slice(row);
+                kept.push(*label);
+            }
+        }
+        let thinned = Probabilities::new("held-out", Rows::new(&values[..], 2).unwrap()).unwrap();
+        let temperature = Temperature::fit(&thinned, &kept, &LabelProportions::uniform(2)).unwrap();
+        assert!((temperature.value() - 2.0).abs() < 0.15, "{temperature:?}");
+    }
+
+    #[test]
+    fn a_classifier_without_errors_gets_the_lowest_temperature() {
+        let values = [1.0, 0.0, 0.2, 0.8];
+        let rows = Probabilities::new("held-out", Rows::new(&values[..], 2).unwrap()).unwrap();
+        let temperature = Temperature::fit(&rows, &[0, 1], &LabelProportions::uniform(2)).unwrap();
+        assert!(
+            (temperature.value() - RANGE.0).abs() < 1e-3,
+            "{temperature:?}"
+        );
+        let applied = temperature.apply(&rows);
+        assert!(applied.as_slice().iter().all(|value| value.is_finite()));
+    }
+}

@@ -1,0 +1,191 @@
+//! Averages blocks of a stream into the proportions that are published.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Evidence, LabelProportions, Published, average::Average};
+use crate::{Error, Result, checks};
+
+/// Probability of a sudden change between two blocks, before the blocks are looked at.
+const CHANGE: f64 = 0.01;
+
+/// Share of the weights that is given back to their start after each block, so that an average that was
+/// useless for long can come back when the stream changes its kind.
+const FORGOTTEN: f64 = 0.002;
+
+/// Weight of the average without forgetting at the start; the others share the rest. Many streams hardly
+/// move, and there all long half-lives predict about as well: without it they would all be mixed.
+const STEADY: f64 = 0.8;
+
+/// How blocks are averaged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TrackerSettings {
+    /// Every row counts the same for ever: the paper's p <- p (k-1)/k + p_hat/k. Stops following.
+    Cumulative,
+    /// A row's weight halves every so many blocks.
+    HalfLife {
+        /// Half-life in blocks.
+        blocks: f64,
+    },
+    /// Several half-lives and no forgetting side by side, weighted by how well each predicted the next block,
+    /// and restarted where the stream jumps.
+    Adaptive {
+        /// The half-lives in blocks.
+        half_lives: Vec<f64>,
+    },
+}
+
+/// Follows the proportions of a stream, block by block.
+///
+/// What is averaged is each block's mean reading (see [`Estimator`](super::Estimator)): unbiased, not yet
+/// forced onto the simplex, so that averaging takes its noise away and leaves no clipping bias behind. It also
+/// stays comparable when the classifier or the confusion matrix changes between blocks, which the mean prediction q
+/// does not; for an unchanged classifier both averages give the same proportions. `em` has no such reading: its
+/// blocks' estimates are averaged as they are, which overstates rare classes when blocks are small.
+///
+/// Blocks must not overlap: their rows are counted as independent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tracker {
+    experts: Vec<Expert>,
+    published: Option<LabelProportions>,
+}
+
+/// One average and how much it is trusted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Expert {
+    /// What a row's weight is multiplied by after each block.
+    decay: f64,
+    initial_weight: f64,
+    log_weight: f64,
+    average: Average,
+}
+
+// === impl TrackerSettings ===
+
+impl Default for TrackerSettings {
+    fn default() -> Self {
+        Self::Adaptive {
+            half_lives: (0..8).map(|power| f64::from(1 << power)).collect(),
+        }
+    }
+}
+
+impl TrackerSettings {
+    /// Refuses half-lives that are not above 0.
+    pub fn validate(&self) -> Result<()> {
+        let half_life = |field: &str, blocks: f64| match blocks.is_finite() && blocks > 0.0 {
+            true => Ok(()),
+            false => Err(Error::setting(
+                field,
+                format!("is {blocks}, expected a finite number of blocks above 0"),
+            )),
+        };
+        match self {
+            Self::Cumulative => Ok(()),
+            Self::HalfLife { blocks } => half_life("tracker.half_life.blocks", *blocks),
+            Self::Adaptive { half_lives } => half_lives
+                .iter()
+                .try_for_each(|blocks| half_life("tracker.adaptive.half_lives", *blocks)),
+        }
+    }
+
+    /// Decay and initial weight of each average.
+    fn experts(&self) -> Vec<(f64, f64)> {
+        let decay = |blocks: &f64| 0.5f64.powf(1.0 / blocks);
+        match self {
+            Self::Cumulative => vec![(1.0, 1.0)],
+            Self::HalfLife { blocks } => vec![(decay(blocks), 1.0)],
+            Self::Adaptive { half_lives } => {
+                let weight = (1.0 - STEADY) / half_lives.len().max(1) as f64;
+                let forgetting = half_lives.iter().map(|blocks| (decay(blocks), weight));
+                forgetting.chain([(1.0, STEADY)]).collect()
+            }
+        }
+    }
+}
+
+// === impl Tracker ===
+
+impl Tracker {
+    /// A tracker that has seen nothing.
+    pub fn new(settings: &TrackerSettings) -> Result<Self> {
+        settings.validate()?;
+        let expert = |(decay, initial_weight): (f64, f64)| Expert {
+            decay,
+            initial_weight,
+            log_weight: initial_weight.ln(),
+            average: Average::default(),
+        };
+        Ok(Self {
+            experts: settings.experts().into_iter().map(expert).collect(),
+            published: None,
+        })
+    }
+
+    /// What was published last: the reference for the next block's evidence.
+    pub fn reference(&self) -> Option<&LabelProportions> {
+        self.published.as_ref()
+    }
+
+    /// Takes a block in and gives the proportions to publish.
+    pub fn update(&mut self, evidence: &Evidence) -> Result<Published> {
+        if let Some(published) = &self.published {
+            let classes = evidence.readings.mean.len();
+            checks::length("classes of the evidence", classes, published.classes())?;
+        }
+        let changed = self.weigh(evidence);
+        for (expert, changed) in self.experts.iter_mut().zip(changed) {
+            expert.average.decay(expert.decay * (1.0 - changed));
+            expert.average.add(&evidence.readings, evidence.rows);
+        }
+        let mixed = self.mixed();
+        let published = evidence.publish_average(mixed.readings(), mixed.effective_rows());
+        self.published = Some(published.proportions.clone());
+        Ok(published)
+    }
+
+    /// Multiplies each average's weight by how likely it made the block, and gives the probability that the
+    /// stream jumped away from it: Bayes' rule, for "as predicted" against "anywhere".
+    fn weigh(&mut self, evidence: &Evidence) -> Vec<f64> {
+        if self.published.is_none() || self.experts.len() == 1 {
+            return vec![0.0; self.experts.len()];
+        }
+        let mixed = self.mixed();
+        // "Anywhere" is as wide as one row's reading.
+        let anywhere = CHANGE.ln() + mixed.log_likelihood(evidence, 1.0);
+        let mut changed = Vec::with_capacity(self.experts.len());
+        for expert in &mut self.experts {
+            let rows = expert.average.effective_rows();
+            let kept = (1.0 - CHANGE).ln() + expert.average.log_likelihood(evidence, rows);
+            let either = log_sum([kept, anywhere]);
+            changed.push((anywhere - either).exp());
+            expert.log_weight += either;
+        }
+        let total = log_sum(self.experts.iter().map(|expert| expert.log_weight));
+        for expert in &mut self.experts {
+            let weight = (expert.log_weight - total).exp();
+            expert.log_weight =
+                ((1.0 - FORGOTTEN) * weight + FORGOTTEN * expert.initial_weight).ln();
+        }
+        changed
+    }
+
+    fn mixed(&self) -> Average {
+        let weighted = self
+            .experts
+            .iter()
+            .map(|expert| (expert.log_weight.exp(), &expert.average));
+        Average::mixture(weighted)
+    }
+}
+
+/// ln(sum of exp), without overflow.
+fn log_sum(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> f64 {
+    let values = values.into_iter();
+    let largest = values.clone().fold(f64::NEG_INFINITY, f64::max);
+    largest
+        + values
+            .map(|value| (value - largest).exp())
+            .sum::<f64>()
+            .ln()
+}

@@ -1,0 +1,173 @@
+//! The linear map that turns predictions into unbiased readings of the class shares, and its noise.
+
+use nalgebra::{DMatrix, DVector};
+use serde::{Deserialize, Serialize};
+
+use super::{Confusion, LabelProportions, Probabilities, simplex};
+use crate::Result;
+
+/// Above this condition number (in the 1-norm) the inverse is replaced by the pseudo-inverse.
+const ILL_CONDITIONED: f64 = 1e10;
+
+/// Singular values below this share of the largest are taken for 0.
+const RANK_TOLERANCE: f64 = 1e-10;
+
+/// How far from the identity the map times M may be for a class whose share is still identified.
+const IDENTIFIED_TOLERANCE: f64 = 1e-6;
+
+/// With M the mean prediction of each class (a column each) and G its inverse, the *reading* u = G f(x) of
+/// a row has mean e_j over rows of class j. So the mean reading of a population is its class shares, whatever
+/// they are and however badly f is calibrated, and nothing but averaging happens to the rows' noise. That mean
+/// may leave the simplex, which keeps it free of the bias that clipping brings.
+#[derive(Debug, Clone)]
+pub(crate) struct Unmixing {
+    confusion: Confusion,
+    conditional: DMatrix<f64>,
+    inverse: DMatrix<f64>,
+    /// variances[(j, k)]: of reading k over held-out rows of class j.
+    variances: DMatrix<f64>,
+    counts: Vec<f64>,
+    identified: Vec<bool>,
+}
+
+/// Mean and variance of a block's readings, by class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Readings {
+    pub(crate) mean: Vec<f64>,
+    pub(crate) variance: Vec<f64>,
+}
+
+impl Unmixing {
+    pub(crate) fn new(held_out: &Probabilities, labels: &[u32]) -> Result<Self> {
+        let confusion = Confusion::new(held_out, labels)?;
+        let conditional = confusion.conditional();
+        let classes = conditional.ncols();
+        let inverse = invert(&conditional);
+        let resolution = &inverse * &conditional;
+        let identified = (0..classes).map(|class| {
+            let row = resolution.row(class);
+            let error = |(other, value): (usize, &f64)| {
+                (value - if other == class { 1.0 } else { 0.0 }).abs()
+            };
+            row.iter().enumerate().map(error).fold(0.0, f64::max) < IDENTIFIED_TOLERANCE
+        });
+        let mut counts = vec![0.0; classes];
+        crate::weights::class_counts(labels.iter().copied(), &mut counts);
+        let mut unmixing = Self {
+            identified: identified.collect(),
+            variances: DMatrix::zeros(classes, classes),
+            confusion,
+            conditional,
+            inverse,
+            counts,
+        };
+        unmixing.measure_noise(held_out, labels, &resolution);
+        Ok(unmixing)
+    }
+
+    /// Variance of each reading over each class, from deviations from the class's mean reading.
+    fn measure_noise(&mut self, held_out: &Probabilities, labels: &[u32], means: &DMatrix<f64>) {
+        let mut reading = DVector::zeros(self.classes());
+        for (row, label) in held_out.rows().zip(labels) {
+            let class = *label as usize;
+            self.read_row(row, &mut reading);
+            for (k, value) in reading.iter().enumerate() {
+                self.variances[(class, k)] += (value - means[(k, class)]).powi(2);
+            }
+        }
+        for (class, count) in self.counts.iter().enumerate() {
+            let freedom = (count - 1.0).max(1.0);
+            self.variances.row_mut(class).unscale_mut(freedom);
+        }
+    }
+
+    pub(crate) fn classes(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// C of the predictions that are read.
+    pub(crate) fn confusion(&self) -> &Confusion {
+        &self.confusion
+    }
+
+    /// How many held-out rows each class has.
+    pub(crate) fn counts(&self) -> &[f64] {
+        &self.counts
+    }
+
+    /// Whether the classifier tells this class from the mixtures of the others at all.
+    pub(crate) fn identifies(&self, class: usize) -> bool {
+        self.identified[class]
+    }
+
+    /// Variance of the reading of `class` over held-out rows of each class.
+    pub(crate) fn variances(&self, class: usize) -> &[f64] {
+        let classes = self.classes();
+        &self.variances.as_slice()[class * classes..][..classes]
+    }
+
+    fn read_row(&self, row: &[f64], reading: &mut DVector<f64>) {
+        reading.gemv(
+            1.0,
+            &self.inverse,
+            &nalgebra::DVectorView::from_slice(row, row.len()),
+            0.0,
+        );
+    }
+
+    /// Mean and variance of the readings of `rows`.
+    pub(crate) fn read(&self, rows: &Probabilities) -> Readings {
+        let classes = self.classes();
+        let mut mean = DVector::zeros(classes);
+        self.read_row(&rows.mean(), &mut mean);
+        let mut variance = vec![0.0; classes];
+        let mut reading = DVector::zeros(classes);
+        for row in rows.rows() {
+            self.read_row(row, &mut reading);
+            for ((sum, value), middle) in variance.iter_mut().zip(&reading).zip(&mean) {
+                *sum += (value - middle).powi(2);
+            }
+        }
+        let freedom = (rows.count() as f64 - 1.0).max(1.0);
+        variance.iter_mut().for_each(|sum| *sum /= freedom);
+        Readings {
+            mean: mean.as_slice().to_vec(),
+            variance,
+        }
+    }
+
+    /// The shares whose mean prediction is nearest to that of `reading`. The same as least squares on the
+    /// prediction itself: what M cannot express adds a constant.
+    pub(crate) fn on_simplex(&self, reading: &[f64]) -> LabelProportions {
+        simplex::nearest_on_simplex(&self.conditional, &self.prediction(reading))
+    }
+
+    /// M times `reading`: the mean prediction that it stands for.
+    pub(crate) fn prediction(&self, reading: &[f64]) -> Vec<f64> {
+        let reading = DVector::from_column_slice(reading);
+        (&self.conditional * reading).as_slice().to_vec()
+    }
+
+    /// The slopes s with s'f(x) = sum_k weights[k] u[k]: the reading of a weighted sum of shares.
+    pub(crate) fn slopes(&self, weights: &[f64]) -> Vec<f64> {
+        let weights = DVector::from_column_slice(weights);
+        self.inverse.tr_mul(&weights).as_slice().to_vec()
+    }
+}
+
+fn invert(matrix: &DMatrix<f64>) -> DMatrix<f64> {
+    let norm = |matrix: &DMatrix<f64>| {
+        let sums = matrix.column_iter().map(|column| column.lp_norm(1));
+        sums.fold(0.0, f64::max)
+    };
+    match matrix.clone().try_inverse() {
+        Some(inverse) if norm(matrix) * norm(&inverse) < ILL_CONDITIONED => inverse,
+        _ => {
+            let svd = matrix.clone().svd(true, true);
+            let smallest = RANK_TOLERANCE * svd.singular_values.max();
+            // Both factors were asked for, the only condition of the pseudo-inverse.
+            svd.pseudo_inverse(smallest)
+                .unwrap_or_else(|_| matrix.transpose())
+        }
+    }
+}
