@@ -40,12 +40,20 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
         source,
     );
     let (mapped, target) = (&map.output, &*source);
-    points.clear();
-    for (number, position) in arguments.positions[rows.clone()].iter().enumerate() {
-        let here = number * width..(number + 1) * width;
-        let pairs = mapped[here.clone()].iter().zip(&target[here]);
-        points.extend(pairs.map(|(from, to)| from + position * (to - from)));
-    }
+    points.resize(mapped.len(), 0.0);
+    let positions = &arguments.positions[rows.clone()];
+    tools.arch.dispatch(
+        #[inline(always)]
+        || {
+            let ends = mapped.chunks_exact(width).zip(target.chunks_exact(width));
+            let lines = points.chunks_exact_mut(width).zip(positions);
+            for ((from, to), (line, position)) in ends.zip(lines) {
+                for ((point, from), to) in line.iter_mut().zip(from).zip(to) {
+                    *point = from + position * (to - from);
+                }
+            }
+        },
+    );
     points.extend_from_slice(mapped);
     points.extend_from_slice(target);
 
@@ -72,25 +80,28 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     let penalty_factor = arguments.penalty_weight * 2.0 / (3 * all) as f64;
     tangent.resize(points.len(), 0.0);
     let mut penalty = 0.0;
-    tools.arch.dispatch(|| {
-        let rows = critic
-            .gradient
-            .chunks_exact(width)
-            .zip(points.chunks_exact(width));
-        let lines = tangent.chunks_exact_mut(width).zip(&*factors);
-        for ((gradient, point), (line, factor)) in rows.zip(lines) {
-            let norm = f64::from(dot(gradient, gradient)).sqrt();
-            penalty += (norm - 1.0).powi(2);
-            // Where the gradient vanishes, 0 is a subgradient of its norm.
-            let scale = match norm > 0.0 {
-                true => (penalty_factor * (norm - 1.0) / norm) as f32,
-                false => 0.0,
-            };
-            for ((to, gradient), point) in line.iter_mut().zip(gradient).zip(point) {
-                *to = scale * gradient + factor * point;
+    tools.arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = critic
+                .gradient
+                .chunks_exact(width)
+                .zip(points.chunks_exact(width));
+            let lines = tangent.chunks_exact_mut(width).zip(&*factors);
+            for ((gradient, point), (line, factor)) in rows.zip(lines) {
+                let norm = f64::from(dot(gradient, gradient)).sqrt();
+                penalty += (norm - 1.0).powi(2);
+                // Where the gradient vanishes, 0 is a subgradient of its norm.
+                let scale = match norm > 0.0 {
+                    true => (penalty_factor * (norm - 1.0) / norm) as f32,
+                    false => 0.0,
+                };
+                for ((to, gradient), point) in line.iter_mut().zip(gradient).zip(point) {
+                    *to = scale * gradient + factor * point;
+                }
             }
-        }
-    });
+        },
+    );
     let parts = gradients.of_mut(Network::Critic);
     critic.backward(layers, tangent, factors, parts, tools);
     scratch.report = [-source_sum, target_sum, penalty, 0.0];
