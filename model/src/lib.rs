@@ -5,6 +5,7 @@ pub mod architecture;
 pub mod candle;
 mod checks;
 pub mod cpu;
+pub mod diagnostics;
 pub mod engine;
 mod error;
 pub mod fields;

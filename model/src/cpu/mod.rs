@@ -8,7 +8,7 @@
 mod critic;
 mod encoder;
 mod engine;
-mod gemm;
+pub(crate) mod gemm;
 mod layer;
 mod map;
 mod networks;
