@@ -3,7 +3,7 @@
 //! The well-known GEMM crates allocate their packing buffers in every call and repack weights that have
 //! not changed. Here weights are packed once an update, and what follows a product (bias, ReLU, mask)
 //! happens on the tile while it is in registers. The SIMD instructions come from `pulp`, which picks
-//! them at run time. docs/BENCHMARKS.md compares it with the `gemm` crate, shape by shape.
+//! them at run time. docs/BENCHMARKS.md says why, with figures.
 
 use pulp::{Arch, Simd, WithSimd};
 

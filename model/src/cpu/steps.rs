@@ -188,7 +188,7 @@ pub(crate) fn classifier_chain(state: &State, member: &Member<'_>) {
     scratch.points.clear();
     let target_rows = &arguments.target_rows[rows];
     gather(&arguments.target, target_rows, width, &mut scratch.points);
-    target_classifier(state, arguments, scratch, gradients, false, member);
+    target_classifier(state, arguments, scratch, gradients, member);
 }
 
 /// Encoder and target classifier (stage SSg). Reports as [`classifier_chain`], and the frozen source
@@ -222,7 +222,7 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
         scratch.points.clear();
         scratch.points.extend_from_slice(&latents[split..]);
     }
-    target_classifier(state, arguments, scratch, gradients, true, member);
+    target_classifier(state, arguments, scratch, gradients, member);
 
     let Scratch {
         tools,
@@ -243,20 +243,16 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
     let source_loss = cross_entropy(logits, labels, &scratch.slopes, 1.0, &mut gradient);
     frozen.gradient = gradient;
     frozen_gradients.resize_with(layers.len(), Default::default);
-    frozen.backward(
-        layers,
-        source,
-        |_| None,
-        frozen_gradients,
-        true,
-        tools,
-        member,
-    );
+    frozen.backward(layers, source, |_| None, frozen_gradients, tools, member);
+    frozen.backward_input(layers, tools);
 
     encoder.gradient.clear();
     encoder.gradient.extend_from_slice(&frozen.gradient);
     match arguments.objective.uses_target {
-        true => encoder.gradient.extend_from_slice(&on_target.gradient),
+        true => {
+            on_target.backward_input(networks.layers(Network::TargetClassifier), tools);
+            encoder.gradient.extend_from_slice(&on_target.gradient);
+        }
         false => encoder.gradient.resize(2 * split, 0.0),
     }
     encoder_backward(state, arguments, scratch, gradients, rows, member);
@@ -307,7 +303,8 @@ pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
     );
     classifier.gradient = gradient;
     let parts = gradients.of_mut(Network::SourceClassifier);
-    classifier.backward(layers, latents, keep, parts, true, tools, member);
+    classifier.backward(layers, latents, keep, parts, tools, member);
+    classifier.backward_input(layers, tools);
     std::mem::swap(&mut encoder.gradient, &mut classifier.gradient);
     encoder_backward(state, arguments, scratch, gradients, rows, member);
     scratch.report = [loss, 0.0, 0.0, 0.0];
@@ -421,14 +418,12 @@ fn gather(buffer: &Buffer, rows: &[u32], width: usize, out: &mut Vec<f32>) {
     }
 }
 
-/// The target classifier's objective on `scratch.map.output` and `scratch.points`, its gradients, and
-/// the gradient at `scratch.points` if it is wanted.
+/// The target classifier's objective on `scratch.map.output` and `scratch.points`, and its gradients.
 fn target_classifier(
     state: &State,
     arguments: &Arguments,
     scratch: &mut Scratch,
     gradients: &mut Gradients,
-    wants_input_gradient: bool,
     member: &Member<'_>,
 ) {
     let Scratch {
@@ -458,7 +453,7 @@ fn target_classifier(
     );
     on_source.gradient = gradient;
     let parts = gradients.of_mut(Network::TargetClassifier);
-    on_source.backward(layers, &map.output, keep, parts, false, tools, member);
+    on_source.backward(layers, &map.output, keep, parts, tools, member);
     scratch.report = [cross_entropy, 0.0, 0.0, 0.0];
     if !objective.uses_target {
         return;
@@ -480,15 +475,7 @@ fn target_classifier(
     information_gradient(logits, probabilities, entropy_factor, slopes, &mut gradient);
     on_target.gradient = gradient;
     let parts = &mut gradients.on_target;
-    on_target.backward(
-        layers,
-        points,
-        keep,
-        parts,
-        wants_input_gradient,
-        tools,
-        member,
-    );
+    on_target.backward(layers, points, keep, parts, tools, member);
     scratch.report = [cross_entropy, entropy_sum, diversity_value, 0.0];
 }
 
@@ -509,18 +496,10 @@ fn encoder_backward(
     } = scratch;
     let architecture = &state.architecture;
     let layers = state.networks.layers(Network::Encoder);
-    let embeds = state.networks.embedding.is_some();
     let parts = gradients.of_mut(Network::Encoder);
-    encoder.backward(
-        layers,
-        encoder_input,
-        |_| None,
-        parts,
-        embeds,
-        tools,
-        member,
-    );
+    encoder.backward(layers, encoder_input, |_| None, parts, tools, member);
     if let Some(embedding) = &state.networks.embedding {
+        encoder.backward_input(layers, tools);
         let table = &mut gradients.embedding;
         table.clear();
         table.resize(embedding.read().value.len(), 0.0);
