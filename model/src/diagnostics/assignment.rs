@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::squared_distance;
-use super::{ClassMeans, count_rows, hungarian::optimal_assignment, means::group_means};
+use super::{
+    ClassMeans, count_rows, hungarian::optimal_assignment, means::group_means, squared_distance,
+};
 use crate::{Error, Result, checks};
 
 /// Lloyd's iterations mostly end by themselves, long before this.

@@ -25,7 +25,7 @@ pub struct GuardEvidence<'a> {
 #[serde(default, deny_unknown_fields)]
 pub struct GuardLimits {
     /// Largest mean ||phi(z) - z||^2 of a class, as a share of the squared distance between its mean and
-    /// the nearest other: at a quarter its rows are, on average, half way to the boundary and beyond.
+    /// the nearest other: at a quarter its rows move, in root mean square, as far as half way to it.
     pub movement_ratio: f64,
     /// By how much the adapted cross-entropy may exceed the frozen one.
     pub cross_entropy_margin: f64,
@@ -96,22 +96,6 @@ pub enum Reason {
         limit: f64,
     },
 }
-
-/// What the learner does about a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Publish a snapshot of this state; it is the last good one now.
-    Publish,
-    /// Keep serving the last good snapshot.
-    Keep,
-    /// Keep serving it, and give its weights and optimiser back to the learner.
-    Restore,
-}
-
-/// Counts refusals in a row; part of the state that lasts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RefusalCount(u32);
 
 /// Whether a state may be served; the first reason against it, in the order of [`GuardEvidence`].
 pub fn judge(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Decision {
@@ -232,29 +216,6 @@ impl Reason {
     }
 }
 
-// === impl RefusalCount ===
-
-impl RefusalCount {
-    /// Refusals since the last state that was served or restored.
-    pub fn in_a_row(self) -> u32 {
-        self.0
-    }
-
-    /// Counts a decision and says what follows from it. Counting starts anew after a restore: the
-    /// restored weights get their chance.
-    pub fn after(&mut self, decision: &Decision, limits: &GuardLimits) -> Action {
-        let (count, action) = match decision {
-            Decision::Serve => (0, Action::Publish),
-            Decision::Refuse(_) if self.0 + 1 >= limits.refusals_before_restore => {
-                (0, Action::Restore)
-            }
-            Decision::Refuse(_) => (self.0 + 1, Action::Keep),
-        };
-        self.0 = count;
-        action
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,24 +312,6 @@ mod tests {
         let expected = "the confusion matrix is ill conditioned: its smallest singular value is \
                         2.00e-8, expected at least 1.00e-6";
         assert_eq!(refusal(&evidence), ("ill_conditioned", expected.to_owned()));
-    }
-
-    #[test]
-    fn the_third_refusal_in_a_row_restores_and_counting_starts_anew() {
-        let limits = GuardLimits::default();
-        let refuse = Decision::Refuse(Reason::NonFinite {
-            name: "loss".into(),
-        });
-        let mut count = RefusalCount::default();
-        let mut after = |decision| count.after(decision, &limits);
-        assert_eq!(after(&refuse), Action::Keep);
-        assert_eq!(after(&refuse), Action::Keep);
-        assert_eq!(after(&Decision::Serve), Action::Publish);
-        assert_eq!(after(&refuse), Action::Keep);
-        assert_eq!(after(&refuse), Action::Keep);
-        assert_eq!(after(&refuse), Action::Restore);
-        assert_eq!(after(&refuse), Action::Keep);
-        assert_eq!(count.in_a_row(), 1);
     }
 
     #[test]

@@ -2,18 +2,23 @@
 //! judges by it whether a state may be served.
 
 mod assignment;
+mod floor;
 mod guard;
 mod hungarian;
+mod line;
 mod means;
 mod movement;
+mod refusals;
 mod sliced;
 mod slope;
 
 pub use assignment::{ClusterAssignment, assign_clusters};
-pub use guard::{Action, Decision, GuardEvidence, GuardLimits, Reason, RefusalCount, judge};
+pub use floor::effective_rows;
+pub use guard::{Decision, GuardEvidence, GuardLimits, Reason, judge};
 pub use means::{ClassMeans, class_means};
 pub use movement::{Displacement, Movement, movement};
-pub use sliced::{Directions, effective_rows};
+pub use refusals::{Action, RefusalCount};
+pub use sliced::Directions;
 pub use slope::largest_slope;
 
 use crate::{Result, Rows};

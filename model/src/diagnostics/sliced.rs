@@ -3,7 +3,7 @@
 use pulp::Arch;
 use serde::{Deserialize, Serialize};
 
-use super::count_rows;
+use super::{count_rows, line::SortedLine};
 use crate::{
     Error, Generator, Result, checks,
     cpu::gemm::{Finish, Left, Packed, multiply},
@@ -24,17 +24,6 @@ struct UncheckedDirections {
     vectors: Vec<f32>,
 }
 
-/// How many unweighted rows are as noisy as rows with these weights: (sum w)^2 / sum w^2. A weighted
-/// sample's distance is to be held against a floor for so many rows.
-pub fn effective_rows(weights: &[f64]) -> f64 {
-    let sum: f64 = weights.iter().sum();
-    let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
-    match squares > 0.0 {
-        true => sum * sum / squares,
-        false => 0.0,
-    }
-}
-
 // === impl Directions ===
 
 impl Directions {
@@ -43,14 +32,16 @@ impl Directions {
         let mut vectors = Vec::with_capacity(width * count);
         for _ in 0..count {
             let normals: Vec<f64> = (0..width).map(|_| generator.normal()).collect();
-            let norm = normals
-                .iter()
-                .map(|value| value * value)
-                .sum::<f64>()
-                .sqrt();
+            let square: f64 = normals.iter().map(|value| value * value).sum();
+            let norm = square.sqrt();
             vectors.extend(normals.into_iter().map(|value| (value / norm) as f32));
         }
         Self::try_from(UncheckedDirections { width, vectors })
+    }
+
+    /// Width of the latents that can be projected.
+    pub fn width(&self) -> usize {
+        self.width
     }
 
     /// How many there are.
@@ -72,82 +63,34 @@ impl Directions {
         let right_shares = shares("right", right_rows, right_weights)?;
         masses.extend(right_shares.into_iter().map(|share| -share));
 
-        let rows = masses.len();
-        let mut projections = vec![0.0; self.count() * rows];
-        self.project(left, &mut projections, rows, 0);
-        self.project(right, &mut projections, rows, left_rows);
-        let mut order = Vec::with_capacity(rows);
+        let (left, right) = (self.project(left), self.project(right));
+        let lines = left
+            .chunks_exact(left_rows)
+            .zip(right.chunks_exact(right_rows));
+        let mut line = SortedLine::default();
         let mut sum = 0.0;
-        for line in projections.chunks_exact(rows) {
-            sort_line(line, &mut order);
-            sum += area_between(&order, &masses);
+        for (left, right) in lines {
+            line.sort(left.iter().chain(right));
+            sum += line.area_between(&masses);
         }
         finite(sum / self.count() as f64)
     }
 
-    /// What sampling alone makes of the distance: the `quantile` of it between random disjoint parts of
-    /// `target`, of `rows_left` and `rows_right` rows, over `repeats` draws. If the target has
-    /// fewer rows than both together, parts are smaller in proportion and the distance, which falls with
-    /// the root of the size, is scaled to the sizes asked for.
-    pub fn floor(
-        &self,
-        target: &[f32],
-        rows_left: usize,
-        rows_right: usize,
-        repeats: usize,
-        quantile: f64,
-        generator: &mut Generator,
-    ) -> Result<f64> {
-        let rows = count_rows("target", target, self.width)?;
-        let parts = Parts::within(rows, rows_left, rows_right)?;
-        if repeats == 0 {
-            return Err(Error::setting("repeats", "is 0, expected at least 1"));
-        }
-        if !(0.0..=1.0).contains(&quantile) {
-            let problem = format!("is {quantile}, expected a number in [0, 1]");
-            return Err(Error::setting("quantile", problem));
-        }
-
-        // Sorted once: a draw only changes which side each row counts for.
-        let mut projections = vec![0.0; self.count() * rows];
-        self.project(target, &mut projections, rows, 0);
-        let mut lines = vec![Vec::new(); self.count()];
-        for (line, order) in projections.chunks_exact(rows).zip(&mut lines) {
-            sort_line(line, order);
-        }
-        let mut drawn: Vec<usize> = (0..rows).collect();
-        let mut masses = vec![0.0; rows];
-        let mut distances = Vec::with_capacity(repeats);
-        for _ in 0..repeats {
-            generator.shuffle(&mut drawn);
-            parts.assign(&drawn, &mut masses);
-            let areas = lines.iter().map(|order| area_between(order, &masses));
-            distances.push(areas.sum::<f64>() / self.count() as f64);
-        }
-        distances.sort_unstable_by(f64::total_cmp);
-        let rank = (quantile * repeats as f64).ceil() as usize;
-        finite(parts.scale * distances[rank.clamp(1, repeats) - 1])
-    }
-
-    /// Writes the projections of `latents` from column `first` of a matrix with one line of `rows` a
-    /// direction.
-    fn project(&self, latents: &[f32], projections: &mut [f32], rows: usize, first: usize) {
-        let points = latents.len() / self.width;
+    /// Projections of `latents`, one line of all rows for each direction.
+    pub(super) fn project(&self, latents: &[f32]) -> Vec<f32> {
+        let rows = latents.len() / self.width;
         let mut packed = Packed::default();
-        packed.pack_columns(latents, self.width, points);
-        let mut product = vec![0.0; self.count() * points];
+        packed.pack_columns(latents, self.width, rows);
+        let mut projections = vec![0.0; self.count() * rows];
         multiply(
             Arch::new(),
             self.count(),
             Left::Rows(&self.vectors),
             &packed,
             Finish::Set,
-            &mut product,
+            &mut projections,
         );
-        let lines = projections.chunks_exact_mut(rows);
-        for (line, projected) in lines.zip(product.chunks_exact(points)) {
-            line[first..first + points].copy_from_slice(projected);
-        }
+        projections
     }
 }
 
@@ -159,51 +102,6 @@ impl TryFrom<UncheckedDirections> for Directions {
         let count = count_rows("directions", &vectors, width)?;
         checks::at_least_one_row("directions", count)?;
         Ok(Self { width, vectors })
-    }
-}
-
-/// Sizes of two disjoint parts of a sample.
-struct Parts {
-    left: usize,
-    right: usize,
-    scale: f64,
-}
-
-// === impl Parts ===
-
-impl Parts {
-    fn within(rows: usize, left: usize, right: usize) -> Result<Self> {
-        if left == 0 || right == 0 || rows < 2 {
-            return Err(Error::shape(
-                "parts of the target",
-                "two parts of at least one row each",
-                format!("{left} and {right} of {rows} rows"),
-            ));
-        }
-        if left + right <= rows {
-            let scale = 1.0;
-            return Ok(Self { left, right, scale });
-        }
-        let share = left as f64 / (left + right) as f64;
-        let fewer_left = ((rows as f64 * share).round() as usize).clamp(1, rows - 1);
-        let fewer_right = rows - fewer_left;
-        let noise = |left: usize, right: usize| 1.0 / left as f64 + 1.0 / right as f64;
-        Ok(Self {
-            left: fewer_left,
-            right: fewer_right,
-            scale: (noise(left, right) / noise(fewer_left, fewer_right)).sqrt(),
-        })
-    }
-
-    /// Masses by which the first rows `drawn` make the left part, and the next the right one.
-    fn assign(&self, drawn: &[usize], masses: &mut [f64]) {
-        masses.fill(0.0);
-        let (left, rest) = drawn.split_at(self.left);
-        left.iter()
-            .for_each(|row| masses[*row] = 1.0 / self.left as f64);
-        rest[..self.right]
-            .iter()
-            .for_each(|row| masses[*row] = -1.0 / self.right as f64);
     }
 }
 
@@ -225,7 +123,7 @@ fn shares(what: &'static str, rows: usize, weights: Option<&[f64]>) -> Result<Ve
     }
 }
 
-fn finite(distance: f64) -> Result<f64> {
+pub(super) fn finite(distance: f64) -> Result<f64> {
     match distance.is_finite() {
         true => Ok(distance),
         false => Err(Error::setting(
@@ -235,45 +133,6 @@ fn finite(distance: f64) -> Result<f64> {
     }
 }
 
-/// Sorts a line's points. Each becomes one integer, ordered as its value, with its row in the low half:
-/// integers sort several times faster than pairs.
-fn sort_line(line: &[f32], order: &mut Vec<u64>) {
-    order.clear();
-    order.extend(line.iter().zip(0u64..).map(|(value, row)| {
-        let bits = value.to_bits();
-        let negative = bits >> 31 == 1;
-        let key = if negative { !bits } else { bits | 1 << 31 };
-        u64::from(key) << 32 | row
-    }));
-    order.sort_unstable();
-}
-
-/// The value of a sorted point.
-fn value(point: u64) -> f64 {
-    let key = (point >> 32) as u32;
-    let negative = key >> 31 == 0;
-    f64::from(f32::from_bits(if negative {
-        !key
-    } else {
-        key & !(1 << 31)
-    }))
-}
-
-/// W1 on a line: the area between the two distribution functions. `masses` are positive for rows of the
-/// one and negative for rows of the other.
-fn area_between(order: &[u64], masses: &[f64]) -> f64 {
-    let mut area = 0.0;
-    let mut gap: f64 = 0.0;
-    let mut previous = order.first().map_or(0.0, |point| value(*point));
-    for point in order {
-        let here = value(*point);
-        area += gap.abs() * (here - previous);
-        gap += masses[(*point & u64::from(u32::MAX)) as usize];
-        previous = here;
-    }
-    area
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -281,9 +140,8 @@ mod tests {
     use super::*;
 
     fn normals(rows: usize, width: usize, generator: &mut Generator) -> Vec<f32> {
-        (0..rows * width)
-            .map(|_| generator.normal() as f32)
-            .collect()
+        let values = (0..rows * width).map(|_| generator.normal() as f32);
+        values.collect()
     }
 
     fn directions(width: usize, count: usize) -> Directions {
@@ -384,61 +242,18 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_holds_for_equal_distributions_and_not_for_shifted_ones() {
-        let directions = directions(8, 64);
-        let mut generator = Generator::new(4);
-        let target = normals(800, 8, &mut generator);
-        let floor = directions
-            .floor(&target, 400, 400, 100, 0.95, &mut generator)
-            .unwrap();
-        let distances = |shift: f32, generator: &mut Generator| -> Vec<f64> {
-            let draw = |generator: &mut Generator| normals(400, 8, generator);
-            let pair = |_| {
-                let left = draw(generator);
-                let moved: Vec<f32> = draw(generator).iter().map(|v| v + shift).collect();
-                directions.distance(&left, None, &moved, None).unwrap()
-            };
-            (0..100).map(pair).collect()
-        };
-        let above = |distances: Vec<f64>| distances.into_iter().filter(|d| *d > floor).count();
-        let equal = above(distances(0.0, &mut generator));
-        assert!(equal <= 15, "{equal} of 100 above the floor {floor}");
-        assert_eq!(above(distances(0.2, &mut generator)), 100);
-    }
-
-    #[test]
-    fn the_floor_of_a_small_target_is_scaled_to_the_sizes_asked_for() {
-        let directions = directions(4, 32);
-        let mut generator = Generator::new(6);
-        let target = normals(2_000, 4, &mut generator);
-        let mut floor = |rows: usize| {
-            directions
-                .floor(&target[..rows * 4], 600, 300, 200, 0.5, &mut generator)
-                .unwrap()
-        };
-        let (whole, part) = (floor(2_000), floor(300));
-        assert!((part / whole - 1.0).abs() < 0.15, "{part} {whole}");
-    }
-
-    #[test]
-    fn equal_weights_are_worth_all_rows_and_one_weight_is_worth_one() {
-        assert_eq!(effective_rows(&[2.0; 5]), 5.0);
-        assert_eq!(effective_rows(&[0.0, 3.0, 0.0]), 1.0);
-        assert_eq!(effective_rows(&[]), 0.0);
-    }
-
-    #[test]
     fn what_cannot_be_compared_is_an_error() {
         let line = line();
         assert!(line.distance(&[], None, &[1.0], None).is_err());
         assert!(line.distance(&[1.0], None, &[f32::NAN], None).is_err());
-        for weights in [
-            &[0.0][..],
-            &[-1.0],
-            &[f64::NAN],
-            &[f64::INFINITY],
-            &[1.0; 2],
-        ] {
+        let wrong = [
+            vec![0.0],
+            vec![-1.0],
+            vec![f64::NAN],
+            vec![f64::INFINITY],
+            vec![1.0; 2],
+        ];
+        for weights in &wrong {
             let refused = line.distance(&[1.0], Some(weights), &[1.0], None);
             let message = refused.unwrap_err().to_string();
             assert!(message.starts_with("left weights"), "{message}");
@@ -448,15 +263,6 @@ mod tests {
             vectors: vec![2.0],
         };
         assert!(steep.distance(&[f32::MAX], None, &[0.0], None).is_err());
-        let mut generator = Generator::new(1);
-        let mut floor = |target: &[f32], left, repeats, quantile| {
-            line.floor(target, left, 1, repeats, quantile, &mut generator)
-        };
-        assert!(floor(&[1.0, 2.0], 1, 1, 1.0).is_ok());
-        assert!(floor(&[1.0], 1, 1, 1.0).is_err());
-        assert!(floor(&[1.0, 2.0], 0, 1, 1.0).is_err());
-        assert!(floor(&[1.0, 2.0], 1, 0, 1.0).is_err());
-        assert!(floor(&[1.0, 2.0], 1, 1, f64::NAN).is_err());
         assert!(Directions::new(0, 3, &mut Generator::new(1)).is_err());
         assert!(Directions::new(3, 0, &mut Generator::new(1)).is_err());
     }
