@@ -1,6 +1,7 @@
 //! 95 % intervals of published shares cover the truth in 92 to 98 % of windows, class by class.
 //!
 //! Every window comes with its own held-out rows, else the noise of the confusion matrix would not be drawn.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod gaussians;
 
@@ -41,7 +42,7 @@ fn settings() -> Vec<Setting> {
             separation,
             sharpness,
         },
-        truth: Gaussians::proportions(shares),
+        truth: LabelProportions::new(shares.to_vec()).unwrap(),
         held_out_rows,
     };
     let sizes = [500, 2000].into_iter();
@@ -151,7 +152,7 @@ fn estimated_accuracy_is_the_accuracy_and_its_interval_covers() {
         separation: 2.0,
         sharpness: 1.0,
     };
-    let truth = Gaussians::proportions(&[0.85, 0.1, 0.05]);
+    let truth = LabelProportions::new(vec![0.85, 0.1, 0.05]).unwrap();
     let mut generator = Generator::new(5);
     let (rows, labels) = problem.draw(200_000, &truth, &mut generator);
     let decided = |row: &[f64]| (0..3).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap() as u32;

@@ -1,4 +1,5 @@
 //! Whatever comes in, proportions are on the simplex, intervals inside [0, 1], and the solver's answer optimal.
+#![allow(clippy::unwrap_used)]
 
 use ostar_model::{
     Rows,

@@ -1,5 +1,6 @@
 //! The adaptive tracker against every fixed half-life in hindsight, and what is saved of a tracker.
 //! `cargo test --test proportion_trackers -- --nocapture` prints the table.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod gaussians;
 

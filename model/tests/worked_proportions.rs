@@ -1,4 +1,5 @@
 //! Estimators against cases that `worked/make_worked.py` computes by other means.
+#![allow(clippy::unwrap_used)]
 
 use ostar_model::{
     Rows,

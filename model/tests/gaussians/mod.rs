@@ -16,10 +16,6 @@ pub(crate) struct Gaussians {
 }
 
 impl Gaussians {
-    pub(crate) fn proportions(shares: &[f64]) -> LabelProportions {
-        LabelProportions::new(shares.to_vec()).unwrap()
-    }
-
     /// Posteriors and labels of `rows` rows with class shares `proportions`.
     pub(crate) fn draw(
         &self,
