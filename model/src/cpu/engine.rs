@@ -394,12 +394,9 @@ impl Engine for CpuEngine {
 
     fn import(&mut self, tensors: &NamedTensors) -> Result<()> {
         let checked = check_import(self.architecture(), tensors)?;
+        self.state().networks.import(&checked.parameters);
         for network in Network::ALL {
-            let resumed = checked.steps.get(&network);
-            self.state()
-                .networks
-                .import(network, resumed.is_some(), tensors)?;
-            self.steps[network as usize] = resumed.copied().unwrap_or(0);
+            self.steps[network as usize] = checked.steps.get(&network).copied().unwrap_or(0);
         }
         self.moved.clear();
         Ok(())

@@ -13,9 +13,10 @@ use super::{
     team::Member,
 };
 use crate::{
-    NamedTensors, Result,
+    NamedTensors,
     architecture::{LayerSpec, Norm, ParameterSpec, Role},
     optimiser::AdamCoefficients,
+    parameters::ImportedParameter,
 };
 
 /// A layer that members share. Running statistics have a lock of their own: they move in forwards,
@@ -310,22 +311,25 @@ impl LayerCell {
         }
     }
 
-    pub(crate) fn import(&self, with_moments: bool, tensors: &NamedTensors) -> Result<()> {
+    /// Takes the next of `imported` for each of its parameters, in the order it was made in.
+    pub(crate) fn import<'i>(
+        &self,
+        imported: &mut impl Iterator<Item = &'i ImportedParameter<'i>>,
+    ) {
+        let mut next = |parameter: &mut Parameter| {
+            let imported = imported.next();
+            parameter.import(imported.expect("a checked import has every parameter"));
+        };
         let mut weights = self.weights.write();
-        weights.weight.import(with_moments, tensors)?;
-        weights.bias.import(with_moments, tensors)?;
-        if let Some(scale) = &mut weights.scale {
-            scale.import(with_moments, tensors)?;
-        }
-        if let Some(shift) = &mut weights.shift {
-            shift.import(with_moments, tensors)?;
-        }
+        next(&mut weights.weight);
+        next(&mut weights.bias);
+        weights.scale.iter_mut().for_each(&mut next);
+        weights.shift.iter_mut().for_each(&mut next);
         weights.pack();
         if let Some(running) = self.running.write().as_mut() {
-            running.mean.import(false, tensors)?;
-            running.variance.import(false, tensors)?;
+            next(&mut running.mean);
+            next(&mut running.variance);
         }
-        Ok(())
     }
 }
 

@@ -4,8 +4,9 @@ use parking_lot::RwLock;
 
 use super::{layer::LayerCell, parameter::Parameter};
 use crate::{
-    Architecture, NamedTensors, Result,
+    Architecture, NamedTensors,
     architecture::{EncoderShape, Network},
+    parameters::ImportedParameter,
 };
 
 #[derive(Debug)]
@@ -72,18 +73,16 @@ impl Networks {
         }
     }
 
-    pub(crate) fn import(
-        &self,
-        network: Network,
-        with_moments: bool,
-        tensors: &NamedTensors,
-    ) -> Result<()> {
-        if let (Network::Encoder, Some(embedding)) = (network, &self.embedding) {
-            embedding.write().import(with_moments, tensors)?;
+    /// Takes all parameters, in the architecture's order.
+    pub(crate) fn import(&self, parameters: &[ImportedParameter<'_>]) {
+        let mut parameters = parameters.iter();
+        if let Some(embedding) = &self.embedding {
+            let imported = parameters.next();
+            let imported = imported.expect("a checked import has every parameter");
+            embedding.write().import(imported);
         }
-        for layer in self.layers(network) {
-            layer.import(with_moments, tensors)?;
+        for layer in self.layers.iter().flatten() {
+            layer.import(&mut parameters);
         }
-        Ok(())
     }
 }

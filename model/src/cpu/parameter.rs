@@ -3,11 +3,10 @@
 use pulp::Arch;
 
 use crate::{
-    HostTensor, NamedTensors, Result,
+    HostTensor, NamedTensors,
     architecture::ParameterSpec,
     optimiser::AdamCoefficients,
-    parameters::{first_moment_name, second_moment_name},
-    tensors::require,
+    parameters::{ImportedParameter, first_moment_name, second_moment_name},
 };
 
 /// Values, Adam's moments and the gradient of the last step that moved them.
@@ -85,20 +84,16 @@ impl Parameter {
         tensors.insert(self.spec.name.clone(), tensor);
     }
 
-    /// Takes values and, with `with_moments`, moments; without them the moments start at zero.
-    pub(crate) fn import(&mut self, with_moments: bool, tensors: &NamedTensors) -> Result<()> {
-        let spec = &self.spec;
-        self.value = require(tensors, &spec.name, &spec.shape)?.to_f32();
-        if spec.is_trained() {
-            let moment = |name: String| -> Result<Vec<f32>> {
-                match with_moments {
-                    true => Ok(require(tensors, &name, &spec.shape)?.to_f32()),
-                    false => Ok(vec![0.0; spec.len()]),
-                }
+    /// Takes values and moments; moments that did not come start at zero.
+    pub(crate) fn import(&mut self, imported: &ImportedParameter<'_>) {
+        debug_assert_eq!(self.spec, imported.spec);
+        self.value = imported.value.to_f32();
+        if self.spec.is_trained() {
+            let zeros = || vec![0.0; self.spec.len()];
+            (self.first, self.second) = match imported.moments {
+                Some((first, second)) => (first.to_f32(), second.to_f32()),
+                None => (zeros(), zeros()),
             };
-            self.first = moment(first_moment_name(&spec.name))?;
-            self.second = moment(second_moment_name(&spec.name))?;
         }
-        Ok(())
     }
 }
