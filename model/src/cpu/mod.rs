@@ -8,12 +8,12 @@
 mod critic;
 mod encoder;
 mod engine;
-mod gemm;
+pub(crate) mod gemm;
 mod layer;
 mod map;
 mod networks;
-mod normalise;
-mod objective;
+pub(crate) mod normalise;
+pub(crate) mod objective;
 mod parameter;
 mod stack;
 mod state;
