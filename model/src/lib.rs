@@ -1,6 +1,7 @@
 //! OSTAR: learns without labels how a deployed classifier's classes moved, and moves with them.
 
 pub mod architecture;
+pub mod bundle;
 #[cfg(feature = "candle")]
 pub mod candle;
 mod checks;
@@ -20,6 +21,7 @@ pub mod tensors;
 pub mod weights;
 
 pub use architecture::Architecture;
+pub use bundle::Bundle;
 #[cfg(feature = "candle")]
 pub use candle::CandleEngine;
 pub use engine::Engine;
