@@ -10,6 +10,7 @@ pub mod engine;
 mod error;
 pub mod evaluate;
 pub mod fields;
+pub mod fit;
 mod initialise;
 mod inputs;
 mod moments;
