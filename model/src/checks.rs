@@ -12,6 +12,13 @@ pub(crate) fn length(what: &str, found: usize, expected: usize) -> Result<()> {
     }
 }
 
+pub(crate) fn at_least_one_row(what: &str, rows: usize) -> Result<()> {
+    match rows {
+        0 => Err(Error::shape(what, "at least one row", 0)),
+        _ => Ok(()),
+    }
+}
+
 /// One finite number of at least 0 a class.
 pub(crate) fn per_class(what: &str, values: &[f64], classes: usize) -> Result<()> {
     length(what, values.len(), classes)?;
@@ -49,9 +56,7 @@ pub(crate) fn labels(labels: &[u32], classes: usize) -> Result<()> {
 }
 
 pub(crate) fn batch(batch: &Batch<'_>, source_rows: usize, target_rows: usize) -> Result<()> {
-    if batch.source.is_empty() {
-        return Err(Error::shape("batch", "at least one row", 0));
-    }
+    at_least_one_row("batch", batch.source.len())?;
     length("batch.target", batch.target.len(), batch.source.len())?;
     let inside =
         |buffer, rows: &[u32], held: usize| match rows.iter().find(|row| **row as usize >= held) {
@@ -114,9 +119,7 @@ pub(crate) fn labelled(
 ) -> Result<usize> {
     inputs.check(architecture)?;
     let rows = inputs.count(architecture);
-    if rows == 0 {
-        return Err(Error::shape("inputs", "at least one row", 0));
-    }
+    at_least_one_row("inputs", rows)?;
     length("labels", label_values.len(), rows)?;
     labels(label_values, architecture.classes)?;
     Ok(rows)

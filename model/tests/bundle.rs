@@ -1,5 +1,8 @@
 //! Bundles go through their files unchanged, and whatever is wrong with one is named.
 
+#![cfg(feature = "candle")]
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
 mod common;
 
 use std::collections::BTreeMap;

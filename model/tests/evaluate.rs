@@ -1,5 +1,8 @@
 //! Frozen networks give what the engine gives in evaluation mode, from any number of threads.
 
+#![cfg(feature = "candle")]
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
 mod common;
 
 use common::{NORMS, lively_parameters, normals, rows, small_architecture};

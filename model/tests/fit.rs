@@ -1,5 +1,8 @@
 //! `fit` learns what can be learned with its defaults, and says what is wrong with its data.
 
+#![cfg(feature = "candle")]
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
 mod common;
 
 use common::rows;

@@ -18,20 +18,30 @@ use ostar_model::{
     optimiser::Adam,
 };
 
-const ITERATIONS: usize = 200;
+/// How long an engine trains: the default engine long, candle, which takes most of the time, until every
+/// objective has had five batches.
+fn iterations(candidate: &Candidate) -> usize {
+    match candidate.name.starts_with("cpu") {
+        true => 200,
+        false => 20,
+    }
+}
 
-/// 200 iterations of every step on batches of `batch_rows` random rows; everything must stay finite.
+/// Many iterations of every step on batches of `batch_rows` random rows, every fifth of the first rows;
+/// everything must stay finite.
 fn check_training(problem: &Problem, batch_rows: usize) {
     let architecture = &problem.architecture;
     let parameters = initial_parameters(architecture, &mut Generator::new(3));
     for mut candidate in engines(architecture, &parameters) {
+        let iterations = iterations(&candidate);
         let engine = candidate.engine.as_mut();
         problem.load(engine);
         let mut generator = Generator::new(4);
-        for iteration in 0..ITERATIONS {
-            let batch: Vec<u32> = (0..batch_rows)
-                .map(|_| generator.below(problem.labels.len()) as u32)
-                .collect();
+        for iteration in 0..iterations {
+            let mut batch = row_numbers(0, batch_rows);
+            if iteration % 5 > 0 {
+                batch.fill_with(|| generator.below(problem.labels.len()) as u32);
+            }
             for kind in [
                 Kind::Critic {
                     penalty_weight: 10.0,
@@ -53,14 +63,15 @@ fn check_training(problem: &Problem, batch_rows: usize) {
     }
 }
 
-/// 200 iterations of the steps that train an encoder, each on all of the problem's inputs.
+/// Many iterations of the steps that train an encoder, each on all of the problem's inputs.
 fn check_encoder_training(problem: &Problem) {
     let architecture = &problem.architecture;
     let parameters = initial_parameters(architecture, &mut Generator::new(3));
     for mut candidate in engines(architecture, &parameters) {
+        let iterations = iterations(&candidate);
         let engine = candidate.engine.as_mut();
         let mut generator = Generator::new(4);
-        for iteration in 0..ITERATIONS {
+        for iteration in 0..iterations {
             for kind in [Kind::Pretrain, Kind::Encoder(Terms::MarginalEntropy)] {
                 let adam = Adam::with_rate(1e-2);
                 let report = take(kind, engine, problem, &[], adam, &mut generator).unwrap();
@@ -97,7 +108,7 @@ fn one_positive_in_a_thousand_trains_without_nan() {
         architecture.classes = 2;
         let mut problem = Problem::random(&architecture, 1000, 2);
         problem.labels.fill(0);
-        problem.labels[500] = 1;
+        problem.labels[0] = 1;
         problem.proportions = vec![0.999, 0.001];
         problem.class_weights = vec![1.0, 1.0];
         check_training(&problem, 16);

@@ -51,11 +51,14 @@ impl CriticTrace {
         self.values.clear();
         self.values.resize(last.len() / weight.len(), 0.0);
         let values = &mut self.values;
-        tools.arch.dispatch(|| {
-            for (value, row) in values.iter_mut().zip(last.chunks_exact(weight.len())) {
-                *value = dot(row, weight) + bias;
-            }
-        });
+        tools.arch.dispatch(
+            #[inline(always)]
+            || {
+                for (value, row) in values.iter_mut().zip(last.chunks_exact(weight.len())) {
+                    *value = dot(row, weight) + bias;
+                }
+            },
+        );
     }
 
     /// Input gradients of the points of the last forward.
@@ -134,23 +137,29 @@ impl CriticTrace {
 
 /// out = row where the activation is above 0, else 0, for every row of activations.
 fn masked_rows(arch: Arch, row: &[f32], activations: &[f32], out: &mut [f32]) {
-    arch.dispatch(|| {
-        let lines = out.chunks_exact_mut(row.len());
-        for (line, activations) in lines.zip(activations.chunks_exact(row.len())) {
-            for ((to, value), activation) in line.iter_mut().zip(row).zip(activations) {
-                *to = if *activation > 0.0 { *value } else { 0.0 };
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            let lines = out.chunks_exact_mut(row.len());
+            for (line, activations) in lines.zip(activations.chunks_exact(row.len())) {
+                for ((to, value), activation) in line.iter_mut().zip(row).zip(activations) {
+                    *to = if *activation > 0.0 { *value } else { 0.0 };
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 fn weighted_column_sums(arch: Arch, values: &[f32], factors: &[f32], sums: &mut [f32]) {
     sums.fill(0.0);
-    arch.dispatch(|| {
-        for (row, factor) in values.chunks_exact(sums.len()).zip(factors) {
-            for (sum, value) in sums.iter_mut().zip(row) {
-                *sum += factor * value;
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for (row, factor) in values.chunks_exact(sums.len()).zip(factors) {
+                for (sum, value) in sums.iter_mut().zip(row) {
+                    *sum += factor * value;
+                }
             }
-        }
-    });
+        },
+    );
 }

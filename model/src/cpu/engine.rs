@@ -1,6 +1,7 @@
 //! [`CpuEngine`]: checks arguments, hands them to the team, collects reports.
 
 use super::{
+    classifier_steps,
     gemm::Product,
     state::{Arguments, Evaluation, State},
     steps::{self, MAX_MEMBERS},
@@ -278,7 +279,7 @@ impl Engine for CpuEngine {
             let forwards = 1 + usize::from(arguments.objective.uses_target);
             arguments.draw_keep(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run(steps::classifier_chain);
+        let sums = self.run(classifier_steps::classifier_chain);
         let report = self.classifier_report(&sums, rows);
         self.accept("classifier", report.loss)?;
         self.update(&[(Network::TargetClassifier, step.adam)]);
@@ -308,7 +309,7 @@ impl Engine for CpuEngine {
             let forwards = 1 + usize::from(arguments.objective.uses_target);
             arguments.draw_keep(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run(steps::encoder_chain);
+        let sums = self.run(classifier_steps::encoder_chain);
         let classifier = self.classifier_report(&sums, rows);
         let loss = classifier.loss + sums[3];
         self.accept("encoder", loss)?;
@@ -342,7 +343,7 @@ impl Engine for CpuEngine {
             arguments.place_inputs(&inputs, labels, &state.architecture);
             arguments.draw_keep(&state.architecture, rows, 1, generator);
         }
-        let [loss, ..] = self.run(steps::pretrain_chain);
+        let [loss, ..] = self.run(classifier_steps::pretrain_chain);
         self.accept("pretraining", loss)?;
         self.update(&[
             (Network::Encoder, step.encoder_adam),

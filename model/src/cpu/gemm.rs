@@ -3,12 +3,15 @@
 //! The well-known GEMM crates allocate their packing buffers in every call and repack weights that have
 //! not changed. Here weights are packed once an update, and what follows a product (bias, ReLU, mask)
 //! happens on the tile while it is in registers. The SIMD instructions come from `pulp`, which picks
-//! them at run time. docs/BENCHMARKS.md compares it with the `gemm` crate, shape by shape.
+//! them at run time. docs/BENCHMARKS.md says why, with figures.
 
 use pulp::{Arch, Simd, WithSimd};
 
+pub(crate) use super::finish::Finish;
+use super::finish::Place;
+
 /// Columns of a tile: two AVX2 registers, four NEON ones.
-const TILE_COLUMNS: usize = 16;
+pub(crate) const TILE_COLUMNS: usize = 16;
 /// Rows of a tile: with two registers of columns, 12 accumulators of AVX2's 16 registers.
 const TILE_ROWS: usize = 6;
 /// Numbers of the left factor that are multiplied with all panels before the next are: they stay in
@@ -36,29 +39,6 @@ pub(crate) enum Left<'a> {
     Rows(&'a [f32]),
     /// The transpose of what was packed.
     Transposed(&'a PackedLeft),
-}
-
-/// What is done with a sum before it is stored.
-#[derive(Clone, Copy)]
-pub(crate) enum Finish<'a> {
-    /// out = sum
-    Set,
-    /// out += sum
-    Add,
-    /// out += sum + bias
-    AddBias(&'a [f32]),
-    /// out = sum + bias
-    Bias(&'a [f32]),
-    /// out = max(sum + bias, 0)
-    BiasRelu(&'a [f32]),
-    /// out = sum where the activation of the same place is above 0, else 0
-    Mask(&'a [f32]),
-    /// out = sum + row factor * bias where the activation is above 0, else 0
-    MaskScaledBias {
-        activations: &'a [f32],
-        bias: &'a [f32],
-        factors: &'a [f32],
-    },
 }
 
 /// Sizes of a product: `rows` x `depth` times `depth` x `width`.
@@ -264,15 +244,6 @@ impl Task<'_> {
     }
 }
 
-/// Where a tile lies in the result.
-#[derive(Clone, Copy)]
-struct Place {
-    row: usize,
-    column: usize,
-    width: usize,
-    used: usize,
-}
-
 /// Computes and stores `R` rows of a panel and moves `place` behind them.
 #[inline(always)]
 fn tile<S: Simd, const R: usize, const V: usize>(
@@ -336,122 +307,6 @@ fn accumulate<S: Simd, const R: usize, const V: usize>(
         let factor = simd.splat_f32s(factors[r]);
         for v in 0..V {
             sums[r][v] = simd.mul_add_e_f32s(factor, right[v], sums[r][v]);
-        }
-    }
-}
-
-// === impl Finish ===
-
-impl Finish<'_> {
-    /// Stores one row of a full tile, from registers.
-    #[inline(always)]
-    fn store_tile<S: Simd, const V: usize>(
-        &self,
-        simd: S,
-        row: usize,
-        place: &Place,
-        sums: &[S::f32s; V],
-        out: &mut [f32; TILE_COLUMNS],
-    ) {
-        let lanes = |values: &[f32], start: usize| -> [S::f32s; V] {
-            let (lanes, _) = S::as_simd_f32s(&values[start..start + TILE_COLUMNS]);
-            std::array::from_fn(|v| lanes[v])
-        };
-        let start = row * place.width + place.column;
-        let (out, _) = S::as_mut_simd_f32s(out);
-        let zero = simd.splat_f32s(0.0);
-        match *self {
-            Self::Set => (0..V).for_each(|v| out[v] = sums[v]),
-            Self::Add => (0..V).for_each(|v| out[v] = simd.add_f32s(out[v], sums[v])),
-            Self::AddBias(bias) => {
-                let bias = lanes(bias, place.column);
-                for v in 0..V {
-                    out[v] = simd.add_f32s(out[v], simd.add_f32s(sums[v], bias[v]));
-                }
-            }
-            Self::Bias(bias) => {
-                let bias = lanes(bias, place.column);
-                (0..V).for_each(|v| out[v] = simd.add_f32s(sums[v], bias[v]));
-            }
-            Self::BiasRelu(bias) => {
-                let bias = lanes(bias, place.column);
-                for v in 0..V {
-                    out[v] = simd.max_f32s(simd.add_f32s(sums[v], bias[v]), zero);
-                }
-            }
-            Self::Mask(activations) => {
-                let activations = lanes(activations, start);
-                for v in 0..V {
-                    let above = simd.greater_than_f32s(activations[v], zero);
-                    out[v] = simd.select_f32s(above, sums[v], zero);
-                }
-            }
-            Self::MaskScaledBias {
-                activations,
-                bias,
-                factors,
-            } => {
-                let (activations, bias) = (lanes(activations, start), lanes(bias, place.column));
-                let factor = simd.splat_f32s(factors[row]);
-                for v in 0..V {
-                    let above = simd.greater_than_f32s(activations[v], zero);
-                    let value = simd.add_f32s(sums[v], simd.mul_f32s(factor, bias[v]));
-                    out[v] = simd.select_f32s(above, value, zero);
-                }
-            }
-        }
-    }
-
-    /// Stores one row of a tile that ends before its last column.
-    #[inline(always)]
-    fn store(&self, row: usize, place: &Place, sums: &[f32], out: &mut [f32]) {
-        let columns = place.column..place.column + sums.len();
-        let here = row * place.width + place.column;
-        let here = here..here + sums.len();
-        match *self {
-            Self::Set => out.copy_from_slice(sums),
-            Self::Add => {
-                for (to, sum) in out.iter_mut().zip(sums) {
-                    *to += sum;
-                }
-            }
-            Self::AddBias(bias) => {
-                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
-                    *to += sum + bias;
-                }
-            }
-            Self::Bias(bias) => {
-                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
-                    *to = sum + bias;
-                }
-            }
-            Self::BiasRelu(bias) => {
-                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
-                    *to = (sum + bias).max(0.0);
-                }
-            }
-            Self::Mask(activations) => {
-                let values = out.iter_mut().zip(sums).zip(&activations[here]);
-                for ((to, sum), activation) in values {
-                    *to = if *activation > 0.0 { *sum } else { 0.0 };
-                }
-            }
-            Self::MaskScaledBias {
-                activations,
-                bias,
-                factors,
-            } => {
-                let factor = factors[row];
-                let values = out.iter_mut().zip(sums);
-                let places = activations[here].iter().zip(&bias[columns]);
-                for ((to, sum), (activation, bias)) in values.zip(places) {
-                    *to = if *activation > 0.0 {
-                        sum + factor * bias
-                    } else {
-                        0.0
-                    };
-                }
-            }
         }
     }
 }

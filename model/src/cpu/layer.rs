@@ -419,19 +419,25 @@ pub(crate) fn weight_gradient(
 /// Sum of each column of row-major `values`.
 pub(crate) fn column_sums(arch: Arch, values: &[f32], sums: &mut [f32]) {
     sums.fill(0.0);
-    arch.dispatch(|| {
-        for row in values.chunks_exact(sums.len()) {
-            for (sum, value) in sums.iter_mut().zip(row) {
-                *sum += value;
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for row in values.chunks_exact(sums.len()) {
+                for (sum, value) in sums.iter_mut().zip(row) {
+                    *sum += value;
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 pub(crate) fn multiply_by(arch: Arch, values: &mut [f32], factors: &[f32]) {
-    arch.dispatch(|| {
-        for (value, factor) in values.iter_mut().zip(factors) {
-            *value *= factor;
-        }
-    });
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for (value, factor) in values.iter_mut().zip(factors) {
+                *value *= factor;
+            }
+        },
+    );
 }

@@ -152,15 +152,18 @@ fn add_cost_gradient(
 ) {
     space.residual.resize(space.gradient.len(), 0.0);
     let (to, from) = (&mut space.residual, &space.gradient);
-    tools.arch.dispatch(|| {
-        let rows = to.chunks_exact_mut(width).zip(from.chunks_exact(width));
-        let residuals = residual.chunks_exact(width).zip(cost_weights);
-        for ((to, from), (residual, weight)) in rows.zip(residuals) {
-            for ((to, from), residual) in to.iter_mut().zip(from).zip(residual) {
-                *to = from + weight * residual;
+    tools.arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = to.chunks_exact_mut(width).zip(from.chunks_exact(width));
+            let residuals = residual.chunks_exact(width).zip(cost_weights);
+            for ((to, from), (residual, weight)) in rows.zip(residuals) {
+                for ((to, from), residual) in to.iter_mut().zip(from).zip(residual) {
+                    *to = from + weight * residual;
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 fn pairs(

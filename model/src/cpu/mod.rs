@@ -5,9 +5,11 @@
 //! of the layers. Members meet inside a chain only where batch normalisation or the marginal entropy
 //! needs sums over all rows. Once every buffer has grown to the batch's size nothing is allocated.
 
+mod classifier_steps;
 mod critic;
 mod encoder;
 mod engine;
+mod finish;
 pub(crate) mod gemm;
 mod layer;
 mod map;

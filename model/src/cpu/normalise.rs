@@ -51,7 +51,10 @@ impl BatchStatistics {
         self.narrow.clear();
         self.narrow.resize(2 * width, 0.0);
         let (mean, squares) = self.narrow.split_at_mut(width);
-        arch.dispatch(|| column_moments(values, width, mean, squares));
+        arch.dispatch(
+            #[inline(always)]
+            || column_moments(values, width, mean, squares),
+        );
         self.local.clear();
         self.local.push(rows as f64);
         self.local.extend(self.narrow.iter().map(|v| f64::from(*v)));
@@ -157,21 +160,24 @@ pub(crate) fn batch_forward(
     output: &mut [f32],
 ) {
     let width = inverse_deviations.len();
-    arch.dispatch(|| {
-        let rows = values
-            .chunks_exact_mut(width)
-            .zip(output.chunks_exact_mut(width));
-        for (row, out) in rows {
-            let columns = statistics.narrow_mean().iter().zip(inverse_deviations);
-            let affine = affine.scale.iter().zip(affine.shift);
-            for (((value, out), (mean, inverse)), (scale, shift)) in
-                row.iter_mut().zip(out).zip(columns).zip(affine)
-            {
-                *value = (*value - mean) * inverse;
-                *out = (*value * scale + shift).max(0.0);
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = values
+                .chunks_exact_mut(width)
+                .zip(output.chunks_exact_mut(width));
+            for (row, out) in rows {
+                let columns = statistics.narrow_mean().iter().zip(inverse_deviations);
+                let affine = affine.scale.iter().zip(affine.shift);
+                for (((value, out), (mean, inverse)), (scale, shift)) in
+                    row.iter_mut().zip(out).zip(columns).zip(affine)
+                {
+                    *value = (*value - mean) * inverse;
+                    *out = (*value * scale + shift).max(0.0);
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// What the members' sums of a backward pass need: in double precision, and narrowed.
@@ -220,18 +226,21 @@ pub(crate) fn batch_backward(
     narrow.clear();
     narrow.extend(wide.iter().map(|sum| (sum / rows as f64) as f32));
     let (along, mean) = narrow.split_at(width);
-    arch.dispatch(|| {
-        let normalised = kept.normalised.chunks_exact(width);
-        for (row, normalised) in gradient.chunks_exact_mut(width).zip(normalised) {
-            let means = along.iter().zip(mean);
-            let factors = kept.scale.iter().zip(kept.inverse_deviations);
-            for (((value, normalised), (along, mean)), (scale, inverse)) in
-                row.iter_mut().zip(normalised).zip(means).zip(factors)
-            {
-                *value = scale * inverse * (*value - mean - normalised * along);
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            let normalised = kept.normalised.chunks_exact(width);
+            for (row, normalised) in gradient.chunks_exact_mut(width).zip(normalised) {
+                let means = along.iter().zip(mean);
+                let factors = kept.scale.iter().zip(kept.inverse_deviations);
+                for (((value, normalised), (along, mean)), (scale, inverse)) in
+                    row.iter_mut().zip(normalised).zip(means).zip(factors)
+                {
+                    *value = scale * inverse * (*value - mean - normalised * along);
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// As [`batch_backward`], with statistics that do not depend on the batch.
@@ -243,14 +252,17 @@ pub(crate) fn frozen_backward(
 ) {
     let width = kept.scale.len();
     affine_gradient(arch, gradient, kept.normalised, parts.scale, parts.shift);
-    arch.dispatch(|| {
-        for row in gradient.chunks_exact_mut(width) {
-            let factors = kept.scale.iter().zip(kept.inverse_deviations);
-            for (value, (scale, inverse)) in row.iter_mut().zip(factors) {
-                *value *= scale * inverse;
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            for row in gradient.chunks_exact_mut(width) {
+                let factors = kept.scale.iter().zip(kept.inverse_deviations);
+                for (value, (scale, inverse)) in row.iter_mut().zip(factors) {
+                    *value *= scale * inverse;
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// Each row by its own mean and deviation; otherwise as [`batch_forward`].
@@ -264,22 +276,25 @@ pub(crate) fn layer_forward(
     let width = affine.scale.len();
     inverse_deviations.clear();
     inverse_deviations.resize(values.len() / width, 0.0);
-    arch.dispatch(|| {
-        let rows = values
-            .chunks_exact_mut(width)
-            .zip(output.chunks_exact_mut(width));
-        for ((row, out), inverse) in rows.zip(&mut *inverse_deviations) {
-            let mean = sum(row) / width as f32;
-            row.iter_mut().for_each(|value| *value -= mean);
-            let variance = dot(row, row) / width as f32;
-            *inverse = (1.0 / (f64::from(variance) + EPSILON).sqrt()) as f32;
-            let affine = affine.scale.iter().zip(affine.shift);
-            for ((value, out), (scale, shift)) in row.iter_mut().zip(out).zip(affine) {
-                *value *= *inverse;
-                *out = (*value * scale + shift).max(0.0);
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = values
+                .chunks_exact_mut(width)
+                .zip(output.chunks_exact_mut(width));
+            for ((row, out), inverse) in rows.zip(&mut *inverse_deviations) {
+                let mean = sum(row) / width as f32;
+                row.iter_mut().for_each(|value| *value -= mean);
+                let variance = dot(row, row) / width as f32;
+                *inverse = (1.0 / (f64::from(variance) + EPSILON).sqrt()) as f32;
+                let affine = affine.scale.iter().zip(affine.shift);
+                for ((value, out), (scale, shift)) in row.iter_mut().zip(out).zip(affine) {
+                    *value *= *inverse;
+                    *out = (*value * scale + shift).max(0.0);
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// As [`batch_backward`], row by row.
@@ -291,21 +306,24 @@ pub(crate) fn layer_backward(
 ) {
     let width = kept.scale.len();
     affine_gradient(arch, gradient, kept.normalised, parts.scale, parts.shift);
-    arch.dispatch(|| {
-        let rows = gradient
-            .chunks_exact_mut(width)
-            .zip(kept.normalised.chunks_exact(width));
-        for ((row, normalised), inverse) in rows.zip(kept.inverse_deviations) {
-            for (value, scale) in row.iter_mut().zip(kept.scale) {
-                *value *= scale;
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = gradient
+                .chunks_exact_mut(width)
+                .zip(kept.normalised.chunks_exact(width));
+            for ((row, normalised), inverse) in rows.zip(kept.inverse_deviations) {
+                for (value, scale) in row.iter_mut().zip(kept.scale) {
+                    *value *= scale;
+                }
+                let mean = sum(row) / width as f32;
+                let along = dot(row, normalised) / width as f32;
+                for (value, normalised) in row.iter_mut().zip(normalised) {
+                    *value = inverse * (*value - mean - normalised * along);
+                }
             }
-            let mean = sum(row) / width as f32;
-            let along = dot(row, normalised) / width as f32;
-            for (value, normalised) in row.iter_mut().zip(normalised) {
-                *value = inverse * (*value - mean - normalised * along);
-            }
-        }
-    });
+        },
+    );
 }
 
 fn affine_gradient(
@@ -318,18 +336,22 @@ fn affine_gradient(
     let width = scale.len();
     scale.fill(0.0);
     shift.fill(0.0);
-    arch.dispatch(|| {
-        let rows = gradient
-            .chunks_exact(width)
-            .zip(normalised.chunks_exact(width));
-        for (row, normalised) in rows {
-            let columns = scale.iter_mut().zip(shift.iter_mut());
-            for ((value, normalised), (scale, shift)) in row.iter().zip(normalised).zip(columns) {
-                *scale += value * normalised;
-                *shift += value;
+    arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = gradient
+                .chunks_exact(width)
+                .zip(normalised.chunks_exact(width));
+            for (row, normalised) in rows {
+                let columns = scale.iter_mut().zip(shift.iter_mut());
+                for ((value, normalised), (scale, shift)) in row.iter().zip(normalised).zip(columns)
+                {
+                    *scale += value * normalised;
+                    *shift += value;
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// Sum of products in eight lanes, which the compiler turns into vector instructions.

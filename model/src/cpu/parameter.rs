@@ -46,25 +46,28 @@ impl Parameter {
         let (beta1, beta2) = (adam.beta1 as f32, adam.beta2 as f32);
         let (step_size, second_scale) = (adam.step_size as f32, adam.second_scale as f32);
         let epsilon = adam.epsilon as f32;
-        arch.dispatch(|| {
-            for (number, partial) in partials.enumerate() {
-                match number {
-                    0 => self.gradient.copy_from_slice(partial),
-                    _ => {
-                        for (sum, part) in self.gradient.iter_mut().zip(partial) {
-                            *sum += part;
+        arch.dispatch(
+            #[inline(always)]
+            || {
+                for (number, partial) in partials.enumerate() {
+                    match number {
+                        0 => self.gradient.copy_from_slice(partial),
+                        _ => {
+                            for (sum, part) in self.gradient.iter_mut().zip(partial) {
+                                *sum += part;
+                            }
                         }
                     }
                 }
-            }
-            let moments = self.first.iter_mut().zip(&mut self.second);
-            let entries = self.value.iter_mut().zip(&self.gradient).zip(moments);
-            for ((value, gradient), (first, second)) in entries {
-                *first = beta1 * *first + (1.0 - beta1) * gradient;
-                *second = beta2 * *second + (1.0 - beta2) * gradient * gradient;
-                *value -= step_size * *first / (second_scale * second.sqrt() + epsilon);
-            }
-        });
+                let moments = self.first.iter_mut().zip(&mut self.second);
+                let entries = self.value.iter_mut().zip(&self.gradient).zip(moments);
+                for ((value, gradient), (first, second)) in entries {
+                    *first = beta1 * *first + (1.0 - beta1) * gradient;
+                    *second = beta2 * *second + (1.0 - beta2) * gradient * gradient;
+                    *value -= step_size * *first / (second_scale * second.sqrt() + epsilon);
+                }
+            },
+        );
     }
 
     pub(crate) fn export(&self, with_moments: bool, tensors: &mut NamedTensors) {

@@ -10,8 +10,8 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct StackTrace {
     layers: Vec<Trace>,
-    /// Gradient at the output, to be filled before [`StackTrace::backward`]; afterwards the gradient
-    /// at the input, if it was asked for.
+    /// Gradient at the output, to be filled before [`StackTrace::backward`]; the gradient at the input
+    /// after [`StackTrace::backward_input`].
     pub(crate) gradient: Vec<f32>,
     spare: Vec<f32>,
 }
@@ -49,7 +49,6 @@ impl StackTrace {
         input: &[f32],
         keep: impl Fn(usize) -> Keep<'k>,
         parts: &mut [Gradient],
-        wants_input_gradient: bool,
         tools: &mut Tools,
         member: &Member<'_>,
     ) {
@@ -73,18 +72,23 @@ impl StackTrace {
                 tools,
                 member,
             );
-            let finish = match previous {
-                Some(output) => Finish::Mask(output),
-                None if wants_input_gradient => Finish::Set,
-                None => return,
+            let Some(output) = previous else {
+                return;
             };
-            layer.backward_input(&self.gradient, finish, &mut self.spare, tools);
+            let mask = Finish::Mask(output);
+            layer.backward_input(&self.gradient, mask, &mut self.spare, tools);
             std::mem::swap(&mut self.gradient, &mut self.spare);
-            if number > 0
-                && let Some(keep) = keep(number - 1)
-            {
+            if let Some(keep) = keep(number - 1) {
                 multiply_by(tools.arch, &mut self.gradient, keep);
             }
+        }
+    }
+
+    /// After [`StackTrace::backward`]: through the first layer, to the gradient at the input.
+    pub(crate) fn backward_input(&mut self, layers: &[LayerCell], tools: &mut Tools) {
+        if let Some(first) = layers.first() {
+            first.backward_input(&self.gradient, Finish::Set, &mut self.spare, tools);
+            std::mem::swap(&mut self.gradient, &mut self.spare);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The jobs of the team: each step's chain from latents to gradients, the update, and evaluation.
+//! The jobs of the team: the critic's and the map's chains from latents to gradients, the update of any
+//! network, and evaluation.
 
 use super::{
-    layer::{Keep, Mode},
+    layer::Mode,
     normalise::dot,
-    objective::{cross_entropy, entropy, information_gradient, softmax_rows},
-    state::{Arguments, Buffer, Evaluation, Gradients, Scratch, State},
+    objective::softmax_rows,
+    state::{Arguments, Buffer, Evaluation, Scratch, State},
     team::Member,
 };
 use crate::{architecture::Network, engine::Head};
@@ -40,12 +41,20 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
         source,
     );
     let (mapped, target) = (&map.output, &*source);
-    points.clear();
-    for (number, position) in arguments.positions[rows.clone()].iter().enumerate() {
-        let here = number * width..(number + 1) * width;
-        let pairs = mapped[here.clone()].iter().zip(&target[here]);
-        points.extend(pairs.map(|(from, to)| from + position * (to - from)));
-    }
+    points.resize(mapped.len(), 0.0);
+    let positions = &arguments.positions[rows.clone()];
+    tools.arch.dispatch(
+        #[inline(always)]
+        || {
+            let ends = mapped.chunks_exact(width).zip(target.chunks_exact(width));
+            let lines = points.chunks_exact_mut(width).zip(positions);
+            for ((from, to), (line, position)) in ends.zip(lines) {
+                for ((point, from), to) in line.iter_mut().zip(from).zip(to) {
+                    *point = from + position * (to - from);
+                }
+            }
+        },
+    );
     points.extend_from_slice(mapped);
     points.extend_from_slice(target);
 
@@ -72,25 +81,28 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     let penalty_factor = arguments.penalty_weight * 2.0 / (3 * all) as f64;
     tangent.resize(points.len(), 0.0);
     let mut penalty = 0.0;
-    tools.arch.dispatch(|| {
-        let rows = critic
-            .gradient
-            .chunks_exact(width)
-            .zip(points.chunks_exact(width));
-        let lines = tangent.chunks_exact_mut(width).zip(&*factors);
-        for ((gradient, point), (line, factor)) in rows.zip(lines) {
-            let norm = f64::from(dot(gradient, gradient)).sqrt();
-            penalty += (norm - 1.0).powi(2);
-            // Where the gradient vanishes, 0 is a subgradient of its norm.
-            let scale = match norm > 0.0 {
-                true => (penalty_factor * (norm - 1.0) / norm) as f32,
-                false => 0.0,
-            };
-            for ((to, gradient), point) in line.iter_mut().zip(gradient).zip(point) {
-                *to = scale * gradient + factor * point;
+    tools.arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = critic
+                .gradient
+                .chunks_exact(width)
+                .zip(points.chunks_exact(width));
+            let lines = tangent.chunks_exact_mut(width).zip(&*factors);
+            for ((gradient, point), (line, factor)) in rows.zip(lines) {
+                let norm = f64::from(dot(gradient, gradient)).sqrt();
+                penalty += (norm - 1.0).powi(2);
+                // Where the gradient vanishes, 0 is a subgradient of its norm.
+                let scale = match norm > 0.0 {
+                    true => (penalty_factor * (norm - 1.0) / norm) as f32,
+                    false => 0.0,
+                };
+                for ((to, gradient), point) in line.iter_mut().zip(gradient).zip(point) {
+                    *to = scale * gradient + factor * point;
+                }
             }
-        }
-    });
+        },
+    );
     let parts = gradients.of_mut(Network::Critic);
     critic.backward(layers, tangent, factors, parts, tools);
     scratch.report = [-source_sum, target_sum, penalty, 0.0];
@@ -163,143 +175,6 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
     map.backward(map_layers, row_weights, map_backward, parts, tools, member);
     let all = arguments.source_rows.len() as f64;
     scratch.report = [source_sum, target_sum / all, cost, 0.0];
-}
-
-/// Target classifier on mapped source rows and, if the objective says so, on target rows. Reports the
-/// cross-entropy, the sum of entropies and (alike in every member) the diversity.
-pub(crate) fn classifier_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    let gradients = &mut *state.gradients[member.rank].write();
-    let rows = member.rows(arguments.source_rows.len());
-    map_source(state, arguments, scratch, member);
-    let width = state.architecture.latent;
-    scratch.points.clear();
-    let target_rows = &arguments.target_rows[rows];
-    gather(&arguments.target, target_rows, width, &mut scratch.points);
-    target_classifier(state, arguments, scratch, gradients, false, member);
-}
-
-/// Encoder and target classifier (stage SSg). Reports as [`classifier_chain`], and the frozen source
-/// classifier's cross-entropy.
-pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    let gradients = &mut *state.gradients[member.rank].write();
-    let architecture = &state.architecture;
-    let rows = member.rows(arguments.inputs.rows());
-    let split = rows.len() * architecture.latent;
-    let networks = &state.networks;
-    {
-        let input = &mut scratch.encoder_input;
-        input.clear();
-        arguments
-            .inputs
-            .assemble(rows.clone(), architecture, networks, input);
-        arguments
-            .target_inputs
-            .assemble(rows.clone(), architecture, networks, input);
-        let (tools, layers) = (&mut scratch.tools, networks.layers(Network::Encoder));
-        scratch
-            .encoder
-            .forward(Mode::Training, layers, input, |_| None, tools, member);
-        let latents = scratch.encoder.output(input);
-        let layers = networks.layers(Network::Map);
-        scratch
-            .map
-            .forward(Mode::Evaluation, layers, &latents[..split], tools, member);
-        scratch.points.clear();
-        scratch.points.extend_from_slice(&latents[split..]);
-    }
-    target_classifier(state, arguments, scratch, gradients, true, member);
-
-    let Scratch {
-        tools,
-        encoder,
-        encoder_input,
-        classifiers: [_, on_target, frozen],
-        frozen_gradients,
-        ..
-    } = scratch;
-    let layers = networks.layers(Network::SourceClassifier);
-    let source = &encoder.output(encoder_input)[..split];
-    frozen.forward(Mode::Evaluation, layers, source, |_| None, tools, member);
-    let labels = &arguments.labels[rows.clone()];
-    let plain = 1.0 / arguments.labels.len() as f64;
-    scratch.slopes.fill(plain);
-    let mut gradient = std::mem::take(&mut frozen.gradient);
-    let logits = frozen.output(source);
-    let source_loss = cross_entropy(logits, labels, &scratch.slopes, 1.0, &mut gradient);
-    frozen.gradient = gradient;
-    frozen_gradients.resize_with(layers.len(), Default::default);
-    frozen.backward(
-        layers,
-        source,
-        |_| None,
-        frozen_gradients,
-        true,
-        tools,
-        member,
-    );
-
-    encoder.gradient.clear();
-    encoder.gradient.extend_from_slice(&frozen.gradient);
-    match arguments.objective.uses_target {
-        true => encoder.gradient.extend_from_slice(&on_target.gradient),
-        false => encoder.gradient.resize(2 * split, 0.0),
-    }
-    encoder_backward(state, arguments, scratch, gradients, rows, member);
-    scratch.report[3] = source_loss;
-}
-
-/// Encoder and source classifier by cross-entropy, which it reports.
-pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    let gradients = &mut *state.gradients[member.rank].write();
-    let rows = member.rows(arguments.inputs.rows());
-    let networks = &state.networks;
-    let Scratch {
-        tools,
-        encoder,
-        encoder_input,
-        classifiers: [classifier, ..],
-        ..
-    } = scratch;
-    encoder_input.clear();
-    arguments
-        .inputs
-        .assemble(rows.clone(), &state.architecture, networks, encoder_input);
-    let layers = networks.layers(Network::Encoder);
-    encoder.forward(
-        Mode::Training,
-        layers,
-        encoder_input,
-        |_| None,
-        tools,
-        member,
-    );
-    let latents = encoder.output(encoder_input);
-    let layers = networks.layers(Network::SourceClassifier);
-    let all = arguments.inputs.rows();
-    let keep = |layer: usize| keep_rows(&arguments.keep[0], layer, rows.clone(), all);
-    classifier.forward(Mode::Training, layers, latents, keep, tools, member);
-    let mut gradient = std::mem::take(&mut classifier.gradient);
-    let weights = &arguments.objective.class_weights;
-    let labels = &arguments.labels[rows.clone()];
-    let loss = cross_entropy(
-        classifier.output(latents),
-        labels,
-        weights,
-        1.0,
-        &mut gradient,
-    );
-    classifier.gradient = gradient;
-    let parts = gradients.of_mut(Network::SourceClassifier);
-    classifier.backward(layers, latents, keep, parts, true, tools, member);
-    std::mem::swap(&mut encoder.gradient, &mut classifier.gradient);
-    encoder_backward(state, arguments, scratch, gradients, rows, member);
-    scratch.report = [loss, 0.0, 0.0, 0.0];
 }
 
 /// Adam, layer by layer, each layer by one member.
@@ -390,7 +265,12 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
 }
 
 /// phi of this member's source rows, in training mode, into `scratch.map.output`.
-fn map_source(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {
+pub(crate) fn map_source(
+    state: &State,
+    arguments: &Arguments,
+    scratch: &mut Scratch,
+    member: &Member<'_>,
+) {
     let rows = &arguments.source_rows[member.rows(arguments.source_rows.len())];
     scratch.source.clear();
     gather(
@@ -404,134 +284,8 @@ fn map_source(state: &State, arguments: &Arguments, scratch: &mut Scratch, membe
     map.forward(Mode::Training, layers, source, tools, member);
 }
 
-fn gather(buffer: &Buffer, rows: &[u32], width: usize, out: &mut Vec<f32>) {
+pub(crate) fn gather(buffer: &Buffer, rows: &[u32], width: usize, out: &mut Vec<f32>) {
     for row in rows {
         out.extend_from_slice(&buffer.latents[*row as usize * width..][..width]);
     }
-}
-
-/// The target classifier's objective on `scratch.map.output` and `scratch.points`, its gradients, and
-/// the gradient at `scratch.points` if it is wanted.
-fn target_classifier(
-    state: &State,
-    arguments: &Arguments,
-    scratch: &mut Scratch,
-    gradients: &mut Gradients,
-    wants_input_gradient: bool,
-    member: &Member<'_>,
-) {
-    let Scratch {
-        tools,
-        map,
-        points,
-        classifiers: [on_source, on_target, _],
-        probabilities,
-        marginal,
-        slopes,
-        sums,
-        ..
-    } = scratch;
-    let objective = &arguments.objective;
-    let layers = state.networks.layers(Network::TargetClassifier);
-    let all = arguments.labels.len();
-    let rows = member.rows(all);
-    let keep = |layer: usize| keep_rows(&arguments.keep[0], layer, rows.clone(), all);
-    on_source.forward(Mode::Training, layers, &map.output, keep, tools, member);
-    let mut gradient = std::mem::take(&mut on_source.gradient);
-    let cross_entropy = cross_entropy(
-        on_source.output(&map.output),
-        &arguments.labels[rows.clone()],
-        &objective.class_weights,
-        objective.cross_entropy_weight,
-        &mut gradient,
-    );
-    on_source.gradient = gradient;
-    let parts = gradients.of_mut(Network::TargetClassifier);
-    on_source.backward(layers, &map.output, keep, parts, false, tools, member);
-    scratch.report = [cross_entropy, 0.0, 0.0, 0.0];
-    if !objective.uses_target {
-        return;
-    }
-
-    let keep = |layer: usize| keep_rows(&arguments.keep[1], layer, rows.clone(), all);
-    on_target.forward(Mode::Training, layers, points, keep, tools, member);
-    let classes = state.architecture.classes;
-    let mut gradient = std::mem::take(&mut on_target.gradient);
-    let logits = on_target.output(points);
-    let entropy_sum = entropy(logits, classes, probabilities, marginal);
-    member.sum(marginal, sums);
-    marginal.iter_mut().for_each(|sum| *sum /= all as f64);
-    let diversity = objective.diversity();
-    let diversity_value = diversity.value(marginal, slopes);
-    let slope_factor = diversity.signed_weight() / all as f64;
-    slopes.iter_mut().for_each(|slope| *slope *= slope_factor);
-    let entropy_factor = objective.entropy_weight / all as f64;
-    information_gradient(logits, probabilities, entropy_factor, slopes, &mut gradient);
-    on_target.gradient = gradient;
-    let parts = &mut gradients.on_target;
-    on_target.backward(
-        layers,
-        points,
-        keep,
-        parts,
-        wants_input_gradient,
-        tools,
-        member,
-    );
-    scratch.report = [cross_entropy, entropy_sum, diversity_value, 0.0];
-}
-
-/// From `scratch.encoder.gradient` to the encoder's gradients.
-fn encoder_backward(
-    state: &State,
-    arguments: &Arguments,
-    scratch: &mut Scratch,
-    gradients: &mut Gradients,
-    rows: std::ops::Range<usize>,
-    member: &Member<'_>,
-) {
-    let Scratch {
-        tools,
-        encoder,
-        encoder_input,
-        ..
-    } = scratch;
-    let architecture = &state.architecture;
-    let layers = state.networks.layers(Network::Encoder);
-    let embeds = state.networks.embedding.is_some();
-    let parts = gradients.of_mut(Network::Encoder);
-    encoder.backward(
-        layers,
-        encoder_input,
-        |_| None,
-        parts,
-        embeds,
-        tools,
-        member,
-    );
-    if let Some(embedding) = &state.networks.embedding {
-        let table = &mut gradients.embedding;
-        table.clear();
-        table.resize(embedding.read().value.len(), 0.0);
-        let split = (rows.len() * architecture.encoder_inputs()).min(encoder.gradient.len());
-        let (source, target) = encoder.gradient.split_at(split);
-        arguments
-            .inputs
-            .embedding_gradient(rows.clone(), architecture, source, table);
-        arguments
-            .target_inputs
-            .embedding_gradient(rows, architecture, target, table);
-    }
-}
-
-/// The kept units of a member's rows in one layer.
-fn keep_rows(
-    keep: &[Vec<f32>],
-    layer: usize,
-    rows: std::ops::Range<usize>,
-    all: usize,
-) -> Keep<'_> {
-    let units = keep.get(layer)?;
-    let width = units.len() / all;
-    Some(&units[rows.start * width..rows.end * width])
 }

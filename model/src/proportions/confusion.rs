@@ -11,6 +11,8 @@ use crate::{Error, Result};
 pub struct Confusion {
     joint: DMatrix<f64>,
     shares: DVector<f64>,
+    /// Variance of a probability among rows of one class, mean over rows and probabilities.
+    noise: f64,
 }
 
 impl Confusion {
@@ -29,10 +31,21 @@ impl Confusion {
                 .for_each(|(sum, value)| *sum += value);
         }
         joint /= held_out.count() as f64;
-        Self::from_joint(joint)
+        let mut confusion = Self::from_joint(joint)?;
+        let squares: f64 = held_out.as_slice().iter().map(|value| value * value).sum();
+        let between: f64 = confusion
+            .joint
+            .column_iter()
+            .zip(confusion.shares.iter())
+            .map(|(column, share)| column.norm_squared() / share)
+            .sum();
+        let within = squares / held_out.count() as f64 - between;
+        confusion.noise = within.max(0.0) / classes as f64;
+        Ok(confusion)
     }
 
-    /// From the joint matrix itself, row after row.
+    /// From the joint matrix itself, row after row. The noise of predictions is then taken to be the largest
+    /// that probabilities can have.
     pub fn from_rows(joint: &[f64], classes: usize) -> Result<Self> {
         crate::checks::length("confusion matrix", joint.len(), classes * classes)?;
         crate::checks::per_class("confusion matrix entry", joint, joint.len())?;
@@ -42,7 +55,11 @@ impl Confusion {
     fn from_joint(joint: DMatrix<f64>) -> Result<Self> {
         let shares = joint.row_sum_tr();
         match shares.iter().position(|share| *share <= 0.0) {
-            None => Ok(Self { joint, shares }),
+            None => Ok(Self {
+                noise: 1.0 / shares.len() as f64,
+                joint,
+                shares,
+            }),
             Some(class) => Err(Error::setting(
                 "held-out labels",
                 format!("have no row of class {class}, expected at least one of every class"),
@@ -90,7 +107,7 @@ impl Confusion {
     /// The estimator `regularised` (RLLS): w = 1 + argmin_theta ||C theta - (q - C 1)||^2 + rho ||theta||^2,
     /// then the nearest w that meets the constraints of [`solve`](Self::solve), and p = D * w.
     ///
-    /// See [`penalty`] for rho.
+    /// See [`penalty`](Self::penalty) for rho.
     pub fn solve_regularised(&self, marginal: &[f64], rho: f64) -> Result<LabelProportions> {
         self.check(marginal)?;
         crate::checks::weight("rho", rho)?;
@@ -124,18 +141,19 @@ impl Confusion {
         LabelProportions::rescaled(shares.collect())
     }
 
+    /// rho of [`solve_regularised`](Self::solve_regularised) from the sample sizes: v (1/n_S + 1/n_T), with v the
+    /// variance of a probability among rows of one class.
+    ///
+    /// It is the ridge of a posterior mean, the variance of the noise over that of what is looked for: an entry
+    /// of q - C 1 is a difference of two means of probabilities over n_T and n_S rows, and the weights' distance
+    /// theta from 1 is of order 1.
+    pub fn penalty(&self, held_out_rows: f64, target_rows: f64) -> f64 {
+        self.noise * (1.0 / held_out_rows + 1.0 / target_rows)
+    }
+
     fn check(&self, marginal: &[f64]) -> Result<()> {
         crate::checks::per_class("mean prediction", marginal, self.classes())
     }
-}
-
-/// rho of [`Confusion::solve_regularised`] from the sample sizes: (1/n_S + 1/n_T) / K.
-///
-/// It is the ridge of a posterior mean: the variance of the noise over that of what is looked for. An entry
-/// of q - C 1 is a difference of two means of probabilities that sum to 1 over K classes, so its variance is
-/// about (1/n_S + 1/n_T) / K; the weights' distance theta from 1 is of order 1.
-pub fn penalty(held_out_rows: f64, target_rows: f64, classes: usize) -> f64 {
-    (1.0 / held_out_rows + 1.0 / target_rows) / classes as f64
 }
 
 #[cfg(test)]

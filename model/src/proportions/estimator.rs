@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Confusion, EmLimits, Interval, LabelProportions, Probabilities, Temperature, confusion, em,
+    Confusion, EmLimits, Interval, LabelProportions, Probabilities, Temperature, em,
     interval::ShareReading,
     unmixing::{Readings, Unmixing},
 };
@@ -254,7 +254,10 @@ impl Evidence {
             Estimator::Em => LabelProportions::rescaled(mean.to_vec()),
             Estimator::Regularised => {
                 let held_out_rows: f64 = self.unmixing.counts().iter().sum();
-                let rho = confusion::penalty(held_out_rows, effective_rows, mean.len());
+                let rho = self
+                    .unmixing
+                    .confusion()
+                    .penalty(held_out_rows, effective_rows);
                 let prediction = self.unmixing.prediction(mean);
                 self.unmixing.confusion().ridge(&prediction, rho)
             }

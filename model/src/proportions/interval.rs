@@ -94,7 +94,8 @@ impl ShareReading<'_> {
         let window = (self.variance + (self.mean - x).powi(2) - drawn).max(0.0);
         let noise = (size * held_out + self.rows * window) / (size + self.rows);
         let of_mean = match held_out > 0.0 {
-            true => of_mean * noise / held_out,
+            // A misleading row that only the held-out rows have did move their mean: down, it goes halfway.
+            true => of_mean * (noise / held_out).max((noise / held_out).sqrt()),
             false => noise / size,
         };
         (noise + drawn) / self.rows + of_mean

@@ -21,7 +21,7 @@ mod tracker;
 mod unmixing;
 
 pub use accuracy::EstimatedAccuracy;
-pub use confusion::{Confusion, penalty};
+pub use confusion::Confusion;
 pub use em::{EmEstimate, EmLimits, maximum_likelihood};
 pub use estimator::{Estimator, Evidence, ProportionEstimator, Published};
 pub use interval::Interval;

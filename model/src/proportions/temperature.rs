@@ -37,7 +37,8 @@ impl Temperature {
             (count / labels.len() as f64).max(SMALLEST_PROBABILITY).ln() - share.ln()
         };
         let shifts: Vec<f64> = counts.iter().zip(prior.as_ref()).map(shift).collect();
-        let slopes = |inverse: f64| likelihood_slopes(held_out, labels, &shifts, inverse);
+        let logits: Vec<f64> = held_out.as_slice().iter().map(logit).collect();
+        let slopes = |inverse: f64| likelihood_slopes(&logits, labels, &shifts, inverse);
         Ok(Self(1.0 / root(slopes, 1.0 / RANGE.1, 1.0 / RANGE.0)))
     }
 
@@ -64,34 +65,29 @@ impl Temperature {
     }
 }
 
+fn logit(probability: &f64) -> f64 {
+    probability.max(SMALLEST_PROBABILITY).ln()
+}
+
 /// First and second derivative of the mean negative log-likelihood by 1/T, in which it is convex.
-fn likelihood_slopes(
-    held_out: &Probabilities,
-    labels: &[u32],
-    shifts: &[f64],
-    inverse: f64,
-) -> (f64, f64) {
+fn likelihood_slopes(logits: &[f64], labels: &[u32], shifts: &[f64], inverse: f64) -> (f64, f64) {
     let (mut first, mut second) = (0.0, 0.0);
-    let mut logits = vec![0.0; shifts.len()];
-    for (row, label) in held_out.rows().zip(labels) {
-        for (logit, value) in logits.iter_mut().zip(row) {
-            *logit = value.max(SMALLEST_PROBABILITY).ln();
-        }
+    for (row, label) in logits.chunks_exact(shifts.len()).zip(labels) {
         let scaled = |(logit, shift): (&f64, &f64)| inverse * logit + shift;
-        let largest = logits
+        let largest = row
             .iter()
             .zip(shifts)
             .map(scaled)
             .fold(f64::NEG_INFINITY, f64::max);
         let (mut total, mut mean, mut square) = (0.0, 0.0, 0.0);
-        for (logit, shift) in logits.iter().zip(shifts) {
+        for (logit, shift) in row.iter().zip(shifts) {
             let weight = (inverse * logit + shift - largest).exp();
             total += weight;
             mean += weight * logit;
             square += weight * logit * logit;
         }
         mean /= total;
-        first += mean - logits[*label as usize];
+        first += mean - row[*label as usize];
         second += square / total - mean * mean;
     }
     let rows = labels.len() as f64;

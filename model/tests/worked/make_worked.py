@@ -73,7 +73,8 @@ def case(rng, k, rows, sharpness):
     target, _ = draw(rows, p)
     c = np.stack([held_out[labels == j].sum(0) / rows for j in range(k)], 1)
     q = target.mean(0)
-    rho = (1 / rows + 1 / rows) / k
+    spread = np.concatenate([held_out[labels == j] - held_out[labels == j].mean(0) for j in range(k)])
+    rho = (spread ** 2).mean() * (1 / rows + 1 / rows)
     return {
         "prior": prior, "held_out": held_out, "labels": labels, "target": target, "proportions": p,
         "em": maximum_likelihood(target, prior), "rho": rho, "regularised": regularised(c, q, rho),

@@ -1,0 +1,43 @@
+# Recipes. `make help` lists them.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+STEP_BENCH := $(TARGET)/dist/examples/step_bench
+TORCH := target/torch/bin/python
+TORCH_READY := target/torch/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help check test format lint docs bench bench-step check-cuda
+
+help: ## This list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+check: test format lint docs ## All that CI asks for.
+
+test: ## All tests.
+	cargo test --workspace
+
+format: ## Is the code formatted?
+	cargo fmt --all --check
+
+lint: ## Clippy on every target, with and without the candle engine.
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets --no-default-features -- -D warnings
+
+docs: ## The crates' documentation, without a warning.
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+bench: ## Times of a step's parts.
+	cargo bench -p ostar-model --bench steps
+
+bench-step: $(TORCH_READY) ## One alignment iteration against PyTorch, at both sizes of docs/BENCHMARKS.md.
+	cargo build --profile dist -p ostar-model --example step_bench
+	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5
+	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5 -- --critic 100,100 --nv 5
+
+check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
+	scripts/check-cuda
+
+$(TORCH_READY):
+	python3 -m venv target/torch
+	$(TORCH) -m pip install --quiet torch numpy scipy safetensors
+	touch $@

@@ -1,0 +1,153 @@
+//! What happens to a tile of a product on its way to memory.
+
+use pulp::Simd;
+
+use super::gemm::TILE_COLUMNS;
+
+/// What is done with a sum before it is stored.
+#[derive(Clone, Copy)]
+pub(crate) enum Finish<'a> {
+    /// out = sum
+    Set,
+    /// out += sum
+    Add,
+    /// out += sum + bias
+    AddBias(&'a [f32]),
+    /// out = sum + bias
+    Bias(&'a [f32]),
+    /// out = max(sum + bias, 0)
+    BiasRelu(&'a [f32]),
+    /// out = sum where the activation of the same place is above 0, else 0
+    Mask(&'a [f32]),
+    /// out = sum + row factor * bias where the activation is above 0, else 0
+    MaskScaledBias {
+        activations: &'a [f32],
+        bias: &'a [f32],
+        factors: &'a [f32],
+    },
+}
+
+/// Where a tile lies in the result.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) row: usize,
+    pub(crate) column: usize,
+    /// Columns of the whole result.
+    pub(crate) width: usize,
+    /// Columns of the tile that are in the result.
+    pub(crate) used: usize,
+}
+
+impl Finish<'_> {
+    /// Stores one row of a full tile, from registers.
+    #[inline(always)]
+    pub(crate) fn store_tile<S: Simd, const V: usize>(
+        &self,
+        simd: S,
+        row: usize,
+        place: &Place,
+        sums: &[S::f32s; V],
+        out: &mut [f32; TILE_COLUMNS],
+    ) {
+        let lanes = |values: &[f32], start: usize| -> [S::f32s; V] {
+            let (lanes, _) = S::as_simd_f32s(&values[start..start + TILE_COLUMNS]);
+            std::array::from_fn(|v| lanes[v])
+        };
+        let start = row * place.width + place.column;
+        let (out, _) = S::as_mut_simd_f32s(out);
+        let zero = simd.splat_f32s(0.0);
+        match *self {
+            Self::Set => (0..V).for_each(|v| out[v] = sums[v]),
+            Self::Add => (0..V).for_each(|v| out[v] = simd.add_f32s(out[v], sums[v])),
+            Self::AddBias(bias) => {
+                let bias = lanes(bias, place.column);
+                for v in 0..V {
+                    out[v] = simd.add_f32s(out[v], simd.add_f32s(sums[v], bias[v]));
+                }
+            }
+            Self::Bias(bias) => {
+                let bias = lanes(bias, place.column);
+                (0..V).for_each(|v| out[v] = simd.add_f32s(sums[v], bias[v]));
+            }
+            Self::BiasRelu(bias) => {
+                let bias = lanes(bias, place.column);
+                for v in 0..V {
+                    out[v] = simd.max_f32s(simd.add_f32s(sums[v], bias[v]), zero);
+                }
+            }
+            Self::Mask(activations) => {
+                let activations = lanes(activations, start);
+                for v in 0..V {
+                    let above = simd.greater_than_f32s(activations[v], zero);
+                    out[v] = simd.select_f32s(above, sums[v], zero);
+                }
+            }
+            Self::MaskScaledBias {
+                activations,
+                bias,
+                factors,
+            } => {
+                let (activations, bias) = (lanes(activations, start), lanes(bias, place.column));
+                let factor = simd.splat_f32s(factors[row]);
+                for v in 0..V {
+                    let above = simd.greater_than_f32s(activations[v], zero);
+                    let value = simd.add_f32s(sums[v], simd.mul_f32s(factor, bias[v]));
+                    out[v] = simd.select_f32s(above, value, zero);
+                }
+            }
+        }
+    }
+
+    /// Stores one row of a tile that ends before its last column.
+    #[inline(always)]
+    pub(crate) fn store(&self, row: usize, place: &Place, sums: &[f32], out: &mut [f32]) {
+        let columns = place.column..place.column + sums.len();
+        let here = row * place.width + place.column;
+        let here = here..here + sums.len();
+        match *self {
+            Self::Set => out.copy_from_slice(sums),
+            Self::Add => {
+                for (to, sum) in out.iter_mut().zip(sums) {
+                    *to += sum;
+                }
+            }
+            Self::AddBias(bias) => {
+                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
+                    *to += sum + bias;
+                }
+            }
+            Self::Bias(bias) => {
+                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
+                    *to = sum + bias;
+                }
+            }
+            Self::BiasRelu(bias) => {
+                for ((to, sum), bias) in out.iter_mut().zip(sums).zip(&bias[columns]) {
+                    *to = (sum + bias).max(0.0);
+                }
+            }
+            Self::Mask(activations) => {
+                let values = out.iter_mut().zip(sums).zip(&activations[here]);
+                for ((to, sum), activation) in values {
+                    *to = if *activation > 0.0 { *sum } else { 0.0 };
+                }
+            }
+            Self::MaskScaledBias {
+                activations,
+                bias,
+                factors,
+            } => {
+                let factor = factors[row];
+                let values = out.iter_mut().zip(sums);
+                let places = activations[here].iter().zip(&bias[columns]);
+                for ((to, sum), (activation, bias)) in values.zip(places) {
+                    *to = if *activation > 0.0 {
+                        sum + factor * bias
+                    } else {
+                        0.0
+                    };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The guard: may this state be served. A pure function from evidence to a decision with its reason.
+
+use serde::{Deserialize, Serialize};
+
+use super::Displacement;
+use crate::{Error, Result, checks};
+
+/// What the guard looks at, all of it in evaluation mode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuardEvidence<'a> {
+    /// The first parameter or loss found to be NaN or infinite.
+    pub non_finite: Option<&'a str>,
+    /// How far the map moves each class.
+    pub classes: &'a [Option<Displacement>],
+    /// Cross-entropy of the target classifier (f_N) on mapped held-out source rows.
+    pub adapted_cross_entropy: f64,
+    /// Cross-entropy of the frozen classifier (f_S) on the same rows, not mapped, weighted alike.
+    pub frozen_cross_entropy: f64,
+    /// Of the confusion matrix C of the target classifier on mapped held-out source rows.
+    pub smallest_singular_value: f64,
+}
+
+/// How much is too much.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GuardLimits {
+    /// Largest mean ||phi(z) - z||^2 of a class, as a share of the squared distance between its mean and
+    /// the nearest other: at a quarter its rows move, in root mean square, as far as half way to it.
+    pub movement_ratio: f64,
+    /// By how much the adapted cross-entropy may exceed the frozen one.
+    pub cross_entropy_margin: f64,
+    /// Least singular value of C. Low, because rare classes alone make it small: it is at most the
+    /// smallest class share.
+    pub smallest_singular_value: f64,
+    /// After so many refusals in a row the last good weights are restored.
+    pub refusals_before_restore: u32,
+}
+
+/// The guard's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The state may be served.
+    Serve,
+    /// It may not.
+    Refuse(Reason),
+}
+
+/// Why a state may not be served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Reason {
+    /// A parameter, a loss or a piece of evidence is NaN or infinite.
+    #[error("{name} is not finite")]
+    NonFinite {
+        /// What is not finite.
+        name: String,
+    },
+    /// The map carries a class towards another.
+    #[error(
+        "class {class} is moved by {cost:.4} (mean squared), more than {limit} of the squared \
+         distance {separation:.4} between its mean and the nearest other"
+    )]
+    ClassMovement {
+        /// The class, counted from 0.
+        class: usize,
+        /// Mean ||phi(z) - z||^2 of its rows.
+        cost: f64,
+        /// Squared distance of its mean to the nearest other.
+        separation: f64,
+        /// The largest share allowed.
+        limit: f64,
+    },
+    /// The target classifier lost what the frozen one knows.
+    #[error(
+        "held-out cross-entropy on mapped source samples is {adapted:.4}, more than {margin} above \
+         the frozen classifier's {frozen:.4}"
+    )]
+    HeldOutLoss {
+        /// The target classifier's.
+        adapted: f64,
+        /// The frozen classifier's.
+        frozen: f64,
+        /// The margin allowed.
+        margin: f64,
+    },
+    /// Different label proportions give the same predictions.
+    #[error(
+        "the confusion matrix is ill conditioned: its smallest singular value is {smallest:.2e}, \
+         expected at least {limit:.2e}"
+    )]
+    IllConditioned {
+        /// The smallest singular value.
+        smallest: f64,
+        /// The least allowed.
+        limit: f64,
+    },
+}
+
+/// Whether a state may be served; the first reason against it, in the order of [`GuardEvidence`].
+pub fn judge(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Decision {
+    let reason = non_finite(evidence)
+        .or_else(|| class_movement(evidence, limits))
+        .or_else(|| held_out_loss(evidence, limits))
+        .or_else(|| ill_conditioned(evidence, limits));
+    match reason {
+        None => Decision::Serve,
+        Some(reason) => Decision::Refuse(reason),
+    }
+}
+
+fn non_finite(evidence: &GuardEvidence<'_>) -> Option<Reason> {
+    let scalars = [
+        ("adapted cross-entropy", evidence.adapted_cross_entropy),
+        ("frozen cross-entropy", evidence.frozen_cross_entropy),
+        ("smallest singular value", evidence.smallest_singular_value),
+    ];
+    let costs = evidence.classes.iter().flatten();
+    let separations = costs.clone().filter_map(|class| class.separation);
+    let moves = costs
+        .map(|class| ("movement of a class", class.cost))
+        .chain(separations.map(|separation| ("separation of a class", separation)));
+    let first = scalars
+        .into_iter()
+        .chain(moves)
+        .find(|(_, value)| !value.is_finite());
+    let name = evidence.non_finite.or(first.map(|(name, _)| name))?;
+    Some(Reason::NonFinite { name: name.into() })
+}
+
+/// Of the classes moved too far, the one moved farthest for the room it has.
+fn class_movement(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
+    let limit = limits.movement_ratio;
+    let too_far = evidence
+        .classes
+        .iter()
+        .enumerate()
+        .filter_map(|(class, moved)| {
+            let Displacement {
+                cost, separation, ..
+            } = (*moved)?;
+            let separation = separation?;
+            (cost > limit * separation).then_some((class, cost, separation))
+        });
+    let (class, cost, separation) = too_far.max_by(|a, b| (a.1 * b.2).total_cmp(&(b.1 * a.2)))?;
+    Some(Reason::ClassMovement {
+        class,
+        cost,
+        separation,
+        limit,
+    })
+}
+
+fn held_out_loss(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
+    let (adapted, frozen) = (
+        evidence.adapted_cross_entropy,
+        evidence.frozen_cross_entropy,
+    );
+    let margin = limits.cross_entropy_margin;
+    (adapted > frozen + margin).then_some(Reason::HeldOutLoss {
+        adapted,
+        frozen,
+        margin,
+    })
+}
+
+fn ill_conditioned(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
+    let smallest = evidence.smallest_singular_value;
+    let limit = limits.smallest_singular_value;
+    (smallest < limit).then_some(Reason::IllConditioned { smallest, limit })
+}
+
+// === impl GuardLimits ===
+
+impl Default for GuardLimits {
+    fn default() -> Self {
+        Self {
+            movement_ratio: 0.25,
+            cross_entropy_margin: 0.1,
+            smallest_singular_value: 1e-6,
+            refusals_before_restore: 3,
+        }
+    }
+}
+
+impl GuardLimits {
+    /// Checks every limit; the first problem is the error.
+    pub fn validate(&self) -> Result<()> {
+        checks::weight("guard.movement_ratio", self.movement_ratio)?;
+        checks::weight("guard.cross_entropy_margin", self.cross_entropy_margin)?;
+        checks::weight(
+            "guard.smallest_singular_value",
+            self.smallest_singular_value,
+        )?;
+        match self.refusals_before_restore {
+            0 => Err(Error::setting(
+                "guard.refusals_before_restore",
+                "is 0, expected at least 1",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+// === impl Reason ===
+
+impl Reason {
+    /// A name that does not change, for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::NonFinite { .. } => "non_finite",
+            Self::ClassMovement { .. } => "class_movement",
+            Self::HeldOutLoss { .. } => "held_out_loss",
+            Self::IllConditioned { .. } => "ill_conditioned",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn displacement(cost: f64, separation: f64) -> Option<Displacement> {
+        Some(Displacement {
+            cost,
+            separation: Some(separation),
+            ratio: Some(cost / separation),
+        })
+    }
+
+    fn healthy(classes: &[Option<Displacement>]) -> GuardEvidence<'_> {
+        GuardEvidence {
+            non_finite: None,
+            classes,
+            adapted_cross_entropy: 0.35,
+            frozen_cross_entropy: 0.3,
+            smallest_singular_value: 0.2,
+        }
+    }
+
+    /// The label and the sentence of a refusal.
+    fn refusal(evidence: &GuardEvidence<'_>) -> (&'static str, String) {
+        match judge(evidence, &GuardLimits::default()) {
+            Decision::Refuse(reason) => (reason.label(), reason.to_string()),
+            Decision::Serve => panic!("served {evidence:?}"),
+        }
+    }
+
+    #[test]
+    fn a_healthy_state_is_served_up_to_the_limits() {
+        let classes = [displacement(1.0, 4.0), None, displacement(0.0, 0.0)];
+        let mut evidence = healthy(&classes);
+        evidence.adapted_cross_entropy = 0.4;
+        evidence.smallest_singular_value = 1e-6;
+        assert_eq!(judge(&evidence, &GuardLimits::default()), Decision::Serve);
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_refused_by_name() {
+        let mut evidence = healthy(&[]);
+        evidence.non_finite = Some("phi.blocks.0.fc1.weight");
+        let expected = "phi.blocks.0.fc1.weight is not finite".to_owned();
+        assert_eq!(refusal(&evidence), ("non_finite", expected));
+
+        let mut evidence = healthy(&[]);
+        evidence.adapted_cross_entropy = f64::NAN;
+        assert_eq!(refusal(&evidence).1, "adapted cross-entropy is not finite");
+        let mut evidence = healthy(&[]);
+        evidence.smallest_singular_value = f64::NAN;
+        assert_eq!(
+            refusal(&evidence).1,
+            "smallest singular value is not finite"
+        );
+        let classes = [displacement(f64::INFINITY, 1.0)];
+        assert_eq!(
+            refusal(&healthy(&classes)).1,
+            "movement of a class is not finite"
+        );
+    }
+
+    #[test]
+    fn the_class_that_moved_farthest_for_its_room_is_the_reason() {
+        let classes = [None, displacement(1.1, 4.0), displacement(2.0, 5.0)];
+        let (label, sentence) = refusal(&healthy(&classes));
+        assert_eq!(label, "class_movement");
+        assert_eq!(
+            sentence,
+            "class 2 is moved by 2.0000 (mean squared), more than 0.25 of the squared distance \
+             5.0000 between its mean and the nearest other"
+        );
+    }
+
+    #[test]
+    fn any_movement_of_classes_in_the_same_place_is_too_much() {
+        let classes = [displacement(0.1, 0.0)];
+        assert_eq!(refusal(&healthy(&classes)).0, "class_movement");
+    }
+
+    #[test]
+    fn a_held_out_loss_above_the_frozen_ones_margin_is_refused() {
+        let mut evidence = healthy(&[]);
+        evidence.adapted_cross_entropy = 0.45;
+        let expected = "held-out cross-entropy on mapped source samples is 0.4500, more than 0.1 \
+                        above the frozen classifier's 0.3000";
+        assert_eq!(refusal(&evidence), ("held_out_loss", expected.to_owned()));
+    }
+
+    #[test]
+    fn a_singular_confusion_matrix_is_refused() {
+        let mut evidence = healthy(&[]);
+        evidence.smallest_singular_value = 2e-8;
+        let expected = "the confusion matrix is ill conditioned: its smallest singular value is \
+                        2.00e-8, expected at least 1.00e-6";
+        assert_eq!(refusal(&evidence), ("ill_conditioned", expected.to_owned()));
+    }
+
+    #[test]
+    fn settings_have_defaults_and_wrong_ones_are_named() {
+        let limits: GuardLimits = serde_json::from_str(r#"{"movement_ratio": 0.5}"#).unwrap();
+        let expected = GuardLimits {
+            movement_ratio: 0.5,
+            ..GuardLimits::default()
+        };
+        assert_eq!(limits, expected);
+        limits.validate().unwrap();
+        assert!(serde_json::from_str::<GuardLimits>(r#"{"ratio": 1}"#).is_err());
+        let message = |change: fn(&mut GuardLimits)| {
+            let mut limits = GuardLimits::default();
+            change(&mut limits);
+            limits.validate().unwrap_err().to_string()
+        };
+        assert!(message(|l| l.movement_ratio = -1.0).starts_with("guard.movement_ratio"));
+        assert!(message(|l| l.cross_entropy_margin = f64::NAN).contains("cross_entropy_margin"));
+        assert!(message(|l| l.smallest_singular_value = -1.0).contains("singular_value"));
+        assert!(message(|l| l.refusals_before_restore = 0).contains("is 0"));
+    }
+}

@@ -1,0 +1,43 @@
+//! What an adaptation shows without labels, as pure functions on row-major latents, and the guard that
+//! judges by it whether a state may be served.
+
+mod assignment;
+mod floor;
+mod guard;
+mod hungarian;
+mod line;
+mod means;
+mod movement;
+mod refusals;
+mod sliced;
+mod slope;
+
+pub use assignment::{ClusterAssignment, assign_clusters};
+pub use floor::effective_rows;
+pub use guard::{Decision, GuardEvidence, GuardLimits, Reason, judge};
+pub use means::{ClassMeans, class_means};
+pub use movement::{Displacement, Movement, movement};
+pub use refusals::{Action, RefusalCount};
+pub use sliced::Directions;
+pub use slope::largest_slope;
+
+use crate::{Result, Rows};
+
+/// How many rows of `width` finite numbers `latents` holds; anything else is an error that names `what`.
+fn count_rows(what: &'static str, latents: &[f32], width: usize) -> Result<usize> {
+    let rows = Rows::new(latents, width)?;
+    rows.check(what, width)?;
+    Ok(rows.count())
+}
+
+fn squared_distance<L, R>(left: &[L], right: &[R]) -> f64
+where
+    L: Copy + Into<f64>,
+    R: Copy + Into<f64>,
+{
+    let squares = left.iter().zip(right).map(|(left, right)| {
+        let difference: f64 = (*left).into() - (*right).into();
+        difference * difference
+    });
+    squares.sum()
+}
