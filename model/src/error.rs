@@ -91,6 +91,16 @@ pub enum Error {
     /// Serialised tensors that cannot be read.
     #[error("cannot read tensors: {0}")]
     Safetensors(#[from] safetensors::SafeTensorError),
+    /// A file or folder that cannot be read or written.
+    #[error("cannot {attempt} {}: {source}", path.display())]
+    File {
+        /// What was tried, as a verb.
+        attempt: &'static str,
+        /// Where.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The engine does not offer what was asked of it.
     #[error("the {engine} engine does not support {what}")]
     Unsupported {

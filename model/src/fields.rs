@@ -6,6 +6,8 @@
 //! each word is lower-cased. A missing number becomes 0 (the mean); a missing category or text is an
 //! empty bag, whose embedding is zero.
 
+mod measure;
+
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
 

@@ -70,6 +70,12 @@ impl Inputs<'_> {
 // === impl FieldRows ===
 
 impl FieldRows<'_> {
+    /// Tokens of one bag; row r's are those from r times the number of bags on.
+    pub(crate) fn bag(&self, number: usize) -> &[u32] {
+        let (start, end) = (self.offsets[number], self.offsets[number + 1]);
+        &self.tokens[start as usize..end as usize]
+    }
+
     fn check(&self, rows: usize, numbers: usize, bags: usize, buckets: usize) -> Result<()> {
         if self.numbers.len() != rows * numbers {
             return Err(Error::shape(

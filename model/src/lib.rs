@@ -51,6 +51,7 @@
 //! ```
 
 pub mod architecture;
+pub mod bundle;
 #[cfg(feature = "candle")]
 pub mod candle;
 mod checks;
@@ -58,9 +59,12 @@ pub mod cpu;
 pub mod diagnostics;
 pub mod engine;
 mod error;
+pub mod evaluate;
 pub mod fields;
+pub mod fit;
 mod initialise;
 mod inputs;
+mod moments;
 pub mod optimiser;
 mod parameters;
 pub mod proportions;
@@ -69,6 +73,7 @@ pub mod tensors;
 pub mod weights;
 
 pub use architecture::Architecture;
+pub use bundle::Bundle;
 #[cfg(feature = "candle")]
 pub use candle::CandleEngine;
 pub use engine::Engine;

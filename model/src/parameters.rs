@@ -111,7 +111,12 @@ fn resumed_networks(specs: &[ParameterSpec], tensors: &NamedTensors) -> BTreeSet
         .collect()
 }
 
-fn finite<'t>(tensors: &'t NamedTensors, name: &str, shape: &[usize]) -> Result<&'t HostTensor> {
+/// A tensor of this shape without a NaN or infinity.
+pub(crate) fn finite<'t>(
+    tensors: &'t NamedTensors,
+    name: &str,
+    shape: &[usize],
+) -> Result<&'t HostTensor> {
     let tensor = require(tensors, name, shape)?;
     let values = tensor.values.as_scalars();
     if values.len() != shape.iter().product::<usize>() {
@@ -133,7 +138,7 @@ fn finite<'t>(tensors: &'t NamedTensors, name: &str, shape: &[usize]) -> Result<
     }
 }
 
-fn not_negative(name: &str, tensor: &HostTensor) -> Result<()> {
+pub(crate) fn not_negative(name: &str, tensor: &HostTensor) -> Result<()> {
     let values = tensor.values.as_scalars();
     match (0..values.len()).find(|index| values.get(*index) < 0.0) {
         None => Ok(()),

@@ -262,7 +262,7 @@ pub fn to_safetensors(
     Ok(safetensors::serialize(views, Some(header))?)
 }
 
-/// Reads every floating-point tensor of a safetensors buffer; 64-bit integers become doubles.
+/// Reads the tensors of a safetensors buffer; integers and booleans become doubles.
 pub fn from_safetensors(bytes: &[u8]) -> Result<NamedTensors> {
     let file = SafeTensors::deserialize(bytes)?;
     let mut tensors = NamedTensors::new();
@@ -275,10 +275,18 @@ pub fn from_safetensors(bytes: &[u8]) -> Result<NamedTensors> {
                     .map(|word| i64::from_le_bytes(word) as f64)
                     .collect(),
             ),
+            Dtype::I32 => Values::F64(
+                words(view.data())
+                    .map(|word| f64::from(i32::from_le_bytes(word)))
+                    .collect(),
+            ),
+            Dtype::U8 | Dtype::BOOL => {
+                Values::F64(view.data().iter().copied().map(f64::from).collect())
+            }
             other => {
                 return Err(Error::setting(
                     format!("tensor `{name}`"),
-                    format!("has type {other:?}, expected F32, F64 or I64"),
+                    format!("has type {other:?}, expected F32, F64, I64, I32, U8 or BOOL"),
                 ));
             }
         };

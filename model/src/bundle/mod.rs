@@ -1,0 +1,165 @@
+//! The model bundle: what a user brings, as `fit` makes it or their own training exports it.
+//!
+//! Three files: `bundle.json` ([`Description`]), `weights.safetensors` (`g.*` and `f_s.*`, on raw latents;
+//! absent for a black box) and `source.safetensors` (the labelled [`SourceBuffer`]). A [`Bundle`] that exists
+//! has passed every check.
+
+mod description;
+mod files;
+mod source;
+
+use std::collections::BTreeSet;
+
+pub use description::{Description, FORMAT_VERSION, Input, LatentModel};
+pub use files::BundleFiles;
+pub use source::SourceBuffer;
+
+use crate::{
+    Architecture, Error, NamedTensors, Result,
+    architecture::{CriticShape, EncoderShape, MapShape, Network, ParameterSpec, Role},
+    evaluate::{FrozenClassifier, FrozenEncoder, standardise_classifier},
+    parameters::{finite, not_negative},
+};
+
+/// A classifier as deployed, with the labelled rows that adaptation needs. Immutable.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bundle {
+    description: Description,
+    weights: NamedTensors,
+    source: SourceBuffer,
+    digest: String,
+}
+
+impl Bundle {
+    /// Checks the parts and that they fit each other; the first problem is the error.
+    pub fn new(
+        description: Description,
+        weights: NamedTensors,
+        source: SourceBuffer,
+    ) -> Result<Self> {
+        description.check()?;
+        check_weights(&description, &weights)?;
+        source.check(&description)?;
+        let mut bundle = Self {
+            description,
+            weights,
+            source,
+            digest: String::new(),
+        };
+        bundle.digest = bundle.to_files()?.digest();
+        Ok(bundle)
+    }
+
+    /// What `bundle.json` says.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Parameters of g and f_S, on raw latents; none for a black box.
+    pub fn weights(&self) -> &NamedTensors {
+        &self.weights
+    }
+
+    /// The labelled source rows.
+    pub fn source(&self) -> &SourceBuffer {
+        &self.source
+    }
+
+    /// XXH64 of everything in it, in 16 hexadecimal digits: tells whether a state belongs to this bundle. It
+    /// guards against mistakes, not against an adversary.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.description.classes.len()
+    }
+
+    /// The networks that a training engine holds, on standardised latents (so without an encoder). `None` for
+    /// a black box.
+    pub fn training_architecture(
+        &self,
+        map: MapShape,
+        critic: CriticShape,
+    ) -> Option<Architecture> {
+        let model = self.description.model.as_ref()?;
+        Some(Architecture {
+            classes: self.classes(),
+            latent: model.latent,
+            encoder: EncoderShape::Identity,
+            map,
+            critic,
+            classifier: model.classifier.clone(),
+        })
+    }
+
+    /// g, from events to standardised latents. `None` for a black box.
+    pub fn encoder(&self) -> Result<Option<FrozenEncoder>> {
+        let Some(model) = &self.description.model else {
+            return Ok(None);
+        };
+        let architecture = model.architecture(self.classes());
+        let encoder = FrozenEncoder::new(&architecture, &self.weights, &model.standardisation)?;
+        Ok(Some(encoder))
+    }
+
+    /// f_S's parameters on standardised latents: what f_S and f_N start from in a training engine. Empty for a
+    /// black box.
+    pub fn standardised_classifier(&self) -> Result<NamedTensors> {
+        let Some(model) = &self.description.model else {
+            return Ok(NamedTensors::new());
+        };
+        let prefix = Network::SourceClassifier.prefix();
+        let mut tensors = self.weights.clone();
+        tensors.retain(|name, _| !name.starts_with("g."));
+        let standardisation = &model.standardisation;
+        standardise_classifier(
+            &mut tensors,
+            prefix,
+            &standardisation.mean,
+            &standardisation.deviation,
+        )?;
+        Ok(tensors)
+    }
+
+    /// f_S, from standardised latents to probabilities. `None` for a black box.
+    pub fn source_classifier(&self) -> Result<Option<FrozenClassifier>> {
+        let Some(model) = &self.description.model else {
+            return Ok(None);
+        };
+        let architecture = model.architecture(self.classes());
+        let tensors = self.standardised_classifier()?;
+        FrozenClassifier::new(&architecture, Network::SourceClassifier, &tensors).map(Some)
+    }
+
+    /// The source buffer as adaptation works on it: standardised latents, or a black box's probabilities.
+    pub fn standardised_source(&self) -> Result<Vec<f32>> {
+        match &self.description.model {
+            Some(model) => model.standardisation.apply(self.source.rows()),
+            None => Ok(self.source.values().to_vec()),
+        }
+    }
+}
+
+/// All of g and f_S, and nothing else.
+fn check_weights(description: &Description, weights: &NamedTensors) -> Result<()> {
+    let classes = description.classes.len();
+    let architecture = description.model.as_ref().map(|m| m.architecture(classes));
+    let specs: Vec<ParameterSpec> = architecture
+        .iter()
+        .flat_map(Architecture::parameters)
+        .filter(|spec| matches!(spec.network, Network::Encoder | Network::SourceClassifier))
+        .collect();
+    for spec in &specs {
+        let tensor = finite(weights, &spec.name, &spec.shape)?;
+        if spec.role == Role::RunningVariance {
+            not_negative(&spec.name, tensor)?;
+        }
+    }
+    let known: BTreeSet<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    match weights.keys().find(|name| !known.contains(name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(Error::UnexpectedTensor { name: name.clone() }),
+    }
+}

@@ -1,0 +1,66 @@
+//! A classifier from latents to probabilities.
+
+use super::{
+    Scratch,
+    layer::{BLOCK_ROWS, FrozenStack},
+};
+use crate::{
+    Architecture, Error, NamedTensors, Result, Rows, architecture::Network,
+    cpu::objective::softmax_rows,
+};
+
+/// f_S or f_N in evaluation mode.
+#[derive(Debug)]
+pub struct FrozenClassifier {
+    latent: usize,
+    classes: usize,
+    layers: FrozenStack,
+}
+
+impl FrozenClassifier {
+    /// The classifier `network` of `tensors`, which may hold other networks too.
+    pub fn new(
+        architecture: &Architecture,
+        network: Network,
+        tensors: &NamedTensors,
+    ) -> Result<Self> {
+        architecture.validate()?;
+        if !matches!(
+            network,
+            Network::SourceClassifier | Network::TargetClassifier
+        ) {
+            return Err(Error::setting(
+                "network",
+                format!("is {network:?}, expected one of the two classifiers"),
+            ));
+        }
+        Ok(Self {
+            latent: architecture.latent,
+            classes: architecture.classes,
+            layers: FrozenStack::new(architecture, network, tensors)?,
+        })
+    }
+
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// Replaces `probabilities` by those of every class for every row, row after row.
+    pub fn score(
+        &self,
+        latents: Rows<'_>,
+        scratch: &mut Scratch,
+        probabilities: &mut Vec<f32>,
+    ) -> Result<()> {
+        latents.check("latents", self.latent)?;
+        probabilities.clear();
+        for first in (0..latents.count()).step_by(BLOCK_ROWS) {
+            scratch.take_block(&latents, first);
+            self.layers.forward(scratch);
+            softmax_rows(&mut scratch.current, self.classes);
+            probabilities.extend_from_slice(&scratch.current);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! The frozen encoder, from events to standardised latents.
+
+use super::{
+    Scratch, Standardisation,
+    layer::{BLOCK_ROWS, FrozenStack},
+};
+use crate::{
+    Architecture, FieldRows, Inputs, NamedTensors, Result,
+    architecture::{EncoderShape, Network},
+    parameters::finite,
+};
+
+/// g in evaluation mode, and the standardisation of what it gives.
+#[derive(Debug)]
+pub struct FrozenEncoder {
+    /// For the checks of inputs.
+    architecture: Architecture,
+    /// Of named fields; empty for other encoders.
+    embedding: Vec<f32>,
+    layers: FrozenStack,
+    /// By which latents are shifted and divided.
+    mean: Vec<f32>,
+    deviation: Vec<f32>,
+}
+
+impl FrozenEncoder {
+    /// The encoder of `tensors`, which may hold other networks too.
+    pub fn new(
+        architecture: &Architecture,
+        tensors: &NamedTensors,
+        standardisation: &Standardisation,
+    ) -> Result<Self> {
+        architecture.validate()?;
+        standardisation.check(architecture.latent)?;
+        let embedding = match architecture.encoder {
+            EncoderShape::Identity | EncoderShape::Mlp { .. } => Vec::new(),
+            EncoderShape::Fields {
+                buckets, embedding, ..
+            } => finite(tensors, "g.embedding.weight", &[buckets, embedding])?.to_f32(),
+        };
+        let narrow = |values: &[f64]| values.iter().map(|value| *value as f32).collect();
+        Ok(Self {
+            architecture: architecture.clone(),
+            embedding,
+            layers: FrozenStack::new(architecture, Network::Encoder, tensors)?,
+            mean: narrow(&standardisation.mean),
+            deviation: narrow(&standardisation.deviation),
+        })
+    }
+
+    /// Width of the latents.
+    pub fn latent(&self) -> usize {
+        self.architecture.latent
+    }
+
+    /// Replaces `latents` by the standardised latents of every row, row after row.
+    pub fn encode(
+        &self,
+        inputs: Inputs<'_>,
+        scratch: &mut Scratch,
+        latents: &mut Vec<f32>,
+    ) -> Result<()> {
+        inputs.check(&self.architecture)?;
+        latents.clear();
+        let rows = inputs.count(&self.architecture);
+        for first in (0..rows).step_by(BLOCK_ROWS) {
+            match &inputs {
+                Inputs::Dense(dense) => scratch.take_block(dense, first),
+                Inputs::Fields(fields) => {
+                    let end = rows.min(first + BLOCK_ROWS);
+                    self.embed(fields, first..end, &mut scratch.current);
+                }
+            }
+            self.layers.forward(scratch);
+            self.standardise(&mut scratch.current);
+            latents.extend_from_slice(&scratch.current);
+        }
+        Ok(())
+    }
+
+    /// Numbers and mean embeddings of some rows, side by side.
+    fn embed(&self, fields: &FieldRows<'_>, rows: std::ops::Range<usize>, out: &mut Vec<f32>) {
+        let EncoderShape::Fields {
+            numbers,
+            bags,
+            embedding: width,
+            ..
+        } = self.architecture.encoder
+        else {
+            unreachable!("the check refuses fields for other encoders");
+        };
+        out.clear();
+        for row in rows {
+            let start = out.len();
+            out.resize(start + numbers + bags * width, 0.0);
+            let (dense, embedded) = out[start..].split_at_mut(numbers);
+            fields.numbers.copy_f32(row * numbers, dense);
+            for (bag, sums) in embedded.chunks_exact_mut(width).enumerate() {
+                let tokens = fields.bag(row * bags + bag);
+                let weight = 1.0 / tokens.len().max(1) as f32;
+                for token in tokens {
+                    let vector = &self.embedding[*token as usize * width..][..width];
+                    for (sum, value) in sums.iter_mut().zip(vector) {
+                        *sum += weight * value;
+                    }
+                }
+            }
+        }
+    }
+
+    fn standardise(&self, latents: &mut [f32]) {
+        for row in latents.chunks_exact_mut(self.mean.len()) {
+            for ((value, mean), deviation) in row.iter_mut().zip(&self.mean).zip(&self.deviation) {
+                *value = (*value - mean) / deviation;
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Layers in evaluation mode, and the space they work in.
+
+use pulp::Arch;
+
+use crate::{
+    Architecture, NamedTensors, Result, Rows,
+    architecture::{LayerSpec, Network, Norm},
+    cpu::{
+        gemm::{Finish, Left, Packed, multiply},
+        normalise::{Affine, EPSILON, layer_forward},
+    },
+    parameters::{finite, not_negative},
+};
+
+/// Rows that pass through all layers before the next do: what lies between two layers stays in the cache,
+/// and the scratch does not grow with the call.
+pub(crate) const BLOCK_ROWS: usize = 256;
+
+/// Working space of evaluations. Any network may use any scratch; each thread wants its own.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// What enters the next layer.
+    pub(crate) current: Vec<f32>,
+    /// What leaves it.
+    next: Vec<f32>,
+    /// What leaves it before layer normalisation.
+    product: Vec<f32>,
+    inverse_deviations: Vec<f32>,
+}
+
+/// A linear layer with what follows it.
+#[derive(Debug)]
+pub(crate) struct FrozenLayer {
+    weights: Packed,
+    bias: Vec<f32>,
+    /// Scale and shift of a layer normalisation.
+    normalisation: Option<(Vec<f32>, Vec<f32>)>,
+    inputs: usize,
+    relu: bool,
+}
+
+/// Layers one after the other.
+#[derive(Debug)]
+pub(crate) struct FrozenStack {
+    arch: Arch,
+    layers: Vec<FrozenLayer>,
+}
+
+// === impl FrozenLayer ===
+
+impl FrozenLayer {
+    fn new(spec: &LayerSpec, tensors: &NamedTensors) -> Result<Self> {
+        let (inputs, outputs) = (spec.inputs, spec.outputs);
+        let read = |prefix: &str, name: &str, shape: &[usize]| {
+            finite(tensors, &format!("{prefix}.{name}"), shape)
+        };
+        let mut weight = read(&spec.linear, "weight", &[outputs, inputs])?.to_f64();
+        let mut bias = read(&spec.linear, "bias", &[outputs])?.to_f64();
+        let of_norm = |name: &str| read(&spec.normalisation, name, &[outputs]);
+        let mut normalisation = None;
+        match spec.norm {
+            Norm::None => (),
+            Norm::Layer => {
+                normalisation = Some((of_norm("weight")?.to_f32(), of_norm("bias")?.to_f32()));
+            }
+            Norm::Batch => {
+                let (scale, shift) = (of_norm("weight")?.to_f64(), of_norm("bias")?.to_f64());
+                let mean = of_norm("running_mean")?.to_f64();
+                let variance = of_norm("running_var")?;
+                not_negative(&format!("{}.running_var", spec.normalisation), variance)?;
+                let variance = variance.to_f64();
+                for (unit, row) in weight.chunks_exact_mut(inputs).enumerate() {
+                    let factor = scale[unit] / (variance[unit] + EPSILON).sqrt();
+                    row.iter_mut().for_each(|value| *value *= factor);
+                    bias[unit] = (bias[unit] - mean[unit]) * factor + shift[unit];
+                }
+            }
+        }
+        let narrow = |values: Vec<f64>| -> Vec<f32> { values.iter().map(|v| *v as f32).collect() };
+        let mut weights = Packed::default();
+        weights.pack_columns(&narrow(weight), inputs, outputs);
+        Ok(Self {
+            weights,
+            bias: narrow(bias),
+            normalisation,
+            inputs,
+            relu: spec.relu,
+        })
+    }
+
+    /// Takes `scratch.current` through the layer, into `scratch.current`.
+    fn forward(&self, arch: Arch, scratch: &mut Scratch) {
+        let rows = scratch.current.len() / self.inputs;
+        let left = Left::Rows(&scratch.current);
+        scratch.next.resize(rows * self.bias.len(), 0.0);
+        match &self.normalisation {
+            None => {
+                let finish = match self.relu {
+                    true => Finish::BiasRelu(&self.bias),
+                    false => Finish::Bias(&self.bias),
+                };
+                multiply(arch, rows, left, &self.weights, finish, &mut scratch.next);
+            }
+            Some((scale, shift)) => {
+                scratch.product.resize(rows * self.bias.len(), 0.0);
+                let finish = Finish::Bias(&self.bias);
+                multiply(
+                    arch,
+                    rows,
+                    left,
+                    &self.weights,
+                    finish,
+                    &mut scratch.product,
+                );
+                layer_forward(
+                    arch,
+                    &mut scratch.product,
+                    &mut scratch.inverse_deviations,
+                    Affine { scale, shift },
+                    &mut scratch.next,
+                );
+            }
+        }
+        std::mem::swap(&mut scratch.current, &mut scratch.next);
+    }
+}
+
+// === impl FrozenStack ===
+
+impl FrozenStack {
+    pub(crate) fn new(
+        architecture: &Architecture,
+        network: Network,
+        tensors: &NamedTensors,
+    ) -> Result<Self> {
+        let layers = architecture.layers(network);
+        Ok(Self {
+            arch: Arch::new(),
+            layers: layers
+                .iter()
+                .map(|layer| FrozenLayer::new(layer, tensors))
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    /// Takes `scratch.current` through all layers.
+    pub(crate) fn forward(&self, scratch: &mut Scratch) {
+        for layer in &self.layers {
+            layer.forward(self.arch, scratch);
+        }
+    }
+
+    /// Takes `point` through residual blocks of two layers each.
+    pub(crate) fn forward_residual(&self, scratch: &mut Scratch, point: &mut [f32]) {
+        for pair in self.layers.chunks_exact(2) {
+            scratch.current.clear();
+            scratch.current.extend_from_slice(point);
+            pair[0].forward(self.arch, scratch);
+            let rows = point.len() / pair[0].inputs;
+            let (left, finish) = (Left::Rows(&scratch.current), Finish::AddBias(&pair[1].bias));
+            multiply(self.arch, rows, left, &pair[1].weights, finish, point);
+        }
+    }
+}
+
+// === impl Scratch ===
+
+impl Scratch {
+    /// Puts the rows from `first` on, at most a block of them, into `current`.
+    pub(crate) fn take_block(&mut self, rows: &Rows<'_>, first: usize) {
+        let count = BLOCK_ROWS.min(rows.count() - first);
+        self.current.resize(count * rows.width(), 0.0);
+        rows.values()
+            .copy_f32(first * rows.width(), &mut self.current);
+    }
+}

@@ -1,0 +1,17 @@
+//! Networks for serving: immutable, in evaluation mode, shared by threads without a lock.
+//!
+//! Batch normalisation disappears into the linear layer in front of it and weights are packed once. All
+//! working space is the caller's [`Scratch`], one a thread, so a call allocates nothing once that has grown.
+
+mod classifier;
+mod encoder;
+mod layer;
+mod map;
+mod standardisation;
+
+pub use classifier::FrozenClassifier;
+pub use encoder::FrozenEncoder;
+pub use layer::Scratch;
+pub use map::FrozenMap;
+pub(crate) use standardisation::fold_affine;
+pub use standardisation::{Standardisation, standardise_classifier};

@@ -1,0 +1,191 @@
+//! Training of g and f_S, and what is measured on them afterwards.
+
+use super::{
+    FitProgress, FitSettings, Labelled,
+    pretrain::{TrainingSet, pretrain},
+    shares,
+    split::Split,
+};
+use crate::{
+    Architecture, Bundle, Generator, Inputs, NamedTensors, Result, Rows,
+    architecture::{EncoderShape, Network},
+    bundle::{Description, FORMAT_VERSION, Input, LatentModel, SourceBuffer},
+    checks,
+    evaluate::{FrozenClassifier, FrozenEncoder, Scratch, Standardisation, fold_affine},
+    fields::{FieldBlock, FieldSchema},
+    proportions::{LabelProportions, Probabilities, Temperature},
+    weights::class_ratios,
+};
+
+/// What is to be trained, and on what.
+pub(super) struct Plan<'a> {
+    input: Input,
+    inputs: Inputs<'a>,
+    latent: usize,
+    encoder: EncoderShape,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn latents(rows: Rows<'a>) -> Self {
+        let width = rows.width();
+        Self {
+            input: Input::Latent { width },
+            inputs: Inputs::Dense(rows),
+            latent: width,
+            encoder: EncoderShape::Identity,
+        }
+    }
+
+    pub(super) fn dense(rows: Rows<'a>, settings: &FitSettings) -> Self {
+        let width = rows.width();
+        Self {
+            input: Input::Dense { width },
+            inputs: Inputs::Dense(rows),
+            latent: settings.latent,
+            encoder: EncoderShape::Mlp {
+                inputs: width,
+                hidden: settings.encoder_hidden.clone(),
+                final_relu: settings.final_relu,
+            },
+        }
+    }
+
+    pub(super) fn fields(
+        schema: &FieldSchema,
+        block: &'a FieldBlock,
+        settings: &FitSettings,
+    ) -> Self {
+        Self {
+            input: Input::Fields(schema.clone()),
+            inputs: block.inputs(),
+            latent: settings.latent,
+            encoder: EncoderShape::Fields {
+                numbers: schema.numbers(),
+                bags: schema.bags(),
+                buckets: schema.buckets,
+                embedding: settings.embedding,
+                hidden: settings.encoder_hidden.clone(),
+                final_relu: settings.final_relu,
+            },
+        }
+    }
+}
+
+pub(super) fn fit_networks(
+    labelled: &Labelled<'_>,
+    plan: Plan<'_>,
+    settings: &FitSettings,
+    progress: &mut dyn FnMut(FitProgress),
+) -> Result<Bundle> {
+    let inputs = plan.inputs;
+    let mut model = LatentModel {
+        latent: plan.latent,
+        encoder: plan.encoder,
+        classifier: settings.classifier.clone(),
+        // Not known before g is.
+        standardisation: Standardisation::identity(plan.latent),
+    };
+    let (labels, classes) = (labelled.labels, labelled.classes.len());
+    let architecture = model.architecture(classes);
+    architecture.validate()?;
+    checks::labelled(&inputs, labels, &architecture)?;
+
+    let mut generator = Generator::new(settings.seed);
+    let split = Split::draw(
+        labels,
+        labelled.classes,
+        settings.held_out_share,
+        &mut generator,
+    )?;
+    let training_labels: Vec<u32> = split.training.iter().map(|r| labels[*r as usize]).collect();
+    let training_shares = shares(&training_labels, classes)?;
+    let prior = match &settings.training_proportions {
+        Some(given) => given.clone(),
+        None => training_shares.clone(),
+    };
+    let class_weights = class_ratios(prior.as_ref(), training_shares.as_ref(), f64::INFINITY);
+    let train = |inputs: Inputs<'_>, generator: &mut Generator, progress: &mut dyn FnMut(_)| {
+        let set = TrainingSet {
+            inputs,
+            labels,
+            split: &split,
+            class_weights: &class_weights,
+        };
+        pretrain(&architecture, &set, settings, generator, progress)
+    };
+    let weights = match inputs {
+        Inputs::Fields(_) => train(inputs, &mut generator, progress)?,
+        Inputs::Dense(rows) => {
+            // Trained on standardised inputs, whatever their units; then the first layer takes raw ones.
+            let scale = Standardisation::of(rows)?;
+            let scaled = scale.apply(rows)?;
+            let scaled = Inputs::Dense(Rows::new(&scaled[..], rows.width())?);
+            let mut weights = train(scaled, &mut generator, progress)?;
+            fold_affine(&mut weights, first_layer(&model), &scale.inverse())?;
+            weights
+        }
+    };
+
+    let latents = encode(&architecture, &weights, inputs)?;
+    model.standardisation = Standardisation::of(Rows::new(&latents[..], model.latent)?)?;
+    let temperature = calibrate(&architecture, &weights, &latents, labels, &split, &prior)?;
+    let source = SourceBuffer::new(latents, model.latent, labels.to_vec(), split.is_held_out())?;
+    let description = Description {
+        format_version: FORMAT_VERSION,
+        name: settings.name.clone(),
+        classes: labelled.classes.to_vec(),
+        input: plan.input,
+        model: Some(model),
+        training_proportions: prior,
+        temperature,
+    };
+    Bundle::new(description, weights, source)
+}
+
+/// The linear layer that sees the inputs.
+fn first_layer(model: &LatentModel) -> &'static str {
+    match model.encoder {
+        EncoderShape::Identity => "f_s.fc1",
+        EncoderShape::Mlp { .. } | EncoderShape::Fields { .. } => "g.fc1",
+    }
+}
+
+/// Raw latents.
+fn encode(
+    architecture: &Architecture,
+    weights: &NamedTensors,
+    inputs: Inputs<'_>,
+) -> Result<Vec<f32>> {
+    let raw = Standardisation::identity(architecture.latent);
+    let encoder = FrozenEncoder::new(architecture, weights, &raw)?;
+    let mut latents = Vec::new();
+    encoder.encode(inputs, &mut Scratch::default(), &mut latents)?;
+    Ok(latents)
+}
+
+/// f_S's temperature on the held-out rows.
+fn calibrate(
+    architecture: &Architecture,
+    weights: &NamedTensors,
+    latents: &[f32],
+    labels: &[u32],
+    split: &Split,
+    prior: &LabelProportions,
+) -> Result<Temperature> {
+    let width = architecture.latent;
+    let (mut rows, mut row_labels) = (Vec::new(), Vec::new());
+    for row in split.held_out.iter().map(|row| *row as usize) {
+        rows.extend_from_slice(&latents[row * width..(row + 1) * width]);
+        row_labels.push(labels[row]);
+    }
+    let classifier = FrozenClassifier::new(architecture, Network::SourceClassifier, weights)?;
+    let mut probabilities = Vec::new();
+    classifier.score(
+        Rows::new(&rows[..], width)?,
+        &mut Scratch::default(),
+        &mut probabilities,
+    )?;
+    let probabilities = Rows::new(&probabilities[..], architecture.classes)?;
+    let held_out = Probabilities::new("held-out probabilities", probabilities)?;
+    Temperature::fit(&held_out, &row_labels, prior)
+}

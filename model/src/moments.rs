@@ -1,0 +1,33 @@
+//! Mean and deviation of a feature.
+
+/// Running mean and squared deviations (Welford).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moments {
+    count: f64,
+    pub(crate) mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    /// A deviation below this share of the mean is rounding: the numbers are constant.
+    const ROUNDING: f64 = 1e-6;
+
+    /// Nothing divides by less than this, so that single precision does not overflow.
+    pub(crate) const SMALLEST_DEVIATION: f64 = 1e-20;
+
+    pub(crate) fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let before = value - self.mean;
+        self.mean += before / self.count;
+        self.squares += before * (value - self.mean);
+    }
+
+    /// The standard deviation; 1 for constant numbers, which have no scale and are only to be shifted.
+    pub(crate) fn deviation(&self) -> f64 {
+        let deviation = (self.squares / self.count.max(1.0)).sqrt();
+        match deviation > (Self::ROUNDING * self.mean.abs()).max(Self::SMALLEST_DEVIATION) {
+            true => deviation,
+            false => 1.0,
+        }
+    }
+}
