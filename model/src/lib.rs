@@ -64,6 +64,7 @@ pub mod fields;
 pub mod fit;
 mod initialise;
 mod inputs;
+pub mod learner;
 mod moments;
 pub mod optimiser;
 mod parameters;

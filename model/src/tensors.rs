@@ -262,6 +262,15 @@ pub fn to_safetensors(
     Ok(safetensors::serialize(views, Some(header))?)
 }
 
+/// The text under `key` in the header of a safetensors buffer.
+pub fn read_metadata(bytes: &[u8], key: &str) -> Result<String> {
+    let (_, header) = SafeTensors::read_metadata(bytes)?;
+    let metadata = header.metadata().as_ref();
+    let text = metadata.and_then(|metadata| metadata.get(key));
+    text.cloned()
+        .ok_or_else(|| Error::setting("header", format!("has no `{key}`, expected one")))
+}
+
 /// Reads the tensors of a safetensors buffer; integers and booleans become doubles.
 pub fn from_safetensors(bytes: &[u8]) -> Result<NamedTensors> {
     let file = SafeTensors::deserialize(bytes)?;

@@ -1,5 +1,7 @@
 //! Prior correction: a classifier's probabilities for a population with other class shares.
 
+use num_traits::AsPrimitive;
+
 use super::LabelProportions;
 
 /// Makes each row f(x) the normalised f(x) * p / pi, in place: exact when only the class shares moved.
@@ -11,7 +13,11 @@ use super::LabelProportions;
 ///
 /// # Panics
 /// When the numbers of classes differ or `rows` is no whole number of rows.
-pub fn prior_correct(rows: &mut [f64], prior: &LabelProportions, proportions: &LabelProportions) {
+pub fn prior_correct<T>(rows: &mut [T], prior: &LabelProportions, proportions: &LabelProportions)
+where
+    T: AsPrimitive<f64>,
+    f64: AsPrimitive<T>,
+{
     let classes = prior.classes();
     assert_eq!(
         classes,
@@ -27,13 +33,13 @@ pub fn prior_correct(rows: &mut [f64], prior: &LabelProportions, proportions: &L
         let sum: f64 = row
             .iter()
             .zip(&ratios)
-            .map(|(value, ratio)| value * ratio)
+            .map(|(value, ratio)| value.as_() * ratio)
             .sum();
         if sum > 0.0 && sum.is_finite() {
             let scale = 1.0 / sum;
             row.iter_mut()
                 .zip(&ratios)
-                .for_each(|(value, ratio)| *value *= ratio * scale);
+                .for_each(|(value, ratio)| *value = (value.as_() * ratio * scale).as_());
         }
     }
 }

@@ -1,0 +1,277 @@
+//! What a learner on latents has beyond proportions: the engine, its buffers and the alignment.
+
+use std::sync::Arc;
+
+use super::{
+    candidate::Candidate, settings::LearnerSettings, source::TrainingSource,
+    transport_weight::TransportWeightSolver, window::TargetWindow,
+};
+use crate::{
+    Architecture, Engine, Error, Generator, NamedTensors, Result, Rows,
+    architecture::Network,
+    bundle::Bundle,
+    copy_source_classifier,
+    cpu::CpuEngine,
+    diagnostics::{Directions, RefusalCount},
+    engine::{Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, Head, MapStep},
+    evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
+    initial_parameters,
+    learner::StepReport,
+    optimiser::Adam,
+    proportions::{LabelProportions, Probabilities, ProportionEstimator},
+    weights::class_ratios,
+};
+
+/// Directions of the sliced distance.
+const DIRECTIONS: usize = 64;
+
+pub(crate) struct Adaptation {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) encoder: Arc<FrozenEncoder>,
+    pub(crate) source_classifier: Arc<FrozenClassifier>,
+    pub(crate) source: TrainingSource,
+    pub(crate) window: TargetWindow,
+    /// Latents of the window, slot by slot, as they are in the engine.
+    pub(crate) target: Vec<f32>,
+    pub(crate) adapted: Candidate,
+    /// Held-out predictions behind `adapted.estimator`, and their prior: what restores it.
+    pub(crate) held_out: Vec<f32>,
+    pub(crate) held_out_prior: LabelProportions,
+    /// p_N of the alignment; `None` before the first refresh.
+    pub(crate) alignment_proportions: Option<LabelProportions>,
+    /// The prior inside the target classifier as it is being trained.
+    pub(crate) classifier_prior: LabelProportions,
+    pub(crate) transport: TransportWeightSolver,
+    pub(crate) iterations: u64,
+    pub(crate) refusals: RefusalCount,
+    pub(crate) good: GoodState,
+    pub(crate) directions: Directions,
+    scratch: Scratch,
+    rows: [Vec<u32>; 2],
+    positions: Vec<f64>,
+}
+
+/// What the guard last agreed to serve, and what is restored after refusals.
+pub(crate) struct GoodState {
+    pub(crate) tensors: NamedTensors,
+    pub(crate) target_classifier: Arc<FrozenClassifier>,
+    pub(crate) prior: LabelProportions,
+    pub(crate) iterations: u64,
+}
+
+impl Adaptation {
+    /// Nothing for a black box.
+    pub(crate) fn new(
+        bundle: &Bundle,
+        settings: &LearnerSettings,
+        generator: &mut Generator,
+    ) -> Result<Option<Self>> {
+        let architecture = bundle.training_architecture(settings.map, settings.critic.clone());
+        let (Some(architecture), Some(encoder), Some(source_classifier)) =
+            (architecture, bundle.encoder()?, bundle.source_classifier()?)
+        else {
+            return Ok(None);
+        };
+        let latents = bundle.standardised_source()?;
+        let (labels, held_out) = (bundle.source().labels(), bundle.source().held_out());
+        let latents = Rows::new(&latents[..], architecture.latent)?;
+        let source = TrainingSource::new(latents, labels, held_out, architecture.classes)?;
+
+        let mut parameters = initial_parameters(&architecture, generator);
+        parameters.extend(bundle.standardised_classifier()?);
+        copy_source_classifier(&mut parameters);
+        let directions = Directions::new(architecture.latent, DIRECTIONS, generator)?;
+        let engine = CpuEngine::new(architecture.clone(), &parameters, settings.threads)?;
+        let mut engine: Box<dyn Engine> = Box::new(engine);
+        let train = source.train();
+        engine.set_source(
+            Rows::new(&train.latents[..], source.width())?,
+            &train.labels,
+        )?;
+
+        let prior = bundle.description().training_proportions.clone();
+        let mut held_out = Vec::new();
+        let rows = Rows::new(&source.held_out().latents[..], source.width())?;
+        engine.score(Head::Target, rows, &mut held_out)?;
+        let estimator = estimator(settings, &source, &held_out, &prior)?;
+        let good = GoodState::new(&architecture, engine.export()?, prior.clone(), 0)?;
+        Ok(Some(Self {
+            engine,
+            encoder: Arc::new(encoder),
+            source_classifier: Arc::new(source_classifier),
+            window: TargetWindow::new(settings.window_kind, settings.window)?,
+            target: Vec::new(),
+            adapted: Candidate::new(estimator, &settings.tracker)?,
+            held_out,
+            held_out_prior: prior.clone(),
+            alignment_proportions: None,
+            classifier_prior: prior,
+            transport: TransportWeightSolver::new(settings.transport),
+            iterations: 0,
+            refusals: RefusalCount::default(),
+            good,
+            directions,
+            scratch: Scratch::default(),
+            rows: [vec![0; settings.batch], vec![0; settings.batch]],
+            positions: vec![0.0; settings.batch],
+            source,
+        }))
+    }
+
+    /// Encodes a block; gives its standardised latents.
+    pub(crate) fn encode(&mut self, inputs: crate::Inputs<'_>) -> Result<Vec<f32>> {
+        let mut latents = Vec::new();
+        self.encoder
+            .encode(inputs, &mut self.scratch, &mut latents)?;
+        Ok(latents)
+    }
+
+    /// Offers rows to the window.
+    pub(crate) fn keep(&mut self, latents: &[f32], generator: &mut Generator) -> Result<()> {
+        let width = self.source.width();
+        for row in latents.chunks_exact(width) {
+            if let Some(slot) = self.window.place(generator) {
+                self.engine.set_target(slot, Rows::new(row, width)?)?;
+                let end = (slot + 1) * width;
+                if self.target.len() < end {
+                    self.target.resize(end, 0.0);
+                }
+                self.target[slot * width..end].copy_from_slice(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Probabilities of latents by one of the two classifiers, as they are being trained.
+    pub(crate) fn score(&mut self, head: Head, latents: &[f32]) -> Result<Probabilities> {
+        let mut probabilities = Vec::new();
+        let rows = Rows::new(latents, self.source.width())?;
+        self.engine.score(head, rows, &mut probabilities)?;
+        let classes = self.engine.architecture().classes;
+        Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)
+    }
+
+    /// phi of latents.
+    pub(crate) fn transport(&mut self, latents: &[f32]) -> Result<Vec<f32>> {
+        let mut mapped = Vec::new();
+        let rows = Rows::new(latents, self.source.width())?;
+        self.engine.transport(rows, &mut mapped)?;
+        Ok(mapped)
+    }
+
+    /// One alignment iteration: critic steps on fresh batches, then a map step and a classifier step on
+    /// the last of them.
+    pub(crate) fn iterate(
+        &mut self,
+        settings: &LearnerSettings,
+        generator: &mut Generator,
+    ) -> Result<StepReport> {
+        let Some(proportions) = self.alignment_proportions.clone() else {
+            return Err(Error::setting(
+                "alignment proportions",
+                "are not known yet, refresh them first",
+            ));
+        };
+        let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.iterations));
+        let critic_step_settings = (adam(settings.rates.critic), settings.penalty_weight);
+        let (map_adam, classifier_adam) =
+            (adam(settings.rates.map), adam(settings.rates.classifier));
+        let mut critic = None;
+        for _ in 0..settings.critic_steps {
+            self.draw(settings, generator);
+            let step = CriticStep {
+                proportions: proportions.as_ref(),
+                positions: &self.positions,
+                penalty_weight: critic_step_settings.1,
+                adam: critic_step_settings.0,
+            };
+            let batch = batch(&self.rows);
+            critic = Some(self.engine.critic_step(batch, &step)?);
+        }
+        let transport_weight = self.transport.weight();
+        let step = MapStep {
+            proportions: proportions.as_ref(),
+            transport_weight,
+            adam: map_adam,
+        };
+        let map = self.engine.map_step(batch(&self.rows), &step)?;
+        let shares = self.source.drawn_shares(settings.sampling);
+        let cap = settings.class_weight_cap;
+        let class_weights = class_ratios(proportions.as_ref(), shares.as_ref(), cap);
+        let step = ClassifierStep {
+            objective: ClassifierObjective {
+                class_weights: &class_weights,
+                cross_entropy_weight: 1.0,
+                entropy_weight: settings.entropy_weight,
+                diversity: match settings.divergence_weight > 0.0 {
+                    false => Diversity::None,
+                    true => Diversity::Divergence {
+                        weight: settings.divergence_weight,
+                        proportions: proportions.as_ref(),
+                    },
+                },
+            },
+            adam: classifier_adam,
+        };
+        let classifier = self
+            .engine
+            .classifier_step(batch(&self.rows), &step, generator)?;
+        self.iterations += 1;
+        self.classifier_prior = proportions;
+        Ok(StepReport {
+            iterations: self.iterations,
+            critic: critic.expect("validated settings have at least one critic step"),
+            map,
+            classifier,
+            transport_weight,
+        })
+    }
+
+    fn draw(&mut self, settings: &LearnerSettings, generator: &mut Generator) {
+        let [source, target] = &mut self.rows;
+        self.source.draw(settings.sampling, generator, source);
+        let held = self.window.len();
+        target.fill_with(|| generator.below(held) as u32);
+        self.positions.fill_with(|| generator.uniform());
+    }
+}
+
+fn batch(rows: &[Vec<u32>; 2]) -> Batch<'_> {
+    Batch {
+        source: &rows[0],
+        target: &rows[1],
+    }
+}
+
+/// An estimator for the adapted classifier, from its predictions on held-out source rows.
+pub(crate) fn estimator(
+    settings: &LearnerSettings,
+    source: &TrainingSource,
+    held_out: &[f32],
+    prior: &LabelProportions,
+) -> Result<ProportionEstimator> {
+    let rows = Rows::new(held_out, prior.classes())?;
+    let probabilities = Probabilities::new("held-out probabilities", rows)?;
+    let labels = source.held_out().labels.clone();
+    ProportionEstimator::new(settings.estimator, probabilities, labels, prior.clone())
+}
+
+// === impl GoodState ===
+
+impl GoodState {
+    pub(crate) fn new(
+        architecture: &Architecture,
+        tensors: NamedTensors,
+        prior: LabelProportions,
+        iterations: u64,
+    ) -> Result<Self> {
+        let network = Network::TargetClassifier;
+        let target_classifier = FrozenClassifier::new(architecture, network, &tensors)?;
+        Ok(Self {
+            tensors,
+            target_classifier: Arc::new(target_classifier),
+            prior,
+            iterations,
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! A classifier whose label proportions are followed through the stream.
+
+use crate::{
+    Result,
+    proportions::{Probabilities, ProportionEstimator, Published, Tracker, TrackerSettings},
+};
+
+/// How a classifier's predictions become published proportions.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) estimator: ProportionEstimator,
+    pub(crate) tracker: Tracker,
+    /// After the latest block; `None` before the first.
+    pub(crate) published: Option<Published>,
+}
+
+impl Candidate {
+    pub(crate) fn new(estimator: ProportionEstimator, tracker: &TrackerSettings) -> Result<Self> {
+        Ok(Self {
+            estimator,
+            tracker: Tracker::new(tracker)?,
+            published: None,
+        })
+    }
+
+    /// Takes in the predictions on one block of target rows.
+    pub(crate) fn observe(&mut self, block: &Probabilities) -> Result<()> {
+        let evidence = self.estimator.evidence(block, self.tracker.reference())?;
+        self.published = Some(self.tracker.update(&evidence)?);
+        Ok(())
+    }
+}

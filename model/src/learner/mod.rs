@@ -1,0 +1,255 @@
+//! Turns steps into a method that can run for ever.
+//!
+//! A [`Learner`] observes blocks of target rows, takes alignment iterations on a window of them, and
+//! gives out [`Snapshot`]s that score the frozen, the prior-corrected and the adapted classifier. For a
+//! black box, whose events carry probabilities, it follows proportions alone.
+
+mod adaptation;
+mod black_box;
+mod candidate;
+mod refresh;
+mod report;
+mod settings;
+mod snapshot;
+mod source;
+mod state;
+mod transport_weight;
+mod window;
+
+pub use report::{BlockReport, RefreshReport, StepReport};
+pub use settings::{AlignmentProportions, LearnerSettings, Rates, TransportWeight};
+pub use snapshot::{Scores, Snapshot};
+pub use source::SourceSampling;
+pub use state::STATE_FORMAT_VERSION;
+pub use window::WindowKind;
+
+use self::{adaptation::Adaptation, black_box::BlackBox, candidate::Candidate, snapshot::Networks};
+use crate::{
+    Error, Generator, Inputs, Result, Rows,
+    bundle::Bundle,
+    engine::Head,
+    proportions::{LabelProportions, Probabilities, ProportionEstimator, Published},
+};
+
+/// Owns all that is learned.
+pub struct Learner {
+    settings: LearnerSettings,
+    digest: String,
+    classes: usize,
+    black_box: BlackBox,
+    training_proportions: LabelProportions,
+    frozen: Candidate,
+    /// `None` for a black box.
+    adaptation: Option<Adaptation>,
+    generator: Generator,
+    blocks: u64,
+}
+
+impl Learner {
+    /// A learner that has seen nothing of the target.
+    pub fn new(bundle: &Bundle, settings: LearnerSettings) -> Result<Self> {
+        settings.validate()?;
+        let mut generator = Generator::new(settings.seed);
+        let adaptation = Adaptation::new(bundle, &settings, &mut generator)?;
+        let training_proportions = bundle.description().training_proportions.clone();
+        let (probabilities, labels) = held_out(bundle)?;
+        let prior = training_proportions.clone();
+        let estimator = ProportionEstimator::new(settings.estimator, probabilities, labels, prior)?;
+        Ok(Self {
+            frozen: Candidate::new(estimator, &settings.tracker)?,
+            digest: bundle.digest().to_owned(),
+            classes: bundle.classes(),
+            black_box: BlackBox::new(bundle),
+            training_proportions,
+            adaptation,
+            generator,
+            blocks: 0,
+            settings,
+        })
+    }
+
+    /// Settings as given.
+    pub fn settings(&self) -> &LearnerSettings {
+        &self.settings
+    }
+
+    /// Blocks observed since the start.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Alignment iterations taken; 0 for ever for a black box.
+    pub fn iterations(&self) -> u64 {
+        self.adaptation.as_ref().map_or(0, |a| a.iterations)
+    }
+
+    /// Takes a block of target rows (encoder inputs, or a black box's probabilities) into the window and
+    /// the tracked proportions. On an error nothing has changed.
+    pub fn observe(&mut self, inputs: Inputs<'_>) -> Result<BlockReport> {
+        let (rows, adapted) = match &mut self.adaptation {
+            Some(adaptation) => {
+                let latents = adaptation.encode(inputs)?;
+                let source = adaptation.score(Head::Source, &latents)?;
+                let target = adaptation.score(Head::Target, &latents)?;
+                adaptation.adapted.observe(&target)?;
+                self.frozen.observe(&source)?;
+                adaptation.keep(&latents, &mut self.generator)?;
+                (source.count(), adaptation.adapted.published.clone())
+            }
+            None => {
+                let mut values = Vec::new();
+                self.black_box.read(&inputs, &mut values)?;
+                let rows = Rows::new(&values[..], self.classes)?;
+                let probabilities = Probabilities::new("probabilities", rows)?;
+                self.frozen.observe(&probabilities)?;
+                (probabilities.count(), None)
+            }
+        };
+        self.blocks += 1;
+        let frozen = self.frozen.published.clone();
+        let frozen = frozen.expect("a block has just been published");
+        Ok(BlockReport {
+            rows,
+            frozen,
+            adapted,
+        })
+    }
+
+    /// Whether the window holds enough rows for [`Learner::step`].
+    pub fn is_ready(&self) -> bool {
+        let enough = |a: &Adaptation| a.window.len() >= self.settings.batch;
+        self.adaptation.as_ref().is_some_and(enough)
+    }
+
+    /// One alignment iteration. The first is preceded by a refresh, and so is every
+    /// `refresh_every`-th after it, whose report comes along.
+    pub fn step(&mut self) -> Result<(StepReport, Option<RefreshReport>)> {
+        let due = self
+            .adaptation()?
+            .iterations
+            .is_multiple_of(self.settings.refresh_every);
+        let refresh = match due {
+            true => Some(self.refresh_proportions()?),
+            false => None,
+        };
+        let (settings, generator) = (&self.settings, &mut self.generator);
+        let Some(adaptation) = &mut self.adaptation else {
+            unreachable!("checked above");
+        };
+        Ok((adaptation.iterate(settings, generator)?, refresh))
+    }
+
+    /// Estimates the proportions on the window, moves the transport weight, measures, and asks the guard
+    /// whether the state may be served.
+    pub fn refresh_proportions(&mut self) -> Result<RefreshReport> {
+        self.adaptation()?;
+        let Some(adaptation) = &mut self.adaptation else {
+            unreachable!("checked above");
+        };
+        let Some(published) = &self.frozen.published else {
+            return Err(Error::setting(
+                "target window",
+                "is empty, observe a block first",
+            ));
+        };
+        adaptation.refresh(
+            &self.settings,
+            &self.frozen.estimator,
+            published,
+            &self.training_proportions,
+            &mut self.generator,
+        )
+    }
+
+    /// What may be served now: the last state that the guard agreed to, with the newest proportions.
+    pub fn snapshot(&self) -> Snapshot {
+        let proportions = |published: &Option<Published>, otherwise: &LabelProportions| {
+            let published = published.as_ref();
+            published.map_or_else(|| otherwise.clone(), |p| p.proportions.clone())
+        };
+        let prior = &self.training_proportions;
+        let frozen_proportions = proportions(&self.frozen.published, prior);
+        let (networks, iterations, adapted_prior, adapted_proportions) = match &self.adaptation {
+            None => (None, 0, prior.clone(), frozen_proportions.clone()),
+            Some(adaptation) => {
+                let networks = Networks {
+                    encoder: adaptation.encoder.clone(),
+                    source: adaptation.source_classifier.clone(),
+                    target: adaptation.good.target_classifier.clone(),
+                };
+                let good = &adaptation.good;
+                let proportions = match good.iterations {
+                    // Until something is learned the adapted classifier is the frozen one.
+                    0 => frozen_proportions.clone(),
+                    _ => proportions(&adaptation.adapted.published, &good.prior),
+                };
+                (
+                    Some(networks),
+                    good.iterations,
+                    good.prior.clone(),
+                    proportions,
+                )
+            }
+        };
+        Snapshot {
+            iterations,
+            black_box: self.black_box,
+            networks,
+            training_proportions: prior.clone(),
+            frozen_proportions,
+            adapted_prior,
+            adapted_proportions,
+        }
+    }
+
+    fn adaptation(&self) -> Result<&Adaptation> {
+        let Some(adaptation) = &self.adaptation else {
+            return Err(Error::setting(
+                "bundle",
+                "is a black box, alignment needs a model with latents",
+            ));
+        };
+        let (held, batch) = (adaptation.window.len(), self.settings.batch);
+        match held >= batch {
+            true => Ok(adaptation),
+            false => Err(Error::setting(
+                "target window",
+                format!("holds {held} rows, alignment needs at least batch = {batch}"),
+            )),
+        }
+    }
+}
+
+/// Predictions of the frozen model on the bundle's held-out rows, and their labels.
+fn held_out(bundle: &Bundle) -> Result<(Probabilities, Vec<u32>)> {
+    let source = bundle.source();
+    let values = bundle.standardised_source()?;
+    let width = source.rows().width();
+    let rows = values.chunks_exact(width).zip(source.held_out());
+    let kept: Vec<f32> = rows
+        .filter(|(_, held_out)| **held_out)
+        .flat_map(|(row, _)| row.iter().copied())
+        .collect();
+    let labels = source.labels().iter().zip(source.held_out());
+    let labels = labels
+        .filter(|(_, held_out)| **held_out)
+        .map(|(label, _)| *label);
+    let probabilities = match bundle.source_classifier()? {
+        None => kept,
+        Some(classifier) => {
+            let mut probabilities = Vec::new();
+            let mut scratch = crate::evaluate::Scratch::default();
+            classifier.score(
+                Rows::new(&kept[..], width)?,
+                &mut scratch,
+                &mut probabilities,
+            )?;
+            probabilities
+        }
+    };
+    let rows = Rows::new(&probabilities[..], bundle.classes())?;
+    Ok((
+        Probabilities::new("held-out probabilities", rows)?,
+        labels.collect(),
+    ))
+}

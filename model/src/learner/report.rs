@@ -1,0 +1,75 @@
+//! What the learner tells about itself.
+
+use serde::Serialize;
+
+use crate::{
+    diagnostics::{ClusterAssignment, Decision, Movement},
+    engine::{ClassifierReport, CriticReport, MapReport},
+    proportions::{EstimatedAccuracy, LabelProportions, Published},
+};
+
+/// What a block of target rows changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BlockReport {
+    /// Rows of the block.
+    pub rows: usize,
+    /// Proportions by the frozen classifier: right when only the shares moved.
+    pub frozen: Published,
+    /// Proportions by the adapted classifier; `None` for a black box.
+    pub adapted: Option<Published>,
+}
+
+/// Scalars of one alignment iteration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepReport {
+    /// Iterations taken, this one included.
+    pub iterations: u64,
+    /// Of the last critic step.
+    pub critic: CriticReport,
+    /// Of the map step.
+    pub map: MapReport,
+    /// Of the classifier step.
+    pub classifier: ClassifierReport,
+    /// lambda_OT.
+    pub transport_weight: f64,
+}
+
+/// What a refresh measured and decided.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RefreshReport {
+    /// Iterations taken so far.
+    pub iterations: u64,
+    /// p_N of the alignment from now on.
+    pub alignment_proportions: LabelProportions,
+    /// lambda_OT from now on.
+    pub transport_weight: f64,
+    /// Sliced distance of source and target, without the map.
+    pub distance_before_map: f64,
+    /// Sliced distance of mapped source and target: term (A) of the target-risk bound.
+    pub distance: f64,
+    /// What two halves of the target window differ by: the least a distance can be seen to be.
+    pub distance_floor: f64,
+    /// How far the map moves source rows, in all and by class.
+    pub movement: Movement,
+    /// Whether clusters of the window, found without a classifier, belong to the classes they are taken
+    /// for.
+    pub assignment: ClusterAssignment,
+    /// Cross-entropy of the target classifier on mapped held-out source rows: term (C) of the bound.
+    pub adapted_cross_entropy: f64,
+    /// Cross-entropy of the frozen classifier on held-out source rows, weighted alike.
+    pub frozen_cross_entropy: f64,
+    /// Smallest singular value of the adapted classifier's confusion matrix.
+    pub smallest_singular_value: f64,
+    /// Largest input gradient of the target classifier on rows of the window.
+    pub slope: f64,
+    /// Accuracy on the target without labels, as far as only the shares moved.
+    pub source_accuracy: EstimatedAccuracy,
+    /// The same for the prior-corrected source classifier.
+    pub prior_accuracy: EstimatedAccuracy,
+    /// The same for the adapted classifier on mapped source rows.
+    pub adapted_accuracy: EstimatedAccuracy,
+    /// Whether this state may be served.
+    pub decision: Decision,
+    /// Whether the last good weights were restored.
+    pub restored: bool,
+}

@@ -1,0 +1,196 @@
+//! Settings of the learner. docs/DEFAULTS.md records how the defaults were chosen.
+
+use serde::{Deserialize, Serialize};
+
+use super::{source::SourceSampling, window::WindowKind};
+use crate::{
+    Error, Result,
+    architecture::{CriticShape, MapShape, Norm},
+    checks,
+    diagnostics::GuardLimits,
+    optimiser::RateSchedule,
+    proportions::{Estimator, TrackerSettings},
+};
+
+/// Everything that can be set. `Default` is what the daemon uses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LearnerSettings {
+    /// Shape of the transport map.
+    pub map: MapShape,
+    /// Shape of the critic.
+    pub critic: CriticShape,
+    /// Rows of a batch.
+    pub batch: usize,
+    /// Critic steps an iteration.
+    pub critic_steps: usize,
+    /// How source batches are drawn.
+    pub sampling: SourceSampling,
+    /// Rows of the target window.
+    pub window: usize,
+    /// Which rows the window keeps.
+    pub window_kind: WindowKind,
+    /// Base rates of critic, map and classifier.
+    pub rates: Rates,
+    /// How rates move with the iterations.
+    pub schedule: RateSchedule,
+    /// Weight of the critic's gradient penalty (gamma).
+    pub penalty_weight: f64,
+    /// Weight of the transport cost (lambda_OT).
+    pub transport: TransportWeight,
+    /// Weight of the entropy of target predictions; 0 by default, because it made every case worse
+    /// that was tried.
+    pub entropy_weight: f64,
+    /// Weight of the divergence of the mean target prediction from the proportions.
+    pub divergence_weight: f64,
+    /// Largest class weight in the classifier's cross-entropy.
+    pub class_weight_cap: f64,
+    /// How proportions are estimated.
+    pub estimator: Estimator,
+    /// How the published proportions follow the stream.
+    pub tracker: TrackerSettings,
+    /// Where the alignment's proportions start and whether they follow the window.
+    pub alignment_proportions: AlignmentProportions,
+    /// Iterations between two refreshes of proportions, transport weight and guard.
+    pub refresh_every: u64,
+    /// When a state may be served.
+    pub guard: GuardLimits,
+    /// Threads of the CPU engine.
+    pub threads: usize,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+/// Base rates of Adam.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    /// Of the critic.
+    pub critic: f64,
+    /// Of the map.
+    pub map: f64,
+    /// Of the target classifier.
+    pub classifier: f64,
+}
+
+/// The weight of the transport cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum TransportWeight {
+    /// Always the same.
+    Fixed {
+        /// The weight.
+        weight: f64,
+    },
+    /// The strongest that still brings the sliced distance down to the noise of the window: it
+    /// shrinks while the distance is above the floor, and grows while it is not.
+    Solved {
+        /// Where it starts.
+        start: f64,
+        /// What a refresh multiplies or divides it by, above 1.
+        factor: f64,
+    },
+}
+
+/// The proportions that alignment uses (p_N).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlignmentProportions {
+    /// From the frozen model's estimate at the start, from the adapted model's at every refresh.
+    #[default]
+    Estimated,
+    /// Uniform for ever. Known to collapse when the target is not uniform; for tests.
+    Uniform,
+}
+
+impl Default for LearnerSettings {
+    fn default() -> Self {
+        Self {
+            map: MapShape {
+                blocks: 5,
+                norm: Norm::Layer,
+            },
+            critic: CriticShape {
+                hidden: vec![128, 128],
+            },
+            batch: 200,
+            critic_steps: 5,
+            sampling: SourceSampling::ClassBalanced,
+            window: 5_000,
+            window_kind: WindowKind::Ring,
+            rates: Rates {
+                critic: 1e-3,
+                map: 1e-3,
+                classifier: 1e-3,
+            },
+            schedule: RateSchedule::Constant,
+            penalty_weight: 10.0,
+            transport: TransportWeight::Solved {
+                start: 10.0,
+                factor: 1.25,
+            },
+            entropy_weight: 0.0,
+            divergence_weight: 0.0,
+            class_weight_cap: 20.0,
+            estimator: Estimator::default(),
+            tracker: TrackerSettings::default(),
+            alignment_proportions: AlignmentProportions::Estimated,
+            refresh_every: 10,
+            guard: GuardLimits::default(),
+            threads: 2,
+            seed: 0,
+        }
+    }
+}
+
+impl LearnerSettings {
+    /// Refuses settings that cannot work; the first problem is the error.
+    pub fn validate(&self) -> Result<()> {
+        let at_least_one = |field: &str, value: usize| match value {
+            0 => Err(Error::setting(field, "is 0, expected at least 1")),
+            _ => Ok(()),
+        };
+        at_least_one("batch", self.batch)?;
+        at_least_one("critic_steps", self.critic_steps)?;
+        at_least_one("window", self.window)?;
+        at_least_one("refresh_every", self.refresh_every as usize)?;
+        if self.window < self.batch {
+            return Err(Error::setting(
+                "window",
+                format!(
+                    "is {}, expected at least batch = {}",
+                    self.window, self.batch
+                ),
+            ));
+        }
+        checks::weight("penalty_weight", self.penalty_weight)?;
+        checks::weight("entropy_weight", self.entropy_weight)?;
+        checks::weight("divergence_weight", self.divergence_weight)?;
+        checks::weight("rates.critic", self.rates.critic)?;
+        checks::weight("rates.map", self.rates.map)?;
+        checks::weight("rates.classifier", self.rates.classifier)?;
+        if !(self.class_weight_cap.is_finite() && self.class_weight_cap > 0.0) {
+            return Err(Error::setting(
+                "class_weight_cap",
+                format!(
+                    "is {}, expected a finite number above 0",
+                    self.class_weight_cap
+                ),
+            ));
+        }
+        match self.transport {
+            TransportWeight::Fixed { weight } => checks::weight("transport.fixed.weight", weight)?,
+            TransportWeight::Solved { start, factor } => {
+                checks::weight("transport.solved.start", start)?;
+                if !(factor.is_finite() && factor > 1.0) {
+                    return Err(Error::setting(
+                        "transport.solved.factor",
+                        format!("is {factor}, expected a finite number above 1"),
+                    ));
+                }
+            }
+        }
+        self.guard.validate()?;
+        self.tracker.validate()
+    }
+}

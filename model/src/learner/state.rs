@@ -1,0 +1,235 @@
+//! The learner's state as bytes: tensors, and everything else as JSON in their header.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Learner, LearnerSettings,
+    adaptation::{Adaptation, GoodState, estimator},
+    candidate::Candidate,
+    transport_weight::TransportWeightSolver,
+    window::TargetWindow,
+};
+use crate::{
+    Error, Generator, HostTensor, NamedTensors, Result, Rows,
+    bundle::Bundle,
+    diagnostics::{Directions, RefusalCount},
+    proportions::{LabelProportions, Published, Tracker},
+    tensors::{from_safetensors, read_metadata, require, to_safetensors},
+};
+
+/// Version of the format that [`Learner::save`] writes.
+pub const STATE_FORMAT_VERSION: u64 = 1;
+
+/// The header's key; one key, so that equal states are equal bytes.
+const KEY: &str = "ostar_state";
+
+/// Everything that is not a tensor.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    format_version: u64,
+    bundle_digest: String,
+    blocks: u64,
+    generator: Generator,
+    frozen: Followed,
+    adaptation: Option<AdaptationHeader>,
+}
+
+/// Just enough of a header to tell that a newer version wrote it.
+#[derive(Deserialize)]
+struct Version {
+    format_version: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Followed {
+    tracker: Tracker,
+    published: Option<Published>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AdaptationHeader {
+    window: TargetWindow,
+    adapted: Followed,
+    held_out_prior: LabelProportions,
+    alignment_proportions: Option<LabelProportions>,
+    classifier_prior: LabelProportions,
+    transport: TransportWeightSolver,
+    iterations: u64,
+    refusals: RefusalCount,
+    directions: Directions,
+    good_prior: LabelProportions,
+    good_iterations: u64,
+}
+
+impl Learner {
+    /// The whole state. [`Learner::load`] continues from it as if nothing had happened.
+    pub fn save(&self) -> Result<Vec<u8>> {
+        let mut tensors = NamedTensors::new();
+        if let Some(adaptation) = &self.adaptation {
+            adaptation.save_tensors(self.classes, &mut tensors)?;
+        }
+        let header = Header {
+            format_version: STATE_FORMAT_VERSION,
+            bundle_digest: self.digest.clone(),
+            blocks: self.blocks,
+            generator: self.generator.clone(),
+            frozen: Followed::of(&self.frozen),
+            adaptation: self.adaptation.as_ref().map(AdaptationHeader::of),
+        };
+        let json = serde_json::to_string(&header)
+            .map_err(|error| Error::setting("state", format!("cannot be written: {error}")))?;
+        to_safetensors(&tensors, BTreeMap::from([(KEY.to_owned(), json)]))
+    }
+
+    /// A learner as it was when it was saved. `bundle` must be the one it learned with, and the shapes in
+    /// `settings` those it had; other settings may differ.
+    pub fn load(bundle: &Bundle, settings: LearnerSettings, bytes: &[u8]) -> Result<Self> {
+        let mut learner = Self::new(bundle, settings)?;
+        let json = read_metadata(bytes, KEY)?;
+        let header = parse(&json)?;
+        if header.bundle_digest != learner.digest {
+            return Err(Error::setting(
+                "bundle_digest",
+                format!(
+                    "of the state is {}, expected {}: it was learned with another bundle",
+                    header.bundle_digest, learner.digest
+                ),
+            ));
+        }
+        let tensors = from_safetensors(bytes)?;
+        match (&mut learner.adaptation, header.adaptation) {
+            (Some(adaptation), Some(saved)) => {
+                adaptation.load(&learner.settings, saved, tensors)?;
+            }
+            (None, None) => {}
+            _ => {
+                return Err(Error::setting(
+                    "adaptation",
+                    "is there for a model with latents only, and the bundle is of the other kind",
+                ));
+            }
+        }
+        header.frozen.restore(&mut learner.frozen);
+        learner.blocks = header.blocks;
+        learner.generator = header.generator;
+        Ok(learner)
+    }
+}
+
+fn parse(json: &str) -> Result<Header> {
+    let broken = |error: serde_json::Error| Error::setting("state", format!("header: {error}"));
+    let Version { format_version } = serde_json::from_str(json).map_err(broken)?;
+    if format_version != STATE_FORMAT_VERSION {
+        let hint = match format_version > STATE_FORMAT_VERSION {
+            true => ", it was written by a newer version",
+            false => "",
+        };
+        return Err(Error::setting(
+            "format_version",
+            format!("of the state is {format_version}, expected {STATE_FORMAT_VERSION}{hint}"),
+        ));
+    }
+    serde_json::from_str(json).map_err(broken)
+}
+
+// === impl Followed ===
+
+impl Followed {
+    fn of(candidate: &Candidate) -> Self {
+        Self {
+            tracker: candidate.tracker.clone(),
+            published: candidate.published.clone(),
+        }
+    }
+
+    fn restore(self, candidate: &mut Candidate) {
+        candidate.tracker = self.tracker;
+        candidate.published = self.published;
+    }
+}
+
+// === impl AdaptationHeader ===
+
+impl AdaptationHeader {
+    fn of(adaptation: &Adaptation) -> Self {
+        Self {
+            window: adaptation.window.clone(),
+            adapted: Followed::of(&adaptation.adapted),
+            held_out_prior: adaptation.held_out_prior.clone(),
+            alignment_proportions: adaptation.alignment_proportions.clone(),
+            classifier_prior: adaptation.classifier_prior.clone(),
+            transport: adaptation.transport.clone(),
+            iterations: adaptation.iterations,
+            refusals: adaptation.refusals,
+            directions: adaptation.directions.clone(),
+            good_prior: adaptation.good.prior.clone(),
+            good_iterations: adaptation.good.iterations,
+        }
+    }
+}
+
+// === impl Adaptation ===
+
+impl Adaptation {
+    fn save_tensors(&self, classes: usize, tensors: &mut NamedTensors) -> Result<()> {
+        let named = |prefix: &str, from: NamedTensors| {
+            let prefix = prefix.to_owned();
+            from.into_iter()
+                .map(move |(name, tensor)| (format!("{prefix}.{name}"), tensor))
+        };
+        tensors.extend(named("engine", self.engine.export()?));
+        tensors.extend(named("good", self.good.tensors.clone()));
+        let matrix = |values: &Vec<f32>, width: usize| {
+            HostTensor::f32([values.len() / width, width], values.clone())
+        };
+        tensors.insert("window".into(), matrix(&self.target, self.source.width()));
+        tensors.insert("held_out".into(), matrix(&self.held_out, classes));
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        settings: &LearnerSettings,
+        saved: AdaptationHeader,
+        tensors: NamedTensors,
+    ) -> Result<()> {
+        let width = self.source.width();
+        let window = require(&tensors, "window", &[saved.window.len(), width])?.to_f32();
+        let rows = self.source.held_out().labels.len();
+        let classes = self.engine.architecture().classes;
+        let held_out = require(&tensors, "held_out", &[rows, classes])?.to_f32();
+        let part = |prefix: &str| -> NamedTensors {
+            let of = tensors.iter().filter_map(|(name, tensor)| {
+                let rest = name.strip_prefix(prefix)?;
+                Some((rest.to_owned(), tensor.clone()))
+            });
+            of.collect()
+        };
+        self.engine.import(&part("engine."))?;
+        if !window.is_empty() {
+            self.engine.set_target(0, Rows::new(&window[..], width)?)?;
+        }
+        let architecture = self.engine.architecture();
+        let good = part("good.");
+        self.good = GoodState::new(architecture, good, saved.good_prior, saved.good_iterations)?;
+        self.adapted.estimator =
+            estimator(settings, &self.source, &held_out, &saved.held_out_prior)?;
+        saved.adapted.restore(&mut self.adapted);
+        self.target = window;
+        self.held_out = held_out;
+        self.held_out_prior = saved.held_out_prior;
+        self.window = saved.window;
+        self.alignment_proportions = saved.alignment_proportions;
+        self.classifier_prior = saved.classifier_prior;
+        self.transport = saved.transport;
+        self.iterations = saved.iterations;
+        self.refusals = saved.refusals;
+        self.directions = saved.directions;
+        Ok(())
+    }
+}

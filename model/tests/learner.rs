@@ -1,0 +1,222 @@
+//! The learner: it follows label shift, resumes byte by byte, and says what it lacks.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
+use ostar_model::{
+    Bundle, Generator, Inputs, Rows,
+    bundle::{Description, FORMAT_VERSION, Input, SourceBuffer},
+    fit::{FitSettings, Labelled, LabelledRows, fit},
+    learner::{Learner, LearnerSettings, Scores},
+    proportions::{LabelProportions, Temperature},
+};
+
+const WIDTH: usize = 4;
+const BLOCK: usize = 100;
+
+/// Two Gaussians, of which the second has `share` of the rows.
+fn draw(rows: usize, share: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
+    let (mut latents, mut labels) = (Vec::new(), Vec::new());
+    for _ in 0..rows {
+        let label = u32::from(generator.uniform() < share);
+        let mean = 2.0 * f64::from(label) - 1.0;
+        latents.extend((0..WIDTH).map(|_| (mean + generator.normal()) as f32));
+        labels.push(label);
+    }
+    (latents, labels)
+}
+
+fn bundle() -> Bundle {
+    let (latents, labels) = draw(2000, 0.5, &mut Generator::new(1));
+    let classes = ["ham".to_owned(), "spam".to_owned()];
+    let labelled = Labelled {
+        classes: &classes,
+        labels: &labels,
+        rows: LabelledRows::Latents(Rows::new(&latents[..], WIDTH).unwrap()),
+    };
+    fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
+}
+
+fn settings() -> LearnerSettings {
+    LearnerSettings {
+        batch: 50,
+        window: 1000,
+        threads: 1,
+        ..LearnerSettings::default()
+    }
+}
+
+fn inputs(latents: &[f32]) -> Inputs<'_> {
+    Inputs::Dense(Rows::new(latents, WIDTH).unwrap())
+}
+
+/// Observes blocks of a stream with one step after each.
+fn feed(learner: &mut Learner, stream: &[f32]) {
+    for block in stream.chunks(BLOCK * WIDTH) {
+        learner.observe(inputs(block)).unwrap();
+        learner.step().unwrap();
+    }
+}
+
+#[test]
+fn a_saved_learner_continues_as_if_nothing_had_happened() {
+    let bundle = bundle();
+    let (stream, _) = draw(100 * BLOCK, 0.2, &mut Generator::new(2));
+    let (first, second) = stream.split_at(stream.len() / 2);
+    let mut whole = Learner::new(&bundle, settings()).unwrap();
+    feed(&mut whole, &stream);
+
+    let mut half = Learner::new(&bundle, settings()).unwrap();
+    feed(&mut half, first);
+    let saved = half.save().unwrap();
+    let mut resumed = Learner::load(&bundle, settings(), &saved).unwrap();
+    assert_eq!(resumed.save().unwrap(), saved, "loading changes nothing");
+    feed(&mut resumed, second);
+    assert!(resumed.save().unwrap() == whole.save().unwrap());
+}
+
+#[test]
+fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
+    let bundle = bundle();
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    let mut generator = Generator::new(3);
+    let (stream, _) = draw(100 * BLOCK, 0.9, &mut generator);
+    feed(&mut learner, &stream);
+    let (latents, labels) = draw(5000, 0.9, &mut generator);
+    let mut scores = Scores::default();
+    let report = learner.observe(inputs(&latents)).unwrap();
+    learner
+        .snapshot()
+        .score(inputs(&latents), &mut scores)
+        .unwrap();
+    let accuracy = |probabilities: &[f32]| {
+        let rows = probabilities.chunks_exact(2).zip(&labels);
+        let right = rows.filter(|(row, label)| (row[1] > row[0]) == (**label == 1));
+        right.count() as f64 / labels.len() as f64
+    };
+    let source = accuracy(&scores.source);
+    let (prior, adapted) = (accuracy(&scores.prior), accuracy(&scores.adapted));
+    assert!(prior > source + 0.005, "prior {prior}, source {source}");
+    assert!(adapted > prior - 0.005, "adapted {adapted}, prior {prior}");
+    for published in [report.frozen, report.adapted.unwrap()] {
+        let share = published.proportions[1];
+        assert!((share - 0.9).abs() < 0.03, "share {share}");
+    }
+}
+
+#[test]
+fn a_black_box_follows_proportions_without_latents() {
+    // Predictions of a model that is right about the mean of a row's numbers.
+    let predict = |latents: &[f32]| -> Vec<f32> {
+        let odds = latents
+            .chunks_exact(WIDTH)
+            .map(|row| 2.0 * row.iter().sum::<f32>());
+        odds.flat_map(|odds| [-odds / 2.0, odds / 2.0]).collect()
+    };
+    let (latents, labels) = draw(2000, 0.5, &mut Generator::new(1));
+    let mut probabilities = predict(&latents);
+    for row in probabilities.chunks_exact_mut(2) {
+        let second = 1.0 / (1.0 + (row[0] - row[1]).exp());
+        row.copy_from_slice(&[1.0 - second, second]);
+    }
+    let held_out = vec![true; labels.len()];
+    let description = Description {
+        format_version: FORMAT_VERSION,
+        name: "box".into(),
+        classes: vec!["ham".into(), "spam".into()],
+        input: Input::Logits,
+        model: None,
+        training_proportions: LabelProportions::uniform(2),
+        temperature: Temperature::ONE,
+    };
+    let source = SourceBuffer::new(probabilities, 2, labels, held_out).unwrap();
+    let bundle = Bundle::new(description, Default::default(), source).unwrap();
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    let (target, truth) = draw(4000, 0.1, &mut Generator::new(2));
+    let logits = predict(&target);
+    let rows = Inputs::Dense(Rows::new(&logits[..], 2).unwrap());
+    let report = learner.observe(rows).unwrap();
+    let spam = truth.iter().sum::<u32>() as f64 / truth.len() as f64;
+    let interval = report.frozen.intervals[1];
+    assert!(interval.contains(spam), "{spam} in {interval:?}");
+    assert!(report.adapted.is_none());
+    let error = learner.step().unwrap_err().to_string();
+    assert!(error.contains("black box"), "{error}");
+
+    let saved = learner.save().unwrap();
+    let resumed = Learner::load(&bundle, settings(), &saved).unwrap();
+    assert_eq!(resumed.save().unwrap(), saved);
+    let mut scores = Scores::default();
+    resumed.snapshot().score(rows, &mut scores).unwrap();
+    assert_eq!(scores.prior, scores.adapted);
+    assert!(
+        scores.prior[1] < scores.source[1],
+        "corrected to fewer spam"
+    );
+}
+
+#[test]
+fn a_window_smaller_than_a_batch_is_an_error_that_says_so() {
+    let bundle = bundle();
+    let too_small = LearnerSettings {
+        window: 10,
+        ..settings()
+    };
+    let error = Learner::new(&bundle, too_small).err().unwrap().to_string();
+    assert_eq!(error, "window: is 10, expected at least batch = 50");
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    let (few, _) = draw(49, 0.5, &mut Generator::new(1));
+    learner.observe(inputs(&few)).unwrap();
+    let error = learner.step().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "target window: holds 49 rows, alignment needs at least batch = 50"
+    );
+}
+
+#[test]
+fn a_state_that_does_not_fit_is_refused_with_its_field() {
+    let bundle = bundle();
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    let (stream, _) = draw(200, 0.5, &mut Generator::new(1));
+    feed(&mut learner, &stream);
+    let saved = learner.save().unwrap();
+    let load = |bytes: &[u8], settings: LearnerSettings| {
+        Learner::load(&bundle, settings, bytes)
+            .err()
+            .unwrap()
+            .to_string()
+    };
+    for end in [0, 7, 100, saved.len() - 1] {
+        load(&saved[..end], settings());
+    }
+    let replaced = |from: &str, to: &str| {
+        let at = saved.windows(from.len()).position(|w| w == from.as_bytes());
+        let mut bytes = saved.clone();
+        bytes[at.unwrap()..][..to.len()].copy_from_slice(to.as_bytes());
+        bytes
+    };
+    let newer = replaced(r#"format_version\":1"#, r#"format_version\":9"#);
+    assert_eq!(
+        load(&newer, settings()),
+        "format_version: of the state is 9, expected 1, it was written by a newer version"
+    );
+    let other = replaced(bundle.digest(), "0123456789abcdef");
+    assert!(load(&other, settings()).contains("bundle_digest"));
+    let mut deeper = settings();
+    deeper.map.blocks += 1;
+    let message = load(&saved, deeper);
+    assert!(message.contains("phi.blocks.5"), "{message}");
+}
+
+#[test]
+fn a_block_with_a_nan_changes_nothing() {
+    let bundle = bundle();
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    let (mut rows, _) = draw(200, 0.5, &mut Generator::new(1));
+    learner.observe(inputs(&rows)).unwrap();
+    let before = learner.save().unwrap();
+    rows[5 * WIDTH + 2] = f32::NAN;
+    let error = learner.observe(inputs(&rows)).unwrap_err().to_string();
+    assert!(error.contains("row 5, column 2"), "{error}");
+    assert!(learner.save().unwrap() == before);
+}
