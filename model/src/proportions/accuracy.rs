@@ -8,7 +8,7 @@ use crate::{Result, checks};
 /// An estimate of accuracy on the target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EstimatedAccuracy {
-    /// sum_j p[j] C[j,j] / D[j], C counting hard decisions: the classes' recalls, weighted by their shares.
+    /// `sum_j p[j] C[j,j] / D[j]`, C counting hard decisions: the classes' recalls, weighted by their shares.
     pub value: f64,
     /// 95 % interval: noise of the recalls, of the shares, and of both through the same held-out rows.
     pub interval: Interval,
