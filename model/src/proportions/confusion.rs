@@ -5,7 +5,7 @@ use nalgebra::{DMatrix, DVector};
 use super::{LabelProportions, Probabilities, simplex};
 use crate::{Error, Result};
 
-/// C[i, j] = (1/n) sum over held-out source rows of class j of the probability of class i. Column sums
+/// `C[i, j]` = (1/n) sum over held-out source rows of class j of the probability of class i. Column sums
 /// (D) are the class shares of those rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confusion {
