@@ -77,8 +77,13 @@ impl Packed {
             let used = TILE_COLUMNS.min(width - first);
             let (lines, _) = panel.as_chunks_mut::<TILE_COLUMNS>();
             for (line, row) in lines.iter_mut().zip(matrix.chunks_exact(width)) {
-                line[..used].copy_from_slice(&row[first..first + used]);
-                line[used..].fill(0.0);
+                match row[first..].first_chunk::<TILE_COLUMNS>() {
+                    Some(full) => *line = *full,
+                    None => {
+                        line[..used].copy_from_slice(&row[first..]);
+                        line[used..].fill(0.0);
+                    }
+                }
             }
         }
     }

@@ -70,12 +70,13 @@ impl BatchStatistics {
                 return;
             }
             let total = *count + part[0];
+            let (moves, spreads) = (part[0] / total, *count * part[0] / total);
             let columns = mean.iter_mut().zip(squares.iter_mut());
             let parts = part[1..=width].iter().zip(&part[1 + width..]);
             for ((mean, squares), (part_mean, part_squares)) in columns.zip(parts) {
                 let delta = part_mean - *mean;
-                *mean += delta * part[0] / total;
-                *squares += part_squares + delta * delta * *count * part[0] / total;
+                *mean += delta * moves;
+                *squares += part_squares + delta * delta * spreads;
             }
             *count = total;
         });
