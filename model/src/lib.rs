@@ -4,7 +4,14 @@
 //! the classes' shares and their shapes have changed. OSTAR (ICLR 2022) learns a map that carries source
 //! latents to where the same classes are now, trains a new classifier on the mapped, still labelled points,
 //! and estimates the new shares. This crate is that method as a library: numbers and settings in, numbers
-//! out. It reads no files, starts no network and takes all randomness from one seeded [`Generator`].
+//! out. It touches no files but a bundle's and takes all randomness from one seeded [`Generator`].
+//!
+//! # From a model to a stream
+//!
+//! [`fit::fit`] makes a [`Bundle`] from labelled data (or a training job exports one): the classifier, and the
+//! labelled source rows that adaptation needs. A [`learner::Learner`] takes the bundle and blocks of unlabelled
+//! events, follows the classes' shares ([`proportions`]), takes alignment steps on an engine, and lets
+//! [`diagnostics`] judge whether the outcome may be served. [`learner::Snapshot`] is what is served.
 //!
 //! # The engine
 //!

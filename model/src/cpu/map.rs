@@ -124,6 +124,7 @@ impl MapTrace {
             let width = first.weights.read().spec.inputs;
             add_cost_gradient(tools, space, &block.residual, cost_weights, width);
             let hidden = &block.hidden.output;
+            // A plain linear layer leaves nothing to remember.
             let trace = Trace::default();
             second.backward(
                 hidden,

@@ -124,34 +124,22 @@ impl Learner {
     /// One alignment iteration. The first is preceded by a refresh, and so is every
     /// `refresh_every`-th after it, whose report comes along.
     pub fn step(&mut self) -> Result<(StepReport, Option<RefreshReport>)> {
-        let due = self
-            .adaptation()?
-            .iterations
-            .is_multiple_of(self.settings.refresh_every);
-        let refresh = match due {
+        let iterations = ready(&mut self.adaptation, &self.settings)?.iterations;
+        let refresh = match iterations.is_multiple_of(self.settings.refresh_every) {
             true => Some(self.refresh_proportions()?),
             false => None,
         };
-        let (settings, generator) = (&self.settings, &mut self.generator);
-        let Some(adaptation) = &mut self.adaptation else {
-            unreachable!("checked above");
-        };
-        Ok((adaptation.iterate(settings, generator)?, refresh))
+        let adaptation = ready(&mut self.adaptation, &self.settings)?;
+        let step = adaptation.iterate(&self.settings, &mut self.generator)?;
+        Ok((step, refresh))
     }
 
     /// Estimates the proportions on the window, moves the transport weight, measures, and asks the guard
     /// whether the state may be served.
     pub fn refresh_proportions(&mut self) -> Result<RefreshReport> {
-        self.adaptation()?;
-        let Some(adaptation) = &mut self.adaptation else {
-            unreachable!("checked above");
-        };
-        let Some(published) = &self.frozen.published else {
-            return Err(Error::setting(
-                "target window",
-                "is empty, observe a block first",
-            ));
-        };
+        let adaptation = ready(&mut self.adaptation, &self.settings)?;
+        let published = self.frozen.published.as_ref();
+        let published = published.expect("rows of the window were published when they came");
         adaptation.refresh(
             &self.settings,
             &self.frozen.estimator,
@@ -201,22 +189,26 @@ impl Learner {
             adapted_proportions,
         }
     }
+}
 
-    fn adaptation(&self) -> Result<&Adaptation> {
-        let Some(adaptation) = &self.adaptation else {
-            return Err(Error::setting(
-                "bundle",
-                "is a black box, alignment needs a model with latents",
-            ));
-        };
-        let (held, batch) = (adaptation.window.len(), self.settings.batch);
-        match held >= batch {
-            true => Ok(adaptation),
-            false => Err(Error::setting(
-                "target window",
-                format!("holds {held} rows, alignment needs at least batch = {batch}"),
-            )),
-        }
+/// What aligns, if there is one and its window holds a batch.
+fn ready<'a>(
+    adaptation: &'a mut Option<Adaptation>,
+    settings: &LearnerSettings,
+) -> Result<&'a mut Adaptation> {
+    let Some(adaptation) = adaptation else {
+        return Err(Error::setting(
+            "bundle",
+            "is a black box, alignment needs a model with latents",
+        ));
+    };
+    let (held, batch) = (adaptation.window.len(), settings.batch);
+    match held >= batch {
+        true => Ok(adaptation),
+        false => Err(Error::setting(
+            "target window",
+            format!("holds {held} rows, alignment needs at least batch = {batch}"),
+        )),
     }
 }
 

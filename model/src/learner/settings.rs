@@ -1,4 +1,4 @@
-//! Settings of the learner. docs/DEFAULTS.md records how the defaults were chosen.
+//! Settings of the learner. The defaults are a first choice, not yet the outcome of a comparison.
 
 use serde::{Deserialize, Serialize};
 
