@@ -1,6 +1,6 @@
 //! Matrix products on packed panels, without allocation and without unsafe code.
 //!
-//! The well-known GEMM crates allocate their packing buffers in every call and repack weights that have
+//! The `gemm` crate, which this was to stand on, allocates in every call and packs weights anew that have
 //! not changed. Here weights are packed once an update, and what follows a product (bias, ReLU, mask)
 //! happens on the tile while it is in registers. The SIMD instructions come from `pulp`, which picks
 //! them at run time. docs/BENCHMARKS.md says why, with figures.
