@@ -116,3 +116,16 @@ impl FieldRows<'_> {
         }
     }
 }
+
+/// Adds the mean of the tokens' embeddings to `sums`; an empty bag adds nothing. `table` holds one row of
+/// as many numbers as `sums` for each token.
+pub(crate) fn add_mean_embedding(table: &[f32], tokens: &[u32], sums: &mut [f32]) {
+    let width = sums.len();
+    let weight = 1.0 / tokens.len().max(1) as f32;
+    for token in tokens {
+        let vector = &table[*token as usize * width..][..width];
+        for (sum, value) in sums.iter_mut().zip(vector) {
+            *sum += weight * value;
+        }
+    }
+}

@@ -3,7 +3,11 @@
 use std::ops::Range;
 
 use super::networks::Networks;
-use crate::{Architecture, Rows, architecture::EncoderShape, inputs::Inputs};
+use crate::{
+    Architecture, Rows,
+    architecture::EncoderShape,
+    inputs::{Inputs, add_mean_embedding},
+};
 
 /// A block of encoder inputs, copied to where members can see it.
 #[derive(Debug, Default)]
@@ -75,16 +79,10 @@ impl OwnedInputs {
         for row in rows {
             out.extend_from_slice(&self.dense[row * numbers..(row + 1) * numbers]);
             for bag in 0..bags {
-                let tokens = self.bag(row * bags + bag);
                 let start = out.len();
                 out.resize(start + width, 0.0);
-                let weight = 1.0 / tokens.len().max(1) as f32;
-                for token in tokens {
-                    let vector = &table.value[*token as usize * width..][..width];
-                    for (sum, value) in out[start..].iter_mut().zip(vector) {
-                        *sum += weight * value;
-                    }
-                }
+                let tokens = self.bag(row * bags + bag);
+                add_mean_embedding(&table.value, tokens, &mut out[start..]);
             }
         }
     }

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     Architecture, FieldRows, Inputs, NamedTensors, Result,
     architecture::{EncoderShape, Network},
+    inputs::add_mean_embedding,
     parameters::finite,
 };
 
@@ -96,14 +97,7 @@ impl FrozenEncoder {
             let (dense, embedded) = out[start..].split_at_mut(numbers);
             fields.numbers.copy_f32(row * numbers, dense);
             for (bag, sums) in embedded.chunks_exact_mut(width).enumerate() {
-                let tokens = fields.bag(row * bags + bag);
-                let weight = 1.0 / tokens.len().max(1) as f32;
-                for token in tokens {
-                    let vector = &self.embedding[*token as usize * width..][..width];
-                    for (sum, value) in sums.iter_mut().zip(vector) {
-                        *sum += weight * value;
-                    }
-                }
+                add_mean_embedding(&self.embedding, fields.bag(row * bags + bag), sums);
             }
         }
     }

@@ -173,17 +173,17 @@ impl Adaptation {
             ));
         };
         let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.iterations));
-        let critic_step_settings = (adam(settings.rates.critic), settings.penalty_weight);
-        let (map_adam, classifier_adam) =
-            (adam(settings.rates.map), adam(settings.rates.classifier));
+        let critic_adam = adam(settings.rates.critic);
+        let map_adam = adam(settings.rates.map);
+        let classifier_adam = adam(settings.rates.classifier);
         let mut critic = None;
         for _ in 0..settings.critic_steps {
             self.draw(settings, generator);
             let step = CriticStep {
                 proportions: proportions.as_ref(),
                 positions: &self.positions,
-                penalty_weight: critic_step_settings.1,
-                adam: critic_step_settings.0,
+                penalty_weight: settings.penalty_weight,
+                adam: critic_adam,
             };
             let batch = batch(&self.rows);
             critic = Some(self.engine.critic_step(batch, &step)?);
