@@ -128,37 +128,44 @@ fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<O
             let (_, report) = learner.step()?;
             if let Some(report) = report {
                 decisions.0 += 1.0;
-                decisions.1 += f64::from(report.decision != ostar_model::diagnostics::Decision::Serve);
+                decisions.1 +=
+                    f64::from(report.decision != ostar_model::diagnostics::Decision::Serve);
                 refresh = Some(report);
             }
         }
         if options.verbose
             && let Some(report) = &refresh
         {
-            learner.snapshot().score(inputs(&test.latents)?, &mut scores)?;
+            learner
+                .snapshot()
+                .score(inputs(&test.latents)?, &mut scores)?;
             println!("{}", progress(report, accuracy(&scores.adapted, &test)));
         }
     }
     let refresh = learner.refresh_proportions()?;
     let published = learner.observe(inputs(&target.latents)?)?;
-    learner.snapshot().score(inputs(&test.latents)?, &mut scores)?;
+    learner
+        .snapshot()
+        .score(inputs(&test.latents)?, &mut scores)?;
     outcome.frozen = accuracy(&scores.source, &test);
     outcome.prior = accuracy(&scores.prior, &test);
     outcome.adapted = accuracy(&scores.adapted, &test);
     outcome.frozen_l1 = l1(published.frozen.proportions.as_ref());
     outcome.adapted_l1 = l1(refresh.alignment_proportions.as_ref());
     outcome.refused = decisions.1 / decisions.0;
-    oracle.snapshot().score(inputs(&test.latents)?, &mut scores)?;
+    oracle
+        .snapshot()
+        .score(inputs(&test.latents)?, &mut scores)?;
     outcome.oracle = accuracy(&scores.source, &test);
     Ok(outcome)
 }
 
 fn progress(report: &RefreshReport, accuracy: f64) -> String {
     format!(
-        "    {:5}: distance {:.4} of {:.4}, floor {:.4}, lambda {:8.4}, moved {:.3}, l1 of p {:.3}, served accuracy {accuracy:.3}, {:?}",
+        "    {:5}: distance {:.4}, by label shift alone {:.4}, floor {:.4}, lambda {:8.4}, moved {:.3}, l1 of p {:.3}, served accuracy {accuracy:.3}, {:?}",
         report.iterations,
         report.distance,
-        report.distance_before_map,
+        report.label_shift_distance,
         report.distance_floor,
         report.transport_weight,
         report.movement.all.ratio.unwrap_or(f64::NAN),

@@ -13,17 +13,24 @@ use crate::{
     copy_source_classifier,
     cpu::CpuEngine,
     diagnostics::{Directions, RefusalCount},
-    engine::{Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, Head, MapStep},
+    engine::{
+        Batch, ClassifierObjective, ClassifierReport, ClassifierStep, CriticStep, Diversity, Head,
+        MapStep,
+    },
     evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
     initial_parameters,
     learner::StepReport,
-    optimiser::Adam,
+    optimiser::{Adam, RateSchedule},
     proportions::{LabelProportions, Probabilities, ProportionEstimator},
     weights::class_ratios,
 };
 
 /// Directions of the sliced distance.
 const DIRECTIONS: usize = 64;
+/// Steps of the target classifier after classes were translated: it is judged on where they are now.
+const TRANSLATED_STEPS: u64 = 300;
+/// At how many times its rate these steps start; it has far to go.
+const TRANSLATED_RATE: f64 = 10.0;
 
 pub(crate) struct Adaptation {
     pub(crate) engine: Box<dyn Engine>,
@@ -34,7 +41,8 @@ pub(crate) struct Adaptation {
     /// Latents of the window, slot by slot, as they are in the engine.
     pub(crate) target: Vec<f32>,
     pub(crate) adapted: Candidate,
-    /// Held-out predictions behind `adapted.estimator`, and their prior: what restores it.
+    /// Held-out predictions behind `adapted.estimator`, and their prior: what restores it. Like the
+    /// estimator they belong to the last good state, which is what is served.
     pub(crate) held_out: Vec<f32>,
     pub(crate) held_out_prior: LabelProportions,
     /// p_N of the alignment; `None` before the first refresh.
@@ -56,6 +64,8 @@ pub(crate) struct GoodState {
     pub(crate) tensors: NamedTensors,
     pub(crate) target_classifier: Arc<FrozenClassifier>,
     pub(crate) prior: LabelProportions,
+    /// Of the classes, as in [`TrainingSource`].
+    pub(crate) translations: Vec<f32>,
     pub(crate) iterations: u64,
 }
 
@@ -94,7 +104,14 @@ impl Adaptation {
         let rows = Rows::new(&source.held_out().latents[..], source.width())?;
         engine.score(Head::Target, rows, &mut held_out)?;
         let estimator = estimator(settings, &source, &held_out, &prior)?;
-        let good = GoodState::new(&architecture, engine.export()?, prior.clone(), 0)?;
+        let translations = source.translations().to_vec();
+        let good = GoodState::new(
+            &architecture,
+            engine.export()?,
+            prior.clone(),
+            translations,
+            0,
+        )?;
         Ok(Some(Self {
             engine,
             encoder: Arc::new(encoder),
@@ -142,6 +159,16 @@ impl Adaptation {
         Ok(())
     }
 
+    /// Probabilities of latents by the target classifier that is served.
+    pub(crate) fn score_served(&mut self, latents: &[f32]) -> Result<Probabilities> {
+        let mut probabilities = Vec::new();
+        let rows = Rows::new(latents, self.source.width())?;
+        let served = &self.good.target_classifier;
+        served.score(rows, &mut self.scratch, &mut probabilities)?;
+        let classes = self.engine.architecture().classes;
+        Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)
+    }
+
     /// Probabilities of latents by one of the two classifiers, as they are being trained.
     pub(crate) fn score(&mut self, head: Head, latents: &[f32]) -> Result<Probabilities> {
         let mut probabilities = Vec::new();
@@ -149,6 +176,12 @@ impl Adaptation {
         self.engine.score(head, rows, &mut probabilities)?;
         let classes = self.engine.architecture().classes;
         Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)
+    }
+
+    /// Probabilities of all rows of the window.
+    pub(crate) fn score_window(&mut self, head: Head) -> Result<Probabilities> {
+        let window = self.target.clone();
+        self.score(head, &window)
     }
 
     /// phi of latents.
@@ -175,7 +208,6 @@ impl Adaptation {
         let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.iterations));
         let critic_adam = adam(settings.rates.critic);
         let map_adam = adam(settings.rates.map);
-        let classifier_adam = adam(settings.rates.classifier);
         let mut critic = None;
         for _ in 0..settings.critic_steps {
             self.draw(settings, generator);
@@ -195,6 +227,28 @@ impl Adaptation {
             adam: map_adam,
         };
         let map = self.engine.map_step(batch(&self.rows), &step)?;
+        let rate = settings
+            .schedule
+            .rate(settings.rates.classifier, self.iterations);
+        let classifier = self.classifier_step(settings, &proportions, rate, generator)?;
+        self.iterations += 1;
+        Ok(StepReport {
+            iterations: self.iterations,
+            critic: critic.expect("validated settings have at least one critic step"),
+            map,
+            classifier,
+            transport_weight,
+        })
+    }
+
+    /// One step of the target classifier on the batch drawn last.
+    fn classifier_step(
+        &mut self,
+        settings: &LearnerSettings,
+        proportions: &LabelProportions,
+        rate: f64,
+        generator: &mut Generator,
+    ) -> Result<ClassifierReport> {
         let shares = self.source.drawn_shares(settings.sampling);
         let cap = settings.class_weight_cap;
         let class_weights = class_ratios(proportions.as_ref(), shares.as_ref(), cap);
@@ -211,20 +265,38 @@ impl Adaptation {
                     },
                 },
             },
-            adam: classifier_adam,
+            adam: Adam::with_rate(rate),
         };
-        let classifier = self
-            .engine
-            .classifier_step(batch(&self.rows), &step, generator)?;
-        self.iterations += 1;
-        self.classifier_prior = proportions;
-        Ok(StepReport {
-            iterations: self.iterations,
-            critic: critic.expect("validated settings have at least one critic step"),
-            map,
-            classifier,
-            transport_weight,
-        })
+        self.classifier_prior = proportions.clone();
+        self.engine
+            .classifier_step(batch(&self.rows), &step, generator)
+    }
+
+    /// Gives the engine the source as it is translated now, and lets the target classifier learn it.
+    pub(crate) fn learn_translated(
+        &mut self,
+        settings: &LearnerSettings,
+        proportions: &LabelProportions,
+        generator: &mut Generator,
+    ) -> Result<()> {
+        self.set_translated_source()?;
+        let schedule = RateSchedule::Decaying {
+            steps: TRANSLATED_STEPS,
+        };
+        for step in 0..TRANSLATED_STEPS {
+            let rate = schedule.rate(TRANSLATED_RATE * settings.rates.classifier, step);
+            self.draw(settings, generator);
+            self.classifier_step(settings, proportions, rate, generator)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the engine the source as it is translated now.
+    pub(crate) fn set_translated_source(&mut self) -> Result<()> {
+        let train = self.source.train();
+        let latents = self.source.translated(train);
+        let rows = Rows::new(&latents[..], self.source.width())?;
+        self.engine.set_source(rows, &train.labels)
     }
 
     fn draw(&mut self, settings: &LearnerSettings, generator: &mut Generator) {
@@ -263,6 +335,7 @@ impl GoodState {
         architecture: &Architecture,
         tensors: NamedTensors,
         prior: LabelProportions,
+        translations: Vec<f32>,
         iterations: u64,
     ) -> Result<Self> {
         let network = Network::TargetClassifier;
@@ -271,6 +344,7 @@ impl GoodState {
             tensors,
             target_classifier: Arc::new(target_classifier),
             prior,
+            translations,
             iterations,
         })
     }

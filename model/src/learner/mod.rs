@@ -7,13 +7,16 @@
 mod adaptation;
 mod black_box;
 mod candidate;
+mod mixture;
 mod refresh;
 mod report;
 mod settings;
 mod snapshot;
 mod source;
 mod state;
+mod translation;
 mod transport_weight;
+mod view;
 mod window;
 
 pub use report::{BlockReport, RefreshReport, StepReport};
@@ -90,7 +93,7 @@ impl Learner {
             Some(adaptation) => {
                 let latents = adaptation.encode(inputs)?;
                 let source = adaptation.score(Head::Source, &latents)?;
-                let target = adaptation.score(Head::Target, &latents)?;
+                let target = adaptation.score_served(&latents)?;
                 adaptation.adapted.observe(&target)?;
                 self.frozen.observe(&source)?;
                 adaptation.keep(&latents, &mut self.generator)?;

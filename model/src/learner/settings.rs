@@ -51,6 +51,10 @@ pub struct LearnerSettings {
     pub tracker: TrackerSettings,
     /// Where the alignment's proportions start and whether they follow the window.
     pub alignment_proportions: AlignmentProportions,
+    /// Whether classes may be translated as wholes before the map, where label shift alone cannot explain
+    /// the target: what the map has to learn is then the rest. Needs classes that are clusters; a
+    /// translation that does not bring source and target much nearer is not kept.
+    pub class_translations: bool,
     /// Iterations between two refreshes of proportions, transport weight and guard.
     pub refresh_every: u64,
     /// When a state may be served.
@@ -135,6 +139,7 @@ impl Default for LearnerSettings {
             estimator: Estimator::default(),
             tracker: TrackerSettings::default(),
             alignment_proportions: AlignmentProportions::Estimated,
+            class_translations: true,
             refresh_every: 10,
             guard: GuardLimits::default(),
             threads: 2,

@@ -24,6 +24,8 @@ pub(crate) struct TrainingSource {
     held_out: Part,
     /// Rows of `train`, class by class.
     by_class: Vec<Vec<u32>>,
+    /// What is added to the latents of each class before they enter the map, class after class.
+    translations: Vec<f32>,
 }
 
 /// Latents, row after row, and their labels.
@@ -74,6 +76,7 @@ impl TrainingSource {
             train,
             held_out,
             by_class,
+            translations: vec![0.0; classes * width],
         })
     }
 
@@ -85,6 +88,27 @@ impl TrainingSource {
     /// Rows held out.
     pub(crate) fn held_out(&self) -> &Part {
         &self.held_out
+    }
+
+    /// What is added to the latents of each class before they enter the map, class after class.
+    pub(crate) fn translations(&self) -> &[f32] {
+        &self.translations
+    }
+
+    /// Replaces the translations of all classes.
+    pub(crate) fn translate(&mut self, translations: Vec<f32>) {
+        debug_assert_eq!(translations.len(), self.translations.len());
+        self.translations = translations;
+    }
+
+    /// Latents of `part`, each translated as its class is.
+    pub(crate) fn translated(&self, part: &Part) -> Vec<f32> {
+        let mut latents = part.latents.clone();
+        for (row, label) in latents.chunks_exact_mut(self.width).zip(&part.labels) {
+            let translation = &self.translations[*label as usize * self.width..][..self.width];
+            row.iter_mut().zip(translation).for_each(|(a, b)| *a += b);
+        }
+        latents
     }
 
     /// Width of a latent.

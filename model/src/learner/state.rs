@@ -187,6 +187,11 @@ impl Adaptation {
         let matrix = |values: &Vec<f32>, width: usize| {
             HostTensor::f32([values.len() / width, width], values.clone())
         };
+        let mut translations = |name: &str, values: &Vec<f32>| {
+            tensors.insert(name.into(), matrix(values, self.source.width()));
+        };
+        translations("translations", &self.source.translations().to_vec());
+        translations("good_translations", &self.good.translations);
         tensors.insert("window".into(), matrix(&self.target, self.source.width()));
         tensors.insert("held_out".into(), matrix(&self.held_out, classes));
         Ok(())
@@ -203,6 +208,9 @@ impl Adaptation {
         let rows = self.source.held_out().labels.len();
         let classes = self.engine.architecture().classes;
         let held_out = require(&tensors, "held_out", &[rows, classes])?.to_f32();
+        let shape = [classes, width];
+        let translations = require(&tensors, "translations", &shape)?.to_f32();
+        let good_translations = require(&tensors, "good_translations", &shape)?.to_f32();
         let part = |prefix: &str| -> NamedTensors {
             let of = tensors.iter().filter_map(|(name, tensor)| {
                 let rest = name.strip_prefix(prefix)?;
@@ -216,7 +224,15 @@ impl Adaptation {
         }
         let architecture = self.engine.architecture();
         let good = part("good.");
-        self.good = GoodState::new(architecture, good, saved.good_prior, saved.good_iterations)?;
+        self.good = GoodState::new(
+            architecture,
+            good,
+            saved.good_prior,
+            good_translations,
+            saved.good_iterations,
+        )?;
+        self.source.translate(translations);
+        self.set_translated_source()?;
         self.adapted.estimator =
             estimator(settings, &self.source, &held_out, &saved.held_out_prior)?;
         saved.adapted.restore(&mut self.adapted);
