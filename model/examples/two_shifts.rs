@@ -6,13 +6,16 @@
 //! The target is observed in blocks, over and over, with a fixed number of steps after each, as the daemon
 //! does; accuracy is that of a snapshot on rows which the learner has not seen.
 
-use anyhow::{Context, Result, ensure};
+mod stream;
+
+use anyhow::{Result, ensure};
 use clap::Parser;
 use ostar_model::{
-    Bundle, Generator, Inputs, Rows,
+    Bundle, Generator,
     fit::{FitSettings, Labelled, LabelledRows, fit},
     learner::{Learner, LearnerSettings, RefreshReport, Scores},
 };
+use stream::{Data, Pace, accuracy, l1, learn, settings};
 
 const WIDTH: usize = 16;
 const CLASSES: usize = 5;
@@ -29,21 +32,11 @@ struct Options {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     first_seed: u64,
-    /// Alignment iterations.
-    #[arg(long, default_value_t = 2000)]
-    iterations: u64,
     /// Rows of source, target and test.
     #[arg(long, default_value_t = 5000)]
     rows: usize,
-    /// Rows of a block.
-    #[arg(long, default_value_t = 500)]
-    block: usize,
-    /// Iterations after a block.
-    #[arg(long, default_value_t = 50)]
-    steps: u64,
-    /// Settings that differ from the defaults, as JSON: '{"critic_steps": 10}'.
-    #[arg(long, default_value = "{}")]
-    settings: String,
+    #[command(flatten)]
+    pace: Pace,
     /// Degrees, and translation as a share of the smallest distance of two means; both regimes if it is
     /// left out.
     #[arg(long, num_args = 2)]
@@ -51,12 +44,6 @@ struct Options {
     /// Prints a line a block.
     #[arg(long)]
     verbose: bool,
-}
-
-#[derive(Default)]
-struct Data {
-    latents: Vec<f32>,
-    labels: Vec<u32>,
 }
 
 /// Accuracy of each candidate, and the l1 errors of their proportions.
@@ -107,56 +94,36 @@ fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<O
     let mut target = draw(options.rows, &means, &TARGET_SHARES, &mut generator);
     let mut test = draw(options.rows, &means, &TARGET_SHARES, &mut generator);
     for data in [&mut target, &mut test] {
-        shift(&mut data.latents, degrees.to_radians(), &offset);
+        shift(&mut data.rows, degrees.to_radians(), &offset);
     }
     let bundle = train(&source, seed)?;
     let oracle = Learner::new(&train(&target, seed)?, LearnerSettings::default())?;
-    let mut learner = Learner::new(&bundle, settings(&options.settings, seed)?)?;
+    let mut learner = Learner::new(&bundle, settings(&options.pace.settings, seed)?)?;
 
-    let mut outcome = Outcome::default();
     let mut scores = Scores::default();
-    let mut decisions = (0.0, 0.0);
-    let mut stream = target.latents.chunks(options.block * WIDTH).cycle();
-    let mut refresh = None;
-    while learner.iterations() < options.iterations {
-        let block = stream.next().context("--rows must be at least 1")?;
-        learner.observe(inputs(block)?)?;
-        for _ in 0..options.steps.min(options.iterations - learner.iterations()) {
-            if !learner.is_ready() {
-                break;
-            }
-            let (_, report) = learner.step()?;
-            if let Some(report) = report {
-                decisions.0 += 1.0;
-                decisions.1 +=
-                    f64::from(report.decision != ostar_model::diagnostics::Decision::Serve);
-                refresh = Some(report);
-            }
+    let decisions = learn(&mut learner, &target, &options.pace, |learner, report| {
+        if options.verbose {
+            learner.snapshot().score(test.inputs()?, &mut scores)?;
+            let served = accuracy(&scores.adapted, &test.labels);
+            println!("{}", progress(report, served));
         }
-        if options.verbose
-            && let Some(report) = &refresh
-        {
-            learner
-                .snapshot()
-                .score(inputs(&test.latents)?, &mut scores)?;
-            println!("{}", progress(report, accuracy(&scores.adapted, &test)));
-        }
-    }
+        Ok(())
+    })?;
     let refresh = learner.refresh_proportions()?;
-    let published = learner.observe(inputs(&target.latents)?)?;
-    learner
-        .snapshot()
-        .score(inputs(&test.latents)?, &mut scores)?;
-    outcome.frozen = accuracy(&scores.source, &test);
-    outcome.prior = accuracy(&scores.prior, &test);
-    outcome.adapted = accuracy(&scores.adapted, &test);
-    outcome.frozen_l1 = l1(published.frozen.proportions.as_ref());
-    outcome.adapted_l1 = l1(refresh.alignment_proportions.as_ref());
-    outcome.refused = decisions.1 / decisions.0;
-    oracle
-        .snapshot()
-        .score(inputs(&test.latents)?, &mut scores)?;
-    outcome.oracle = accuracy(&scores.source, &test);
+    let published = learner.observe(target.inputs()?)?;
+    learner.snapshot().score(test.inputs()?, &mut scores)?;
+    let right = |probabilities: &[f32]| accuracy(probabilities, &test.labels);
+    let mut outcome = Outcome {
+        frozen: right(&scores.source),
+        prior: right(&scores.prior),
+        adapted: right(&scores.adapted),
+        oracle: 0.0,
+        frozen_l1: l1(published.frozen.proportions.as_ref(), &TARGET_SHARES),
+        adapted_l1: l1(refresh.alignment_proportions.as_ref(), &TARGET_SHARES),
+        refused: decisions.refused as f64 / decisions.refreshes as f64,
+    };
+    oracle.snapshot().score(test.inputs()?, &mut scores)?;
+    outcome.oracle = right(&scores.source);
     Ok(outcome)
 }
 
@@ -169,16 +136,9 @@ fn progress(report: &RefreshReport, accuracy: f64) -> String {
         report.distance_floor,
         report.transport_weight,
         report.movement.all.ratio.unwrap_or(f64::NAN),
-        l1(report.alignment_proportions.as_ref()),
+        l1(report.alignment_proportions.as_ref(), &TARGET_SHARES),
         report.decision,
     )
-}
-
-/// The defaults, with what `overrides` says differently.
-fn settings(overrides: &str, seed: u64) -> Result<LearnerSettings> {
-    let mut settings: LearnerSettings = serde_json::from_str(overrides).context("--settings")?;
-    settings.seed = seed;
-    Ok(settings)
 }
 
 fn train(data: &Data, seed: u64) -> Result<Bundle> {
@@ -186,28 +146,13 @@ fn train(data: &Data, seed: u64) -> Result<Bundle> {
     let labelled = Labelled {
         classes: &classes,
         labels: &data.labels,
-        rows: LabelledRows::Latents(Rows::new(&data.latents[..], WIDTH)?),
+        rows: LabelledRows::Latents(data.matrix()?),
     };
     let settings = FitSettings {
         seed,
         ..FitSettings::default()
     };
     Ok(fit(labelled, &settings, &mut |_| ())?)
-}
-
-fn inputs(latents: &[f32]) -> Result<Inputs<'_>> {
-    Ok(Inputs::Dense(Rows::new(latents, WIDTH)?))
-}
-
-fn accuracy(probabilities: &[f32], data: &Data) -> f64 {
-    let rows = probabilities.chunks_exact(CLASSES).zip(&data.labels);
-    let right = rows.filter(|(row, label)| row.iter().all(|p| *p <= row[**label as usize]));
-    right.count() as f64 / data.labels.len() as f64
-}
-
-fn l1(shares: &[f64]) -> f64 {
-    let differences = shares.iter().zip(TARGET_SHARES);
-    differences.map(|(a, b)| (a - b).abs()).sum()
 }
 
 fn of_length(length: f64, generator: &mut Generator) -> Vec<f64> {
@@ -228,7 +173,10 @@ fn smallest_distance(means: &[Vec<f64>]) -> f64 {
 }
 
 fn draw(rows: usize, means: &[Vec<f64>], shares: &[f64], generator: &mut Generator) -> Data {
-    let mut data = Data::default();
+    let mut data = Data {
+        width: WIDTH,
+        ..Data::default()
+    };
     for _ in 0..rows {
         let mut left = generator.uniform();
         let mut label = 0;
@@ -238,7 +186,7 @@ fn draw(rows: usize, means: &[Vec<f64>], shares: &[f64], generator: &mut Generat
         }
         data.labels.push(label as u32);
         let row = means[label].iter();
-        data.latents
+        data.rows
             .extend(row.map(|mean| (mean + generator.normal()) as f32));
     }
     data

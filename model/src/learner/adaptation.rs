@@ -29,8 +29,8 @@ use crate::{
 const DIRECTIONS: usize = 64;
 /// Steps of the target classifier after classes were translated: it is judged on where they are now.
 const TRANSLATED_STEPS: u64 = 300;
-/// At how many times its rate these steps start; it has far to go.
-const TRANSLATED_RATE: f64 = 10.0;
+/// Rate of the first of these steps: the classifier has far to go.
+const TRANSLATED_RATE: f64 = 1e-2;
 
 pub(crate) struct Adaptation {
     pub(crate) engine: Box<dyn Engine>,
@@ -284,7 +284,7 @@ impl Adaptation {
             steps: TRANSLATED_STEPS,
         };
         for step in 0..TRANSLATED_STEPS {
-            let rate = schedule.rate(TRANSLATED_RATE * settings.rates.classifier, step);
+            let rate = schedule.rate(TRANSLATED_RATE, step);
             self.draw(settings, generator);
             self.classifier_step(settings, proportions, rate, generator)?;
         }

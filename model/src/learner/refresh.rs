@@ -34,7 +34,11 @@ impl Adaptation {
         let mut view = self.view(settings, &sample)?;
         let refuted = |distance| settings.guard.refutes_label_shift(distance, sample.floor);
         let mut translated = false;
-        if settings.class_translations && refuted(label_shift_distance) && refuted(view.distance) {
+        if settings.class_translations
+            && sample.is_telling(width)
+            && refuted(label_shift_distance)
+            && refuted(view.distance)
+        {
             let nearer = self.retranslate(settings, &sample, &view, generator)?;
             translated = nearer.is_some();
             view = nearer.unwrap_or(view);

@@ -52,8 +52,8 @@ pub struct LearnerSettings {
     /// Where the alignment's proportions start and whether they follow the window.
     pub alignment_proportions: AlignmentProportions,
     /// Whether classes may be translated as wholes before the map, where label shift alone cannot explain
-    /// the target: what the map has to learn is then the rest. Needs classes that are clusters; a
-    /// translation that does not bring source and target much nearer is not kept.
+    /// the target and translations can: no distance between source and target is left to be seen. Only
+    /// with a window of 2,000 rows or more.
     pub class_translations: bool,
     /// Iterations between two refreshes of proportions, transport weight and guard.
     pub refresh_every: u64,

@@ -16,15 +16,12 @@ use crate::{
     diagnostics::{ClassMeans, class_means},
 };
 
-/// A translation is kept if it leaves at most this share of the distance above the floor.
-const LARGEST_REMAINDER: f64 = 0.5;
-
 /// Of a coordinate within classes; standardised latents have at most 1.
 const LEAST_VARIANCE: f64 = 1e-2;
 
 impl Adaptation {
-    /// Moves classes to the clusters of the window and gives the new view, unless source and target do not
-    /// come much nearer by it.
+    /// Moves classes to the clusters of the window and gives the new view, unless source and target can
+    /// still be told apart: clusters that are no classes, as those of mail, are not to be followed.
     pub(crate) fn retranslate(
         &mut self,
         settings: &LearnerSettings,
@@ -36,8 +33,7 @@ impl Adaptation {
         let proposed = self.propose(sample, view)?;
         self.source.translate(proposed);
         let moved = self.view(settings, sample)?;
-        let remainder = moved.distance - sample.floor;
-        if remainder > LARGEST_REMAINDER * (view.distance - sample.floor) {
+        if moved.distance > sample.floor {
             self.source.translate(before);
             return Ok(None);
         }

@@ -31,6 +31,16 @@ pub(crate) struct Sample {
     pub(crate) floor: f64,
 }
 
+// === impl Sample ===
+
+impl Sample {
+    /// Whether there are so many target rows that a distance at the floor says something: among few rows
+    /// nearly anything is.
+    pub(crate) fn is_telling(&self, width: usize) -> bool {
+        self.target.len() >= SAMPLE_ROWS * width
+    }
+}
+
 /// What translations, map and target classifier come to.
 pub(crate) struct View {
     /// Predictions on mapped held-out rows.
