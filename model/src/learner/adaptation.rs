@@ -41,14 +41,14 @@ pub(crate) struct Adaptation {
     /// Latents of the window, slot by slot, as they are in the engine.
     pub(crate) target: Vec<f32>,
     pub(crate) adapted: Candidate,
-    /// Held-out predictions behind `adapted.estimator`, and their prior: what restores it. Like the
-    /// estimator they belong to the last good state, which is what is served.
+    /// Held-out predictions behind `adapted.estimator`: what restores it. Like the estimator they belong
+    /// to the last good state, which is what is served.
     pub(crate) held_out: Vec<f32>,
-    pub(crate) held_out_prior: LabelProportions,
     /// p_N of the alignment; `None` before the first refresh.
     pub(crate) alignment_proportions: Option<LabelProportions>,
-    /// The prior inside the target classifier as it is being trained.
-    pub(crate) classifier_prior: LabelProportions,
+    /// The prior inside both classifiers. The target classifier is trained to keep it: one that is to
+    /// follow p_N always lags behind, and nobody knows how far, so it could not be corrected.
+    pub(crate) prior: LabelProportions,
     pub(crate) transport: TransportWeightSolver,
     pub(crate) iterations: u64,
     pub(crate) refusals: RefusalCount,
@@ -63,7 +63,6 @@ pub(crate) struct Adaptation {
 pub(crate) struct GoodState {
     pub(crate) tensors: NamedTensors,
     pub(crate) target_classifier: Arc<FrozenClassifier>,
-    pub(crate) prior: LabelProportions,
     /// Of the classes, as in [`TrainingSource`].
     pub(crate) translations: Vec<f32>,
     pub(crate) iterations: u64,
@@ -105,13 +104,7 @@ impl Adaptation {
         engine.score(Head::Target, rows, &mut held_out)?;
         let estimator = estimator(settings, &source, &held_out, &prior)?;
         let translations = source.translations().to_vec();
-        let good = GoodState::new(
-            &architecture,
-            engine.export()?,
-            prior.clone(),
-            translations,
-            0,
-        )?;
+        let good = GoodState::new(&architecture, engine.export()?, translations, 0)?;
         Ok(Some(Self {
             engine,
             encoder: Arc::new(encoder),
@@ -120,9 +113,8 @@ impl Adaptation {
             target: Vec::new(),
             adapted: Candidate::new(estimator, &settings.tracker)?,
             held_out,
-            held_out_prior: prior.clone(),
             alignment_proportions: None,
-            classifier_prior: prior,
+            prior,
             transport: TransportWeightSolver::new(settings.transport),
             iterations: 0,
             refusals: RefusalCount::default(),
@@ -251,7 +243,7 @@ impl Adaptation {
     ) -> Result<ClassifierReport> {
         let shares = self.source.drawn_shares(settings.sampling);
         let cap = settings.class_weight_cap;
-        let class_weights = class_ratios(proportions.as_ref(), shares.as_ref(), cap);
+        let class_weights = class_ratios(self.prior.as_ref(), shares.as_ref(), cap);
         let step = ClassifierStep {
             objective: ClassifierObjective {
                 class_weights: &class_weights,
@@ -267,7 +259,6 @@ impl Adaptation {
             },
             adam: Adam::with_rate(rate),
         };
-        self.classifier_prior = proportions.clone();
         self.engine
             .classifier_step(batch(&self.rows), &step, generator)
     }
@@ -334,7 +325,6 @@ impl GoodState {
     pub(crate) fn new(
         architecture: &Architecture,
         tensors: NamedTensors,
-        prior: LabelProportions,
         translations: Vec<f32>,
         iterations: u64,
     ) -> Result<Self> {
@@ -343,7 +333,6 @@ impl GoodState {
         Ok(Self {
             tensors,
             target_classifier: Arc::new(target_classifier),
-            prior,
             translations,
             iterations,
         })

@@ -160,8 +160,8 @@ impl Learner {
         };
         let prior = &self.training_proportions;
         let frozen_proportions = proportions(&self.frozen.published, prior);
-        let (networks, iterations, adapted_prior, adapted_proportions) = match &self.adaptation {
-            None => (None, 0, prior.clone(), frozen_proportions.clone()),
+        let (networks, iterations, adapted_proportions) = match &self.adaptation {
+            None => (None, 0, frozen_proportions.clone()),
             Some(adaptation) => {
                 let networks = Networks {
                     encoder: adaptation.encoder.clone(),
@@ -172,14 +172,9 @@ impl Learner {
                 let proportions = match good.iterations {
                     // Until something is learned the adapted classifier is the frozen one.
                     0 => frozen_proportions.clone(),
-                    _ => proportions(&adaptation.adapted.published, &good.prior),
+                    _ => proportions(&adaptation.adapted.published, prior),
                 };
-                (
-                    Some(networks),
-                    good.iterations,
-                    good.prior.clone(),
-                    proportions,
-                )
+                (Some(networks), good.iterations, proportions)
             }
         };
         Snapshot {
@@ -188,7 +183,6 @@ impl Learner {
             networks,
             training_proportions: prior.clone(),
             frozen_proportions,
-            adapted_prior,
             adapted_proportions,
         }
     }

@@ -128,12 +128,10 @@ impl Adaptation {
         self.good = GoodState::new(
             self.engine.architecture(),
             tensors,
-            self.classifier_prior.clone(),
             self.source.translations().to_vec(),
             self.iterations,
         )?;
         self.held_out = view.held_out.to_f32();
-        self.held_out_prior = self.classifier_prior.clone();
         self.adapted.estimator = view.estimator;
         Ok(())
     }
@@ -141,7 +139,6 @@ impl Adaptation {
     /// Makes the state that is served the present one.
     fn restore(&mut self) -> Result<()> {
         self.engine.import(&self.good.tensors)?;
-        self.classifier_prior = self.good.prior.clone();
         self.source.translate(self.good.translations.clone());
         self.set_translated_source()
     }

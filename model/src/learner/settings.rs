@@ -1,4 +1,4 @@
-//! Settings of the learner. The defaults are a first choice, not yet the outcome of a comparison.
+//! Settings of the learner. The defaults are the outcome of a comparison, `docs/DEFAULTS.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,8 @@ pub struct LearnerSettings {
     /// Weight of the entropy of target predictions; 0 by default, because it made every case worse
     /// that was tried.
     pub entropy_weight: f64,
-    /// Weight of the divergence of the mean target prediction from the proportions.
+    /// Weight of the divergence of the mean target prediction from the proportions. The target classifier
+    /// otherwise keeps the prior of its training, from which this draws it away.
     pub divergence_weight: f64,
     /// Largest class weight in the classifier's cross-entropy.
     pub class_weight_cap: f64,
@@ -87,7 +88,8 @@ pub enum TransportWeight {
         weight: f64,
     },
     /// The strongest that still brings the sliced distance down to the noise of the window: it
-    /// shrinks while the distance is above the floor, and grows while it is not.
+    /// shrinks while the distance is above the floor, and grows while it is not. Where no map brings it
+    /// down, as on mail, it ends at its least and the map does harm.
     Solved {
         /// Where it starts.
         start: f64,
@@ -124,15 +126,12 @@ impl Default for LearnerSettings {
             window_kind: WindowKind::Ring,
             rates: Rates {
                 critic: 1e-3,
-                map: 1e-3,
-                classifier: 1e-3,
+                map: 3e-4,
+                classifier: 3e-4,
             },
             schedule: RateSchedule::Constant,
             penalty_weight: 10.0,
-            transport: TransportWeight::Solved {
-                start: 10.0,
-                factor: 1.25,
-            },
+            transport: TransportWeight::Fixed { weight: 1.0 },
             entropy_weight: 0.0,
             divergence_weight: 0.0,
             class_weight_cap: 20.0,

@@ -17,12 +17,11 @@ pub struct Snapshot {
     pub(crate) black_box: BlackBox,
     /// `None` for a black box, whose events carry probabilities.
     pub(crate) networks: Option<Networks>,
-    /// The prior inside the source classifier.
+    /// The prior inside both classifiers.
     pub(crate) training_proportions: LabelProportions,
     /// What the prior-corrected candidate is corrected to.
     pub(crate) frozen_proportions: LabelProportions,
-    /// The prior inside the target classifier, and what it is corrected to.
-    pub(crate) adapted_prior: LabelProportions,
+    /// What the adapted candidate is corrected to.
     pub(crate) adapted_proportions: LabelProportions,
 }
 
@@ -63,7 +62,11 @@ impl Snapshot {
                 let rows = Rows::new(&latents[..], networks.encoder.latent())?;
                 networks.source.score(rows, scratch, source)?;
                 networks.target.score(rows, scratch, adapted)?;
-                prior_correct(adapted, &self.adapted_prior, &self.adapted_proportions);
+                prior_correct(
+                    adapted,
+                    &self.training_proportions,
+                    &self.adapted_proportions,
+                );
             }
             None => {
                 latents.clear();

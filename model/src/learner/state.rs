@@ -55,14 +55,11 @@ struct Followed {
 struct AdaptationHeader {
     window: TargetWindow,
     adapted: Followed,
-    held_out_prior: LabelProportions,
     alignment_proportions: Option<LabelProportions>,
-    classifier_prior: LabelProportions,
     transport: TransportWeightSolver,
     iterations: u64,
     refusals: RefusalCount,
     directions: Directions,
-    good_prior: LabelProportions,
     good_iterations: u64,
 }
 
@@ -160,14 +157,11 @@ impl AdaptationHeader {
         Self {
             window: adaptation.window.clone(),
             adapted: Followed::of(&adaptation.adapted),
-            held_out_prior: adaptation.held_out_prior.clone(),
             alignment_proportions: adaptation.alignment_proportions.clone(),
-            classifier_prior: adaptation.classifier_prior.clone(),
             transport: adaptation.transport.clone(),
             iterations: adaptation.iterations,
             refusals: adaptation.refusals,
             directions: adaptation.directions.clone(),
-            good_prior: adaptation.good.prior.clone(),
             good_iterations: adaptation.good.iterations,
         }
     }
@@ -224,24 +218,15 @@ impl Adaptation {
         }
         let architecture = self.engine.architecture();
         let good = part("good.");
-        self.good = GoodState::new(
-            architecture,
-            good,
-            saved.good_prior,
-            good_translations,
-            saved.good_iterations,
-        )?;
+        self.good = GoodState::new(architecture, good, good_translations, saved.good_iterations)?;
         self.source.translate(translations);
         self.set_translated_source()?;
-        self.adapted.estimator =
-            estimator(settings, &self.source, &held_out, &saved.held_out_prior)?;
+        self.adapted.estimator = estimator(settings, &self.source, &held_out, &self.prior)?;
         saved.adapted.restore(&mut self.adapted);
         self.target = window;
         self.held_out = held_out;
-        self.held_out_prior = saved.held_out_prior;
         self.window = saved.window;
         self.alignment_proportions = saved.alignment_proportions;
-        self.classifier_prior = saved.classifier_prior;
         self.transport = saved.transport;
         self.iterations = saved.iterations;
         self.refusals = saved.refusals;

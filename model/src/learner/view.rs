@@ -78,8 +78,7 @@ impl Adaptation {
         let held_out = self.source.translated(self.source.held_out());
         let held_out = self.transport(&held_out)?;
         let held_out = self.score(Head::Target, &held_out)?;
-        let prior = &self.classifier_prior;
-        let estimator = estimator(settings, &self.source, &held_out.to_f32(), prior)?;
+        let estimator = estimator(settings, &self.source, &held_out.to_f32(), &self.prior)?;
         let published = estimator.estimate(&self.score_window(Head::Target)?)?;
         let proportions = match settings.alignment_proportions {
             AlignmentProportions::Estimated => published.proportions.floored(PROPORTION_FLOOR),
