@@ -9,7 +9,8 @@ use ostar_model::{
     diagnostics::{Decision, GuardLimits, Reason},
     fit::{FitSettings, Labelled, LabelledRows, fit},
     learner::{
-        AlignmentProportions, Learner, LearnerSettings, RefreshReport, Scores, TransportWeight,
+        AlignmentProportions, Learner, LearnerSettings, Rates, RefreshReport, Scores,
+        TransportWeight,
     },
 };
 
@@ -44,11 +45,16 @@ fn bundle() -> Bundle {
     fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
 }
 
-/// p_N uniform and never refreshed, and a weak transport cost. Networks are small to be quick.
+/// p_N uniform and never refreshed, and a weak transport cost. Networks are small and rates high to be quick.
 fn collapsing(guard: GuardLimits, seed: u64) -> LearnerSettings {
     LearnerSettings {
         alignment_proportions: AlignmentProportions::Uniform,
         transport: TransportWeight::Fixed { weight: 0.01 },
+        rates: Rates {
+            critic: 1e-3,
+            map: 1e-3,
+            classifier: 1e-3,
+        },
         guard,
         seed,
         map: MapShape {

@@ -76,3 +76,40 @@ fn improve(rows: &[f32], centres: &mut [Vec<f64>], shares: &mut [f64]) -> f64 {
     }
     largest_move
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Generator;
+
+    /// Two Gaussians of deviations 2 and 1 along the axes, nine rows in ten around the first centre.
+    fn rows(centres: [[f64; 2]; 2]) -> Vec<f32> {
+        let mut generator = Generator::new(1);
+        let mut rows = Vec::new();
+        for number in 0..4000 {
+            let centre = centres[usize::from(number % 10 == 0)];
+            rows.push((centre[0] + 2.0 * generator.normal()) as f32);
+            rows.push((centre[1] + generator.normal()) as f32);
+        }
+        rows
+    }
+
+    #[test]
+    fn centres_of_unequal_overlapping_classes_are_found_from_starts_that_are_off() {
+        let truth = [[1.0, 0.0], [6.0, 2.0]];
+        let mut centres = [vec![-1.0, 1.0], vec![4.0, 4.0]];
+        find_centres(&rows(truth), &[4.0, 1.0], &mut centres);
+        for (centre, truth) in centres.iter().zip(truth) {
+            for (found, truth) in centre.iter().zip(truth) {
+                assert!((found - truth).abs() < 0.3, "{centres:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_class_without_rows_stays_where_it_is() {
+        let mut centres = [vec![0.0, 0.0], vec![100.0, 100.0]];
+        find_centres(&rows([[0.0, 0.0]; 2]), &[4.0, 1.0], &mut centres);
+        assert_eq!(centres[1], [100.0, 100.0]);
+    }
+}

@@ -170,6 +170,16 @@ mod tests {
     }
 
     #[test]
+    fn every_row_is_translated_as_its_class_is() {
+        let mut source = source(&[0, 0, 1, 1, 0, 1, 1]).unwrap();
+        assert_eq!(source.translated(source.train()), source.train().latents);
+        source.translate(vec![10.0, -10.0]);
+        let train = [10.0, -8.0, -7.0, 14.0, -5.0];
+        assert_eq!(source.translated(source.train()), train);
+        assert_eq!(source.translated(source.held_out()), [11.0, -4.0]);
+    }
+
+    #[test]
     fn balanced_batches_draw_a_rare_class_as_often_as_a_common_one() {
         let labels: Vec<u32> = (0..1000).map(|row| u32::from(row < 10)).collect();
         let source = source(&labels).unwrap();
