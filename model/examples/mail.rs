@@ -5,7 +5,10 @@
 
 mod stream;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::PathBuf,
+};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -63,10 +66,11 @@ fn main() -> Result<()> {
     for seed in 0..options.seeds {
         let mut bundles = BTreeMap::new();
         for (source, target) in PAIRS {
-            if !bundles.contains_key(&source) {
-                bundles.insert(source, train(&inboxes[source - 1], seed)?);
-            }
-            let (outcome, line) = run(&options, &bundles[&source], &inboxes[target - 1], seed)?;
+            let bundle: &Bundle = match bundles.entry(source) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(train(&inboxes[source - 1], seed)?),
+            };
+            let (outcome, line) = run(&options, bundle, &inboxes[target - 1], seed)?;
             println!("{source}->{target} | {line}");
             outcomes.push(outcome);
         }

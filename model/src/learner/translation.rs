@@ -49,12 +49,10 @@ impl Adaptation {
         let variances = variances_within(&means, &view.mapped, labels, width);
         let mut centres: Vec<Vec<f64>> = means.iter().flatten().cloned().collect();
         find_centres(&sample.target, &variances, &mut centres);
-        let mut centres = centres.into_iter();
         let mut translations = self.source.translations().to_vec();
-        for (mean, translation) in means.iter().zip(translations.chunks_exact_mut(width)) {
-            let Some((mean, centre)) = mean.as_ref().zip(centres.next()) else {
-                continue;
-            };
+        let moves = means.iter().zip(translations.chunks_exact_mut(width));
+        let known = moves.filter_map(|(mean, translation)| Some((mean.as_ref()?, translation)));
+        for ((mean, translation), centre) in known.zip(centres) {
             for (value, (mean, centre)) in translation.iter_mut().zip(mean.iter().zip(centre)) {
                 *value += (centre - mean) as f32;
             }
