@@ -20,17 +20,13 @@ use crate::{
     evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
     initial_parameters,
     learner::StepReport,
-    optimiser::{Adam, RateSchedule},
+    optimiser::Adam,
     proportions::{LabelProportions, Probabilities, ProportionEstimator},
     weights::class_ratios,
 };
 
 /// Directions of the sliced distance.
 const DIRECTIONS: usize = 64;
-/// Steps of the target classifier after classes were translated: it is judged on where they are now.
-const TRANSLATED_STEPS: u64 = 300;
-/// Rate of the first of these steps: the classifier has far to go.
-const TRANSLATED_RATE: f64 = 1e-2;
 
 pub(crate) struct Adaptation {
     pub(crate) engine: Box<dyn Engine>,
@@ -54,6 +50,8 @@ pub(crate) struct Adaptation {
     pub(crate) refusals: RefusalCount,
     pub(crate) good: GoodState,
     pub(crate) directions: Directions,
+    /// The map as it was at the start.
+    pub(super) initial_map: NamedTensors,
     scratch: Scratch,
     rows: [Vec<u32>; 2],
     positions: Vec<f64>,
@@ -87,6 +85,9 @@ impl Adaptation {
         let source = TrainingSource::new(latents, labels, held_out, architecture.classes)?;
 
         let mut parameters = initial_parameters(&architecture, generator);
+        let of_map = format!("{}.", Network::Map.prefix());
+        let mut initial_map = parameters.clone();
+        initial_map.retain(|name, _| name.starts_with(&of_map));
         parameters.extend(bundle.standardised_classifier()?);
         copy_source_classifier(&mut parameters);
         let directions = Directions::new(architecture.latent, DIRECTIONS, generator)?;
@@ -120,6 +121,7 @@ impl Adaptation {
             refusals: RefusalCount::default(),
             good,
             directions,
+            initial_map,
             scratch: Scratch::default(),
             rows: [vec![0; settings.batch], vec![0; settings.batch]],
             positions: vec![0.0; settings.batch],
@@ -234,7 +236,7 @@ impl Adaptation {
     }
 
     /// One step of the target classifier on the batch drawn last.
-    fn classifier_step(
+    pub(super) fn classifier_step(
         &mut self,
         settings: &LearnerSettings,
         proportions: &LabelProportions,
@@ -263,34 +265,7 @@ impl Adaptation {
             .classifier_step(batch(&self.rows), &step, generator)
     }
 
-    /// Gives the engine the source as it is translated now, and lets the target classifier learn it.
-    pub(crate) fn learn_translated(
-        &mut self,
-        settings: &LearnerSettings,
-        proportions: &LabelProportions,
-        generator: &mut Generator,
-    ) -> Result<()> {
-        self.set_translated_source()?;
-        let schedule = RateSchedule::Decaying {
-            steps: TRANSLATED_STEPS,
-        };
-        for step in 0..TRANSLATED_STEPS {
-            let rate = schedule.rate(TRANSLATED_RATE, step);
-            self.draw(settings, generator);
-            self.classifier_step(settings, proportions, rate, generator)?;
-        }
-        Ok(())
-    }
-
-    /// Gives the engine the source as it is translated now.
-    pub(crate) fn set_translated_source(&mut self) -> Result<()> {
-        let train = self.source.train();
-        let latents = self.source.translated(train);
-        let rows = Rows::new(&latents[..], self.source.width())?;
-        self.engine.set_source(rows, &train.labels)
-    }
-
-    fn draw(&mut self, settings: &LearnerSettings, generator: &mut Generator) {
+    pub(super) fn draw(&mut self, settings: &LearnerSettings, generator: &mut Generator) {
         let [source, target] = &mut self.rows;
         self.source.draw(settings.sampling, generator, source);
         let held = self.window.len();

@@ -39,7 +39,7 @@ impl Adaptation {
             && refuted(label_shift_distance)
             && refuted(view.distance)
         {
-            let nearer = self.retranslate(settings, &sample, &view, generator)?;
+            let nearer = self.retranslate(settings, &sample, generator)?;
             translated = nearer.is_some();
             view = nearer.unwrap_or(view);
         }
