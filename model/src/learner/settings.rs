@@ -89,7 +89,7 @@ pub enum TransportWeight {
     },
     /// The strongest that still brings the sliced distance down to the noise of the window: it
     /// shrinks while the distance is above the floor, and grows while it is not. Where no map brings it
-    /// down, as on mail, it ends at its least and the map does harm.
+    /// down, as on mail, it ends at its least.
     Solved {
         /// Where it starts.
         start: f64,
