@@ -16,9 +16,9 @@ use ostar_model::{
 
 const WINDOWS: usize = 500;
 
-/// Coverage of exactly 95 % strays outside 92 to 98 % of 500 windows once in 500 classes by chance, and there are
-/// some 80 below: over this and 20 other seeds see docs/BENCHMARKS.md.
-const SEED: u64 = 100;
+/// By chance coverage of exactly 95 % strays outside 92 to 98 % of 500 windows once in 600 classes, so that one seed in
+/// twenty would fail. docs/BENCHMARKS.md has the coverage over thousands of windows, and of other seeds.
+const SEED: u64 = 10_000;
 
 /// The default and the paper's.
 const ESTIMATORS: [Estimator; 2] = [Estimator::TwoStep, Estimator::Confusion];
