@@ -3,7 +3,7 @@
     python3 scripts/compare_quapy.py [--first-seed 1000]
 
 Needs numpy, scikit-learn, safetensors and quapy from PyPI, and cargo. For a 2-class and a 5-class problem and several
-classifiers: 200 windows of 1,000 rows each with proportions drawn uniformly from the simplex, 4 for each of 50 draws of the
+classifiers: 200 windows of 1,000 rows each with proportions drawn uniformly from the simplex, 10 for each of 20 draws of the
 classes, the training rows and the held-out rows (with one draw its held-out rows' luck would decide). Exits with 1 when our
 default is more than 2 % worse than the better of the two on any problem and classifier. Seeds below 1000 were used to choose
 the estimator's rules; those from 1000 on were not.
@@ -26,7 +26,7 @@ from sklearn.neural_network import MLPClassifier
 
 warnings.filterwarnings("ignore")
 ROOT = Path(__file__).resolve().parent.parent
-DEFAULT, DRAWS, SHIFTS, ROWS, TRAINING, HELD_OUT = "two_step", 50, 4, 1000, 4000, 1000
+DEFAULT, DRAWS, SHIFTS, ROWS, TRAINING, HELD_OUT = "two_step", 20, 10, 1000, 4000, 1000
 CLASSIFIERS = {
     "logistic regression": lambda: LogisticRegression(max_iter=2000),
     "naive Bayes": GaussianNB,

@@ -47,6 +47,8 @@ pub struct ProportionEstimator {
     estimator: Estimator,
     prior: LabelProportions,
     temperature: Temperature,
+    /// How far [`Estimator::TwoStep`] relies on the classifier's own calibration, 0 to 1.
+    trust: f64,
     held_out: Probabilities,
     labels: Vec<u32>,
     confusion: Confusion,
@@ -90,9 +92,9 @@ impl ProportionEstimator {
     ) -> Result<Self> {
         let confusion = Confusion::new(&held_out, &labels)?;
         em::check_prior(&prior, held_out.classes())?;
-        let temperature = match estimator {
-            Estimator::Confusion | Estimator::Regularised => Temperature::ONE,
-            Estimator::Em => Temperature::fit(&held_out, &labels, &prior)?,
+        let (temperature, trust) = match estimator {
+            Estimator::Confusion | Estimator::Regularised => (Temperature::ONE, 0.0),
+            Estimator::Em => (Temperature::fit(&held_out, &labels, &prior)?, 1.0),
             Estimator::TwoStep => Temperature::fit_cautiously(&held_out, &labels, &prior)?,
         };
         let held_out = temperature.apply(&held_out);
@@ -101,6 +103,7 @@ impl ProportionEstimator {
             estimator,
             prior,
             temperature,
+            trust,
             held_out,
             labels,
             confusion,
@@ -157,7 +160,7 @@ impl ProportionEstimator {
                 };
                 let mut evidence = self.read_corrected(target, &reference, true)?;
                 let reference = reference.floored(REFERENCE_FLOOR);
-                evidence.readings.adjustment = evidence.unmixing.adjustment(&reference);
+                evidence.readings.adjustment = evidence.unmixing.adjustment(&reference, self.trust);
                 Ok(evidence)
             }
             Estimator::Em => {

@@ -32,17 +32,18 @@ impl Temperature {
     }
 
     /// [`fit`](Self::fit), drawn back towards 1, and 1 itself unless the held-out rows contradict it: the
-    /// classifier's own calibration, mostly learned from more rows than are held out, is worth something.
-    pub fn fit_cautiously(
+    /// classifier's own calibration, mostly learned from more rows than are held out, is worth something. Also how
+    /// far it is to be trusted after that: 1 when it is not contradicted, and the less the clearer it is.
+    pub(crate) fn fit_cautiously(
         held_out: &Probabilities,
         labels: &[u32],
         prior: &LabelProportions,
-    ) -> Result<Self> {
+    ) -> Result<(Self, f64)> {
         let (inverse, curvature) = fit_inverse(held_out, labels, prior)?;
         let distance = inverse - 1.0;
         let squared_score = distance * distance * curvature * labels.len() as f64;
-        let kept = 1.0 - noise_share(squared_score, 1);
-        Ok(Self(1.0 / (1.0 + kept * distance)))
+        let trust = noise_share(squared_score, 1);
+        Ok((Self(1.0 / (1.0 + (1.0 - trust) * distance)), trust))
     }
 
     /// T itself.
@@ -184,12 +185,13 @@ mod tests {
         let prior = LabelProportions::uniform(2);
         for (sharpness, expected) in [(1.0, 1.0), (0.5, 0.5), (3.0, 3.0)] {
             let (rows, labels) = overconfident(sharpness);
-            let cautious = Temperature::fit_cautiously(&rows, &labels, &prior).unwrap();
+            let (cautious, trust) = Temperature::fit_cautiously(&rows, &labels, &prior).unwrap();
             assert!(
                 (cautious.value() / expected - 1.0).abs() < 0.05,
                 "{cautious:?}"
             );
             assert_eq!(cautious == Temperature::ONE, sharpness == 1.0);
+            assert_eq!(trust == 1.0, sharpness == 1.0, "{trust}");
         }
     }
 

@@ -151,9 +151,10 @@ impl Unmixing {
     ///
     /// Were the classifier calibrated, the mean prediction of a population with the shares r would be r itself:
     /// its reading G r differs from r by miscalibration, which readings are there to remove, and by the noise of
-    /// the held-out rows. What that noise may explain of the difference is given back. With all of it, readings are
-    /// r + G (q - r), a step from r towards the maximum of the likelihood; with nothing, they are unbiased.
-    pub(crate) fn adjustment(&self, reference: &LabelProportions) -> Vec<f64> {
+    /// the held-out rows. What that noise may explain of the difference is given back, as far as there is `trust` in the
+    /// classifier's calibration otherwise. With all of it, readings are r + G (q - r), a step from r towards the
+    /// maximum of the likelihood; with nothing, they are unbiased.
+    pub(crate) fn adjustment(&self, reference: &LabelProportions, trust: f64) -> Vec<f64> {
         let shares = DVector::from_column_slice(reference.as_ref());
         let mut unexplained = &self.inverse * (&self.conditional * &shares - &shares);
         let noise = |class: usize| -> f64 {
@@ -169,7 +170,7 @@ impl Unmixing {
             .filter(|(_, noise)| *noise > 0.0)
             .map(|(square, noise)| square / noise);
         let squared_score = scores.sum::<f64>() / self.classes() as f64;
-        unexplained *= noise_share(squared_score, self.classes() - 1);
+        unexplained *= trust * noise_share(squared_score, self.classes() - 1);
         unexplained.as_slice().to_vec()
     }
 
