@@ -1,0 +1,105 @@
+//! Rows of inputs of one bundle, owned, in the form that the model takes.
+
+use std::ops::Range;
+
+use ostar_model::{
+    Inputs, Rows,
+    bundle::Input,
+    fields::{FieldBlock, FieldSchema},
+};
+
+/// Input rows of one bundle.
+#[derive(Debug, Clone)]
+pub struct InputRows {
+    pub(super) values: Values,
+    count: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Values {
+    /// Probabilities, logits, latents or dense features.
+    Dense { width: usize, values: Vec<f32> },
+    /// Named fields, hashed.
+    Fields(FieldBlock),
+}
+
+impl InputRows {
+    /// No rows yet of what a bundle with these inputs and so many classes takes.
+    pub fn new(input: &Input, classes: usize) -> Self {
+        let dense = |width| Values::Dense {
+            width,
+            values: Vec::new(),
+        };
+        let values = match input {
+            Input::Probabilities | Input::Logits => dense(classes),
+            Input::Latent { width } | Input::Dense { width } => dense(*width),
+            Input::Fields(_) => Values::Fields(FieldBlock::default()),
+        };
+        Self { values, count: 0 }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Forgets the rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        match &mut self.values {
+            Values::Dense { values, .. } => values.clear(),
+            Values::Fields(block) => block.clear(),
+        }
+    }
+
+    /// The rows, as the model takes them.
+    pub fn inputs(&self) -> Inputs<'_> {
+        match &self.values {
+            Values::Dense { width, values } => {
+                Inputs::Dense(Rows::new(&values[..], *width).expect("whole rows were appended"))
+            }
+            Values::Fields(block) => block.inputs(),
+        }
+    }
+
+    /// Appends some rows of another block of the same bundle.
+    pub fn append(&mut self, other: &Self, range: Range<usize>) {
+        let added = range.len();
+        match (&mut self.values, &other.values) {
+            (Values::Dense { width, values }, Values::Dense { values: others, .. }) => {
+                values.extend_from_slice(&others[range.start * *width..range.end * *width]);
+            }
+            (Values::Fields(block), Values::Fields(others)) => {
+                block.append(others, range, other.count);
+            }
+            _ => unreachable!("rows of one bundle are of one kind"),
+        }
+        self.count += added;
+    }
+
+    /// Appends a dense row, whose width and values the caller has checked.
+    pub(super) fn push_dense(&mut self, row: impl IntoIterator<Item = f32>) {
+        if let Values::Dense { values, .. } = &mut self.values {
+            values.extend(row);
+            self.count += 1;
+        }
+    }
+
+    /// Appends a row of named fields. On an error nothing has changed.
+    pub(super) fn push_fields<'v>(
+        &mut self,
+        schema: &FieldSchema,
+        value: impl Fn(&str) -> ostar_model::fields::FieldValue<'v>,
+    ) -> ostar_model::Result<()> {
+        if let Values::Fields(block) = &mut self.values {
+            schema.push(value, block)?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! What crosses the edge of the process as data: Kafka, event formats, labelled files, checkpoints.
+
+pub mod event;
+pub mod settings;
+
+/// Messages of `ostar/v1/event.proto`.
+#[expect(missing_docs, reason = "generated; the .proto file has the comments")]
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/ostar.v1.rs"));
+}
