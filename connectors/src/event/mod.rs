@@ -1,10 +1,26 @@
 //! Events: what the deployed classifier saw, from bytes to rows that can be scored.
 
+mod cell;
+mod decoder;
+mod encoder;
+mod json;
+mod layout;
+mod reject;
 mod rows;
+mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
+pub use cell::{Cell, Row};
+pub(crate) use decoder::MAX_ID_BYTES;
+pub use decoder::{Decoder, RecordMeta};
+pub use encoder::Encoder;
+pub use layout::Unsuitable;
+pub use reject::{Reject, RejectReason};
 pub use rows::InputRows;
+pub use settings::{EventFormat, EventSettings};
 
 /// Where to go on reading, by partition: the offset of the next event.
 pub type Offsets = BTreeMap<i32, i64>;

@@ -5,18 +5,20 @@ use std::ops::Range;
 use ostar_model::{
     Inputs, Rows,
     bundle::Input,
-    fields::{FieldBlock, FieldSchema},
+    fields::{FieldBlock, FieldSchema, FieldValue},
 };
+
+use super::Reject;
 
 /// Input rows of one bundle.
 #[derive(Debug, Clone)]
 pub struct InputRows {
-    pub(super) values: Values,
+    values: Values,
     count: usize,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Values {
+enum Values {
     /// Probabilities, logits, latents or dense features.
     Dense { width: usize, values: Vec<f32> },
     /// Named fields, hashed.
@@ -82,24 +84,34 @@ impl InputRows {
         self.count += added;
     }
 
-    /// Appends a dense row, whose width and values the caller has checked.
-    pub(super) fn push_dense(&mut self, row: impl IntoIterator<Item = f32>) {
-        if let Values::Dense { values, .. } = &mut self.values {
-            values.extend(row);
-            self.count += 1;
+    /// Appends the dense row that `fill` appends to the values. On an error nothing has changed.
+    pub(super) fn push_dense<T>(
+        &mut self,
+        fill: impl FnOnce(&mut Vec<f32>) -> Result<T, Reject>,
+    ) -> Result<T, Reject> {
+        let Values::Dense { values, .. } = &mut self.values else {
+            unreachable!("a decoder and its rows are of one bundle");
+        };
+        let before = values.len();
+        let filled = fill(values);
+        match filled {
+            Ok(_) => self.count += 1,
+            Err(_) => values.truncate(before),
         }
+        filled
     }
 
     /// Appends a row of named fields. On an error nothing has changed.
     pub(super) fn push_fields<'v>(
         &mut self,
         schema: &FieldSchema,
-        value: impl Fn(&str) -> ostar_model::fields::FieldValue<'v>,
-    ) -> ostar_model::Result<()> {
-        if let Values::Fields(block) = &mut self.values {
-            schema.push(value, block)?;
-            self.count += 1;
-        }
+        value: impl Fn(&str) -> FieldValue<'v>,
+    ) -> Result<(), Reject> {
+        let Values::Fields(block) = &mut self.values else {
+            unreachable!("a decoder and its rows are of one bundle");
+        };
+        schema.push(value, block)?;
+        self.count += 1;
         Ok(())
     }
 }
