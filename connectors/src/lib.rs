@@ -1,6 +1,9 @@
 //! What crosses the edge of the process as data: Kafka, event formats, labelled files, checkpoints.
 
+pub mod checkpoint;
 pub mod event;
+pub mod files;
+pub mod labels;
 pub mod settings;
 
 /// Messages of `ostar/v1/event.proto`.
