@@ -30,12 +30,12 @@ fn state(step: u64) -> Vec<u8> {
     format!("state {step}").into_bytes()
 }
 
-/// A store with checkpoints of these steps.
-fn store(steps: std::ops::RangeInclusive<u64>, keep: usize) -> (TempDir, CheckpointStore) {
+/// A store with checkpoints of the steps 1 to `last`.
+fn store(last: u64, keep: usize) -> (TempDir, CheckpointStore) {
     let folder = tempdir().unwrap();
     let store = CheckpointStore::open(folder.path().join("checkpoints"), keep).unwrap();
     let lock = store.try_lock().unwrap().unwrap();
-    for step in steps {
+    for step in 1..=last {
         store.write(&lock, &manifest(step), &state(step)).unwrap();
     }
     (folder, store)
@@ -57,7 +57,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 
 #[test]
 fn what_was_written_is_read_and_the_oldest_go() {
-    let (_folder, store) = store(1..=5, 3);
+    let (_folder, store) = store(5, 3);
     let newest = store.newest().unwrap().unwrap();
     assert_eq!(newest.state, state(5));
     assert_eq!(newest.path, folder_of(&store, 5));
@@ -92,14 +92,14 @@ fn what_was_written_is_read_and_the_oldest_go() {
 
 #[test]
 fn an_empty_folder_has_no_checkpoint_and_starts_at_epoch_one() {
-    let (_folder, store) = store(1..=0, 3);
+    let (_folder, store) = store(0, 3);
     assert_eq!(store.newest().unwrap(), None);
     assert_eq!(store.next_epoch().unwrap(), 1);
 }
 
 #[test]
 fn damaged_checkpoints_are_passed_over_and_numbers_are_not_used_again() {
-    let (_folder, store) = store(1..=5, 9);
+    let (_folder, store) = store(5, 9);
     let file = |sequence, name: &str| folder_of(&store, sequence).join(name);
     change(&file(5, "state.safetensors"), |bytes| bytes.truncate(3));
     assert_eq!(newest_step(&store), Some(4));
@@ -122,7 +122,7 @@ fn damaged_checkpoints_are_passed_over_and_numbers_are_not_used_again() {
 
 #[test]
 fn any_flipped_bit_of_the_manifest_is_noticed() {
-    let (_folder, store) = store(1..=2, 9);
+    let (_folder, store) = store(2, 9);
     let path = folder_of(&store, 2).join("manifest.json");
     let bits = fs::read(&path).unwrap().len() * 8;
     for bit in (0..bits).step_by(13) {
@@ -135,7 +135,7 @@ fn any_flipped_bit_of_the_manifest_is_noticed() {
 
 #[test]
 fn a_checkpoint_of_a_newer_version_is_an_error_and_not_passed_over() {
-    let (_folder, store) = store(1..=2, 9);
+    let (_folder, store) = store(2, 9);
     let folder = folder_of(&store, 2);
     let newer = br#"{"format_version": 2, "something": "new"}"#;
     fs::write(folder.join("manifest.json"), newer).unwrap();
@@ -150,7 +150,7 @@ fn a_checkpoint_of_a_newer_version_is_an_error_and_not_passed_over() {
 
 #[test]
 fn what_a_killed_writer_left_is_never_read_and_goes_with_the_next_writer() {
-    let (_folder, store) = store(1..=1, 9);
+    let (_folder, store) = store(1, 9);
     let left = store.folder().join("temporary-00000002");
     fs::create_dir(&left).unwrap();
     fs::write(left.join("state.safetensors"), "half").unwrap();
@@ -163,7 +163,7 @@ fn what_a_killed_writer_left_is_never_read_and_goes_with_the_next_writer() {
 
 #[test]
 fn there_is_one_writer_at_a_time() {
-    let (_folder, store) = store(1..=1, 9);
+    let (_folder, store) = store(1, 9);
     let lock = store.try_lock().unwrap();
     assert!(lock.is_some());
     let other = CheckpointStore::open(store.folder(), 9).unwrap();

@@ -1,4 +1,6 @@
 mod errors;
+#[cfg(feature = "parquet")]
+mod parquet;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
