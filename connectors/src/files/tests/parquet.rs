@@ -1,6 +1,6 @@
 use std::{fs::File, path::Path, sync::Arc};
 
-use parquet::{
+use ::parquet::{
     data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int64Type},
     file::writer::SerializedFileWriter,
     schema::parser::parse_message_type,
