@@ -1,6 +1,7 @@
 //! What crosses the edge of the process as data: Kafka, event formats, labelled files, checkpoints.
 
 pub mod event;
+pub mod kafka;
 pub mod settings;
 
 /// Messages of `ostar/v1/event.proto`.
