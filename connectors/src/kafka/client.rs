@@ -27,17 +27,13 @@ pub(super) struct Context {
     last_error: Mutex<Option<String>>,
 }
 
-/// For throughput: fetches of up to 8 MB, and up to 64 MB waiting to be polled.
-const CONSUMER_DEFAULTS: [(&str, &str); 8] = [
+/// Fetch sizes stay librdkafka's own: eight times larger ones read a quarter fewer records a second.
+const CONSUMER_DEFAULTS: [(&str, &str); 4] = [
     ("enable.auto.commit", "false"),
     ("enable.auto.offset.store", "false"),
     // What is lost must be noticed, so the library may not reset offsets by itself.
     ("auto.offset.reset", "error"),
     ("fetch.wait.max.ms", "100"),
-    ("fetch.message.max.bytes", "8388608"),
-    ("fetch.max.bytes", "67108864"),
-    ("queued.min.messages", "100000"),
-    ("queued.max.messages.kbytes", "65536"),
 ];
 
 /// A broker that is back should be found within a second, not ten.
