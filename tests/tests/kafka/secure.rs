@@ -8,7 +8,10 @@ use ostar_tests::kafka::{Kafka, Listener};
 
 use crate::{check_partition, open, read, settings, values};
 
-pub(crate) const TESTS: &[(&str, fn() -> anyhow::Result<()>)] = &[(
+/// It starts a broker of its own.
+type SecureTest = fn() -> anyhow::Result<()>;
+
+pub(crate) const TESTS: &[(&str, SecureTest)] = &[(
     "sasl_ssl_reads_with_the_right_password_and_says_so_with_a_wrong_one",
     sasl_ssl_reads_with_the_right_password_and_says_so_with_a_wrong_one,
 )];
