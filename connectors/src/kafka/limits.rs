@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::settings::DeadLetterSettings;
 
-/// Watches the share of rejected events and their runs. Once a limit is exceeded it stays so until a reset.
+/// Watches the share of rejected events and their runs. The caller stops at the first excess; [`RejectLimits::reset`]
+/// goes with its resuming.
 #[derive(Debug, Clone)]
 pub struct RejectLimits {
     max_ratio: f64,
