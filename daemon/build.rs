@@ -5,7 +5,16 @@ use std::{env, fs, path::PathBuf};
 use prost::Message;
 
 /// Messages that the connectors crate generates.
-const SHARED: [&str; 5] = ["Input", "Vector", "Fields", "Value", "Version"];
+const SHARED: [&str; 8] = [
+    "Event",
+    "Input",
+    "Vector",
+    "Fields",
+    "Value",
+    "Prediction",
+    "Label",
+    "Version",
+];
 
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=proto");

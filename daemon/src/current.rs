@@ -60,7 +60,13 @@ impl ServingMode {
         }
     }
 
-    const ALL: [Self; 4] = [Self::Source, Self::Prior, Self::Adapted, Self::Shadow];
+    /// All of them, as configuration and metrics call them.
+    pub(crate) const NAMED: [(&'static str, Self); 4] = [
+        ("source", Self::Source),
+        ("prior", Self::Prior),
+        ("adapted", Self::Adapted),
+        ("shadow", Self::Shadow),
+    ];
 }
 
 // === impl Current ===
@@ -82,7 +88,7 @@ impl Current {
     }
 
     pub(crate) fn mode(&self) -> ServingMode {
-        ServingMode::ALL[usize::from(self.mode.load(Ordering::Relaxed))]
+        ServingMode::NAMED[usize::from(self.mode.load(Ordering::Relaxed))].1
     }
 
     pub(crate) fn set_mode(&self, mode: ServingMode) {

@@ -5,10 +5,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use tokio::sync::watch;
+
 /// What `/livez`, `/readyz`, `/startupz` and grpc.health.v1 tell. One for the whole process.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     inner: Mutex<Inner>,
+    /// Wakes those who wait for a change.
+    changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -27,24 +31,29 @@ impl Health {
 
     /// A first snapshot is there to serve.
     pub(crate) fn set_started(&self) {
-        self.with(|inner| inner.started = true);
+        self.change(|inner| inner.started = true);
     }
 
     /// Not ready from now on, for this part's reason, until [`Health::clear`].
     pub(crate) fn obstruct(&self, part: &'static str, reason: impl Into<String>) {
-        self.with(|inner| inner.obstacles.insert(part, reason.into()));
+        self.change(|inner| inner.obstacles.insert(part, reason.into()));
     }
 
     /// The part has no reason any more.
     pub(crate) fn clear(&self, part: &'static str) {
-        self.with(|inner| inner.obstacles.remove(part));
+        self.change(|inner| inner.obstacles.remove(part));
     }
 
     /// A part died; the first reason stays.
     pub(crate) fn fail(&self, reason: impl Into<String>) {
-        self.with(|inner| {
+        self.change(|inner| {
             inner.failure.get_or_insert(reason.into());
         });
+    }
+
+    /// Is told of every change from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     pub(crate) fn is_started(&self) -> bool {
@@ -74,10 +83,15 @@ impl Health {
         })
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) {
+        self.with(change);
+        self.changes.send_replace(());
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
         // A panic elsewhere must not take the health endpoints along.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut inner)
+        look(&mut inner)
     }
 }
 
