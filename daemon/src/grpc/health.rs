@@ -19,27 +19,29 @@ pub(super) async fn follow(
 ) {
     let mut changes = health.subscribe();
     loop {
-        report(
-            &reporter,
-            match health.readiness() {
-                Ok(()) => ServingStatus::Serving,
-                Err(_) => ServingStatus::NotServing,
-            },
-        )
-        .await;
+        report(&health, &reporter).await;
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { break },
             () = super::wait(&mut stopped) => break,
         }
     }
-    report(&reporter, ServingStatus::NotServing).await;
+    set_all(&reporter, ServingStatus::NotServing).await;
     // Ends the Watch streams, which would hold their connections open.
     for name in NAMES {
         reporter.clear_service_status(name).await;
     }
 }
 
-async fn report(reporter: &HealthReporter, status: ServingStatus) {
+/// Shows the present readiness.
+pub(super) async fn report(health: &Health, reporter: &HealthReporter) {
+    let status = match health.readiness() {
+        Ok(()) => ServingStatus::Serving,
+        Err(_) => ServingStatus::NotServing,
+    };
+    set_all(reporter, status).await;
+}
+
+async fn set_all(reporter: &HealthReporter, status: ServingStatus) {
     for name in NAMES {
         reporter.set_service_status(name, status).await;
     }

@@ -6,7 +6,7 @@ mod inference;
 mod mode;
 mod state;
 
-use std::{net::TcpListener, sync::Arc};
+use std::{net::TcpListener, sync::Arc, time::Duration};
 
 use tokio::{net, sync::watch, task::JoinSet};
 use tonic::{
@@ -37,6 +37,9 @@ const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors
 const INFERENCE: &str = "ostar.v1.Inference";
 const CONTROL: &str = "ostar.v1.Control";
 
+/// Clients that vanished are noticed, or their watches would stay for ever.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
 /// What the listeners are made of.
 pub(crate) struct Server<'a> {
     pub(crate) services: Arc<Services>,
@@ -60,13 +63,14 @@ struct AskForToken {
 
 impl Server<'_> {
     /// Serves until `stopped`, and then until every request is answered.
-    pub(crate) fn spawn(
+    pub(crate) async fn spawn(
         self,
         grpc: TcpListener,
         control: Option<TcpListener>,
     ) -> anyhow::Result<JoinSet<()>> {
         let mut tasks = JoinSet::new();
         let reporter = HealthReporter::new();
+        health::report(&self.services.health, &reporter).await;
         let follow = health::follow(
             self.services.health.clone(),
             reporter.clone(),
@@ -83,7 +87,7 @@ impl Server<'_> {
     }
 
     fn transport(&self, routes: Routes) -> anyhow::Result<Router> {
-        let mut transport = Transport::builder();
+        let mut transport = Transport::builder().http2_keepalive_interval(Some(KEEP_ALIVE));
         if let Some(tls) = &self.tls {
             transport = transport.tls_config(tls.clone())?;
         }

@@ -1,6 +1,7 @@
 //! Scores requests in batches: what has queued while the batch before was scored makes the next one.
 
 use std::{
+    mem,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Instant,
@@ -151,12 +152,18 @@ impl Workers {
     }
 
     /// Refuses new requests, answers those that were accepted, and ends the threads. Blocks.
-    pub(crate) fn finish(self) {
+    pub(crate) fn finish(mut self) {
         self.queue.close();
-        for thread in self.threads {
+        for thread in mem::take(&mut self.threads) {
             // A panic was told to the health endpoints already.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 

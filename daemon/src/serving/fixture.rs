@@ -3,6 +3,7 @@
 use ostar_connectors::{
     event::{Decoder, EventSettings},
     proto::{Input, Vector, input::Kind},
+    settings::Period,
 };
 use ostar_model::{
     Bundle, Generator, Inputs, Rows,
@@ -127,12 +128,13 @@ pub(crate) fn parts() -> Parts {
     }
 }
 
-/// Settings with any free ports.
+/// Settings with any free ports, for machines that are busy with other tests.
 pub(crate) fn settings() -> ServeSettings {
     let mut settings = ServeSettings::default();
     let free = "127.0.0.1:0".parse().unwrap();
     settings.grpc.listen = free;
     settings.http.listen = free;
+    settings.grpc.max_wait = Period::from_secs(30);
     settings
 }
 

@@ -72,10 +72,10 @@ pub(crate) async fn serve(services: Services, settings: &ServeSettings) -> anyho
     let tls = Tls::load(&settings.tls)?;
     let token = settings.auth.token_file.as_deref();
     let token = token.map(TokenFile::open).transpose()?.map(Arc::new);
-    serve_with_token(services, settings, tls, token)
+    serve_with_token(services, settings, tls, token).await
 }
 
-fn serve_with_token(
+async fn serve_with_token(
     services: Services,
     settings: &ServeSettings,
     tls: Option<Tls>,
@@ -107,7 +107,7 @@ fn serve_with_token(
         token,
         stopped,
     };
-    let grpc = grpc.spawn(ports.grpc, ports.control)?;
+    let grpc = grpc.spawn(ports.grpc, ports.control).await?;
     info!(%grpc_address, ?control_address, %http_address, "listening");
     Ok(Running {
         grpc_address,

@@ -1,6 +1,6 @@
 //! Certificates of the listeners.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, ensure};
 use axum_server::tls_rustls::RustlsConfig;
@@ -11,6 +11,9 @@ use rustls::{
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
 use super::settings::TlsSettings;
+
+/// A client that says nothing must not hold its connection; the HTTP server has the same limit by itself.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// What both kinds of servers take.
 #[derive(Clone)]
@@ -45,6 +48,7 @@ impl Tls {
 
         let mut grpc =
             ServerTlsConfig::new().identity(Identity::from_pem(&certificate_pem, &key_pem));
+        grpc = grpc.timeout(HANDSHAKE);
         if let Some(path) = &settings.client_ca {
             let pem = read("tls.client_ca", path)?;
             certificates("tls.client_ca", path, &pem)?;

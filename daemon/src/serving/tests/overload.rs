@@ -136,6 +136,7 @@ async fn overload_is_resource_exhausted_for_the_client() {
     let mut settings = settings();
     // Nobody scores.
     settings.grpc.threads = 0;
+    settings.grpc.max_wait = Period::from_millis(5);
     let running = serve(parts().services, &settings).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let status = client.predict(request(&[1.0])).await.unwrap_err();

@@ -224,7 +224,10 @@ async fn requests_need_the_token_as_it_is_now() {
     settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
     let parts = parts();
     let metrics = parts.services.metrics.clone();
-    let running = serve_with_token(parts.services, &settings, None, Some(Arc::new(token))).unwrap();
+    let token = Some(Arc::new(token));
+    let running = serve_with_token(parts.services, &settings, None, token)
+        .await
+        .unwrap();
     let channel = connect(running.grpc_address).await;
     let mut client = InferenceClient::new(channel.clone());
     client
