@@ -22,6 +22,7 @@ pub struct GuardEvidence<'a> {
 
 /// How much is too much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct GuardLimits {
     /// Largest mean ||phi(z) - z||^2 of a class, as a share of the squared distance between its mean and

@@ -14,6 +14,7 @@ use crate::{
 
 /// Everything that can be set. `Default` is what the daemon uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnerSettings {
     /// Shape of the transport map.
@@ -63,6 +64,7 @@ pub struct LearnerSettings {
 
 /// Base rates of Adam.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
     /// Of the critic.
@@ -75,6 +77,7 @@ pub struct Rates {
 
 /// The weight of the transport cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TransportWeight {
     /// Always the same.
@@ -94,6 +97,7 @@ pub enum TransportWeight {
 
 /// The proportions that alignment uses (p_N).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AlignmentProportions {
     /// From the frozen model's estimate at the start, from the adapted model's at every refresh.

@@ -6,6 +6,7 @@ use crate::{Error, Generator, Result, Rows, checks, proportions::LabelProportion
 
 /// How source batches are drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SourceSampling {
     /// Every row alike.

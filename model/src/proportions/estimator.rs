@@ -23,6 +23,7 @@ const REFERENCE_LIMITS: EmLimits = EmLimits {
 
 /// How label proportions are estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Estimator {
     /// The paper's: shares whose mix of held-out mean predictions is nearest to the target's mean prediction.
