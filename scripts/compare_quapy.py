@@ -1,13 +1,15 @@
 """Mean absolute error of our estimators and of QuaPy's PACC and EMQ on the same posteriors.
 
-    python3 scripts/compare_quapy.py
+    python3 scripts/compare_quapy.py [--first-seed 1000]
 
 Needs numpy, scikit-learn, safetensors and quapy from PyPI, and cargo. For a 2-class and a 5-class problem and several
-classifiers: 200 windows of 1,000 rows each with proportions drawn uniformly from the simplex, 20 for each of 10 draws of the
+classifiers: 200 windows of 1,000 rows each with proportions drawn uniformly from the simplex, 10 for each of 20 draws of the
 classes, the training rows and the held-out rows (with one draw its held-out rows' luck would decide). Exits with 1 when our
-default is more than 2 % worse than the better of the two on either problem, over all its classifiers.
+default is more than 2 % worse than the better of the two on any problem and classifier. Seeds below 1000 were used to choose
+the estimator's rules; those from 1000 on were not.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -24,7 +26,7 @@ from sklearn.neural_network import MLPClassifier
 
 warnings.filterwarnings("ignore")
 ROOT = Path(__file__).resolve().parent.parent
-DEFAULT, DRAWS, SHIFTS, ROWS, TRAINING, HELD_OUT = "two_step", 10, 20, 1000, 4000, 1000
+DEFAULT, DRAWS, SHIFTS, ROWS, TRAINING, HELD_OUT = "two_step", 20, 10, 1000, 4000, 1000
 CLASSIFIERS = {
     "logistic regression": lambda: LogisticRegression(max_iter=2000),
     "naive Bayes": GaussianNB,
@@ -84,17 +86,21 @@ def mean(rows):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--first-seed", type=int, default=1000, help="of the draws (default: 1000)")
+    first = parser.parse_args().first_seed
+    seeds = range(first, first + DRAWS)
     worst = 0.0
     for classes, dimension, separation in [(2, 4, 1.5), (5, 6, 3.0)]:
-        rows = {name: mean([errors(seed, classes, dimension, separation, make) for seed in range(DRAWS)]) for name, make in CLASSIFIERS.items()}
+        rows = {name: mean([errors(seed, classes, dimension, separation, make) for seed in seeds]) for name, make in CLASSIFIERS.items()}
         rows["mean"] = mean(list(rows.values()))
         print(f"\nK = {classes}, mean absolute error x 100 over {DRAWS * SHIFTS} shifts")
         print(" " * 20 + "".join(f"{name:>12}" for name in rows["mean"]) + f"{DEFAULT + ' / better':>20}")
         for name, row in rows.items():
             ratio = row[DEFAULT] / min(row["PACC"], row["EMQ"])
             print(f"{name:20}" + "".join(f"{100 * value:12.3f}" for value in row.values()) + f"{ratio:20.3f}")
-            worst = max(worst, ratio) if name == "mean" else worst
-    print(f"\n{DEFAULT} against the better of PACC and EMQ, worse problem: {worst:.3f} (at most 1.02)")
+            worst = max(worst, ratio)
+    print(f"\n{DEFAULT} against the better of PACC and EMQ, worst line: {worst:.3f} (at most 1.02)")
     sys.exit(worst > 1.02)
 
 

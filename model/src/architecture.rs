@@ -27,6 +27,7 @@ pub struct Architecture {
 
 /// What normalises a hidden layer before its ReLU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Norm {
     /// Batch normalisation: batch statistics in training, running ones in evaluation.
@@ -71,6 +72,7 @@ pub enum EncoderShape {
 
 /// Transport map phi: x <- x + fc2(relu(norm(fc1(x)))), block after block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MapShape {
     /// How many residual blocks; 0 is the identity.
@@ -81,6 +83,7 @@ pub struct MapShape {
 
 /// Critic v: a ReLU network with a scalar output and no normalisation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CriticShape {
     /// Widths of the hidden layers.

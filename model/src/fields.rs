@@ -187,6 +187,30 @@ impl FieldBlock {
         self.offsets.clear();
     }
 
+    /// Appends rows of another block of the same schema, which holds `rows` in all.
+    pub fn append(&mut self, other: &Self, range: std::ops::Range<usize>, rows: usize) {
+        if rows == 0 || range.is_empty() {
+            return;
+        }
+        let numbers = other.numbers.len() / rows;
+        self.numbers
+            .extend_from_slice(&other.numbers[range.start * numbers..range.end * numbers]);
+        let bags = other.offsets.len().saturating_sub(1) / rows;
+        if bags == 0 {
+            return;
+        }
+        if self.offsets.is_empty() {
+            self.offsets.push(0);
+        }
+        let offsets = &other.offsets[range.start * bags..=range.end * bags];
+        let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+        let start = self.tokens.len() as u32;
+        self.tokens
+            .extend_from_slice(&other.tokens[first as usize..last as usize]);
+        self.offsets
+            .extend(offsets[1..].iter().map(|end| start + end - first));
+    }
+
     fn close_bag(&mut self) {
         if self.offsets.is_empty() {
             self.offsets.push(0);
@@ -251,6 +275,27 @@ mod tests {
         assert_eq!(block.numbers, [2.0]);
         assert_eq!(block.offsets, [0, 1, 4]);
         assert_eq!(block.tokens, [45, 929, 929, 806]);
+    }
+
+    #[test]
+    fn appended_rows_are_those_that_were_pushed() {
+        let texts = ["one", "two words", "", "and three more"];
+        let rows = |numbers: std::ops::Range<usize>| {
+            let mut block = FieldBlock::default();
+            for number in numbers {
+                let text = FieldValue::Text(texts[number]);
+                push(&mut block, [FieldValue::Number(number as f64), text, text]).unwrap();
+            }
+            block
+        };
+        let all = rows(0..4);
+        let mut pieces = rows(0..1);
+        pieces.append(&all, 1..3, 4);
+        pieces.append(&all, 3..4, 4);
+        assert_eq!(pieces, all);
+        let mut tail = FieldBlock::default();
+        tail.append(&all, 2..4, 4);
+        assert_eq!(tail, rows(2..4));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub struct Adam {
 
 /// How the rate moves with the number of steps taken.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RateSchedule {
     /// Always the base rate.

@@ -5,6 +5,7 @@
 use ostar_model::{
     Bundle, Generator, Inputs, Rows,
     bundle::{Description, FORMAT_VERSION, Input, SourceBuffer},
+    diagnostics::Decision,
     fit::{FitSettings, Labelled, LabelledRows, fit},
     learner::{Learner, LearnerSettings, Scores},
     proportions::{LabelProportions, Temperature},
@@ -49,6 +50,13 @@ fn inputs(latents: &[f32]) -> Inputs<'_> {
     Inputs::Dense(Rows::new(latents, WIDTH).unwrap())
 }
 
+/// Share of rows on the right side.
+fn accuracy(probabilities: &[f32], labels: &[u32]) -> f64 {
+    let rows = probabilities.chunks_exact(2).zip(labels);
+    let right = rows.filter(|(row, label)| (row[1] > row[0]) == (**label == 1));
+    right.count() as f64 / labels.len() as f64
+}
+
 /// Observes blocks of a stream with one step after each.
 fn feed(learner: &mut Learner, stream: &[f32]) {
     for block in stream.chunks(BLOCK * WIDTH) {
@@ -88,11 +96,7 @@ fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
         .snapshot()
         .score(inputs(&latents), &mut scores)
         .unwrap();
-    let accuracy = |probabilities: &[f32]| {
-        let rows = probabilities.chunks_exact(2).zip(&labels);
-        let right = rows.filter(|(row, label)| (row[1] > row[0]) == (**label == 1));
-        right.count() as f64 / labels.len() as f64
-    };
+    let accuracy = |probabilities: &[f32]| accuracy(probabilities, &labels);
     let source = accuracy(&scores.source);
     let (prior, adapted) = (accuracy(&scores.prior), accuracy(&scores.adapted));
     assert!(prior > source + 0.005, "prior {prior}, source {source}");
@@ -101,6 +105,48 @@ fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
         let share = published.proportions[1];
         assert!((share - 0.9).abs() < 0.03, "share {share}");
     }
+}
+
+#[test]
+fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_are() {
+    let bundle = bundle();
+    let mut generator = Generator::new(5);
+    // Nearly to the frozen classifier's border, on a way that more spam would not take.
+    let moved = |rows, generator: &mut Generator| {
+        let (mut latents, labels) = draw(rows, 0.3, generator);
+        for row in latents.chunks_exact_mut(WIDTH) {
+            row[0] += 1.6;
+            row[1] += 1.6;
+        }
+        (latents, labels)
+    };
+    let (stream, _) = moved(20 * BLOCK, &mut generator);
+    let (test, labels) = moved(4000, &mut generator);
+    let settings = LearnerSettings {
+        window: 2000,
+        ..settings()
+    };
+    let mut learner = Learner::new(&bundle, settings.clone()).unwrap();
+    learner.observe(inputs(&stream)).unwrap();
+    let (_, refresh) = learner.step().unwrap();
+    let refresh = refresh.unwrap();
+    assert!(refresh.translated, "{refresh:?}");
+    assert_eq!(refresh.decision, Decision::Serve);
+    let share = refresh.alignment_proportions[1];
+    assert!((share - 0.3).abs() < 0.05, "share {share}");
+
+    let mut resumed = Learner::load(&bundle, settings, &learner.save().unwrap()).unwrap();
+    for learner in [&mut learner, &mut resumed] {
+        feed(learner, &stream);
+    }
+    assert!(learner.save().unwrap() == resumed.save().unwrap());
+    let mut scores = Scores::default();
+    let snapshot = learner.snapshot();
+    snapshot.score(inputs(&test), &mut scores).unwrap();
+    let accuracy = |probabilities: &[f32]| accuracy(probabilities, &labels);
+    let (source, adapted) = (accuracy(&scores.source), accuracy(&scores.adapted));
+    assert!(source < 0.85, "source {source}");
+    assert!(adapted > 0.95, "adapted {adapted}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn check_means(what: &str, means: &ClassMeans, width: usize) -> Result<()> {
 }
 
 /// Lloyd's algorithm. A centre to which no row is nearest stays where it is.
-fn move_to_clusters(window: &[f32], centres: &mut [Vec<f64>], width: usize) {
+pub(crate) fn move_to_clusters(window: &[f32], centres: &mut [Vec<f64>], width: usize) {
     let mut clusters = Vec::new();
     for _ in 0..MOST_ITERATIONS {
         let moved: Vec<usize> = window

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Displacement;
+use super::{Decision, Displacement, Reason};
 use crate::{Error, Result, checks};
 
 /// What the guard looks at, all of it in evaluation mode.
@@ -10,7 +10,13 @@ use crate::{Error, Result, checks};
 pub struct GuardEvidence<'a> {
     /// The first parameter or loss found to be NaN or infinite.
     pub non_finite: Option<&'a str>,
-    /// How far the map moves each class.
+    /// Sliced distance of target and source, reweighted by the frozen classifier's estimate and not moved.
+    pub label_shift_distance: f64,
+    /// What sampling alone makes of a distance.
+    pub distance_floor: f64,
+    /// Whether clusters of the target, found without a classifier, belong to the classes they are taken for.
+    pub own_clusters: bool,
+    /// How far each class is moved.
     pub classes: &'a [Option<Displacement>],
     /// Cross-entropy of the target classifier (f_N) on mapped held-out source rows.
     pub adapted_cross_entropy: f64,
@@ -22,11 +28,16 @@ pub struct GuardEvidence<'a> {
 
 /// How much is too much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct GuardLimits {
     /// Largest mean ||phi(z) - z||^2 of a class, as a share of the squared distance between its mean and
-    /// the nearest other: at a quarter its rows move, in root mean square, as far as half way to it.
+    /// the nearest other: at a quarter its rows move, in root mean square, as far as half way to it. Where
+    /// label shift alone cannot explain the target, classes must have moved: then only movement apart
+    /// from the class's mean counts, which is what carries a part of a class into another.
     pub movement_ratio: f64,
+    /// Label shift alone is refuted by a distance above this many times the floor.
+    pub refuted_at: f64,
     /// By how much the adapted cross-entropy may exceed the frozen one.
     pub cross_entropy_margin: f64,
     /// Least singular value of C. Low, because rare classes alone make it small: it is at most the
@@ -34,67 +45,6 @@ pub struct GuardLimits {
     pub smallest_singular_value: f64,
     /// After so many refusals in a row the last good weights are restored.
     pub refusals_before_restore: u32,
-}
-
-/// The guard's answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// The state may be served.
-    Serve,
-    /// It may not.
-    Refuse(Reason),
-}
-
-/// Why a state may not be served.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Reason {
-    /// A parameter, a loss or a piece of evidence is NaN or infinite.
-    #[error("{name} is not finite")]
-    NonFinite {
-        /// What is not finite.
-        name: String,
-    },
-    /// The map carries a class towards another.
-    #[error(
-        "class {class} is moved by {cost:.4} (mean squared), more than {limit} of the squared \
-         distance {separation:.4} between its mean and the nearest other"
-    )]
-    ClassMovement {
-        /// The class, counted from 0.
-        class: usize,
-        /// Mean ||phi(z) - z||^2 of its rows.
-        cost: f64,
-        /// Squared distance of its mean to the nearest other.
-        separation: f64,
-        /// The largest share allowed.
-        limit: f64,
-    },
-    /// The target classifier lost what the frozen one knows.
-    #[error(
-        "held-out cross-entropy on mapped source samples is {adapted:.4}, more than {margin} above \
-         the frozen classifier's {frozen:.4}"
-    )]
-    HeldOutLoss {
-        /// The target classifier's.
-        adapted: f64,
-        /// The frozen classifier's.
-        frozen: f64,
-        /// The margin allowed.
-        margin: f64,
-    },
-    /// Different label proportions give the same predictions.
-    #[error(
-        "the confusion matrix is ill conditioned: its smallest singular value is {smallest:.2e}, \
-         expected at least {limit:.2e}"
-    )]
-    IllConditioned {
-        /// The smallest singular value.
-        smallest: f64,
-        /// The least allowed.
-        limit: f64,
-    },
 }
 
 /// Whether a state may be served; the first reason against it, in the order of [`GuardEvidence`].
@@ -111,6 +61,8 @@ pub fn judge(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Decision {
 
 fn non_finite(evidence: &GuardEvidence<'_>) -> Option<Reason> {
     let scalars = [
+        ("label shift distance", evidence.label_shift_distance),
+        ("distance floor", evidence.distance_floor),
         ("adapted cross-entropy", evidence.adapted_cross_entropy),
         ("frozen cross-entropy", evidence.frozen_cross_entropy),
         ("smallest singular value", evidence.smallest_singular_value),
@@ -131,23 +83,37 @@ fn non_finite(evidence: &GuardEvidence<'_>) -> Option<Reason> {
 /// Of the classes moved too far, the one moved farthest for the room it has.
 fn class_movement(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
     let limit = limits.movement_ratio;
-    let too_far = evidence
-        .classes
-        .iter()
-        .enumerate()
-        .filter_map(|(class, moved)| {
-            let Displacement {
-                cost, separation, ..
-            } = (*moved)?;
-            let separation = separation?;
-            (cost > limit * separation).then_some((class, cost, separation))
-        });
+    // Classes that had to move may do so as wholes, as long as none takes another's place.
+    let had_to = limits.refutes_label_shift(evidence.label_shift_distance, evidence.distance_floor);
+    let as_wholes = had_to && evidence.own_clusters;
+    let classes = evidence.classes.iter().enumerate();
+    let too_far = classes.filter_map(|(class, moved)| {
+        let moved = (*moved)?;
+        let separation = moved.separation?;
+        let cost = match as_wholes {
+            true => moved.deformation,
+            false => moved.cost,
+        };
+        (cost > limit * separation).then_some((class, cost, separation))
+    });
     let (class, cost, separation) = too_far.max_by(|a, b| (a.1 * b.2).total_cmp(&(b.1 * a.2)))?;
-    Some(Reason::ClassMovement {
-        class,
-        cost,
-        separation,
-        limit,
+    let (label_shift_distance, distance_floor) =
+        (evidence.label_shift_distance, evidence.distance_floor);
+    Some(match as_wholes {
+        true => Reason::ClassDeformation {
+            class,
+            deformation: cost,
+            separation,
+            limit,
+        },
+        false => Reason::ClassMovement {
+            class,
+            cost,
+            separation,
+            limit,
+            label_shift_distance,
+            distance_floor,
+        },
     })
 }
 
@@ -176,6 +142,7 @@ impl Default for GuardLimits {
     fn default() -> Self {
         Self {
             movement_ratio: 0.25,
+            refuted_at: 2.0,
             cross_entropy_margin: 0.1,
             smallest_singular_value: 1e-6,
             refusals_before_restore: 3,
@@ -184,9 +151,15 @@ impl Default for GuardLimits {
 }
 
 impl GuardLimits {
+    /// Whether a distance that label shift alone leaves is too large to be noise.
+    pub fn refutes_label_shift(&self, distance: f64, floor: f64) -> bool {
+        distance > self.refuted_at * floor
+    }
+
     /// Checks every limit; the first problem is the error.
     pub fn validate(&self) -> Result<()> {
         checks::weight("guard.movement_ratio", self.movement_ratio)?;
+        checks::weight("guard.refuted_at", self.refuted_at)?;
         checks::weight("guard.cross_entropy_margin", self.cross_entropy_margin)?;
         checks::weight(
             "guard.smallest_singular_value",
@@ -202,20 +175,6 @@ impl GuardLimits {
     }
 }
 
-// === impl Reason ===
-
-impl Reason {
-    /// A name that does not change, for metrics.
-    pub fn label(&self) -> &'static str {
-        match self {
-            Self::NonFinite { .. } => "non_finite",
-            Self::ClassMovement { .. } => "class_movement",
-            Self::HeldOutLoss { .. } => "held_out_loss",
-            Self::IllConditioned { .. } => "ill_conditioned",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +182,7 @@ mod tests {
     fn displacement(cost: f64, separation: f64) -> Option<Displacement> {
         Some(Displacement {
             cost,
+            deformation: cost,
             separation: Some(separation),
             ratio: Some(cost / separation),
         })
@@ -231,6 +191,9 @@ mod tests {
     fn healthy(classes: &[Option<Displacement>]) -> GuardEvidence<'_> {
         GuardEvidence {
             non_finite: None,
+            label_shift_distance: 0.1,
+            distance_floor: 0.06,
+            own_clusters: true,
             classes,
             adapted_cross_entropy: 0.35,
             frozen_cross_entropy: 0.3,
@@ -286,7 +249,32 @@ mod tests {
         assert_eq!(
             sentence,
             "class 2 is moved by 2.0000 (mean squared), more than 0.25 of the squared distance \
-             5.0000 between its mean and the nearest other"
+             5.0000 between its mean and the nearest other, while label shift alone leaves a distance of \
+             0.1000 with a floor of 0.0600"
+        );
+    }
+
+    #[test]
+    fn classes_that_had_to_move_may_do_so_as_wholes() {
+        let whole = [displacement(6.0, 4.0).map(|moved| Displacement {
+            deformation: 0.9,
+            ..moved
+        })];
+        let mut evidence = healthy(&whole);
+        assert_eq!(refusal(&evidence).0, "class_movement");
+        evidence.label_shift_distance = 0.13;
+        assert_eq!(judge(&evidence, &GuardLimits::default()), Decision::Serve);
+        evidence.own_clusters = false;
+        assert_eq!(refusal(&evidence).0, "class_movement");
+        let torn = [displacement(6.0, 4.0)];
+        let mut evidence = healthy(&torn);
+        evidence.label_shift_distance = 0.13;
+        let (label, sentence) = refusal(&evidence);
+        assert_eq!(label, "class_deformation");
+        assert_eq!(
+            sentence,
+            "class 0 is deformed by 6.0000 (mean squared movement apart from its mean's), more than \
+             0.25 of the squared distance 4.0000 between its mean and the nearest other"
         );
     }
 

@@ -2,6 +2,7 @@
 //! judges by it whether a state may be served.
 
 mod assignment;
+mod decision;
 mod floor;
 mod guard;
 mod hungarian;
@@ -12,9 +13,11 @@ mod refusals;
 mod sliced;
 mod slope;
 
+pub(crate) use assignment::move_to_clusters;
 pub use assignment::{ClusterAssignment, assign_clusters};
+pub use decision::{Decision, Reason};
 pub use floor::effective_rows;
-pub use guard::{Decision, GuardEvidence, GuardLimits, Reason, judge};
+pub use guard::{GuardEvidence, GuardLimits, judge};
 pub use means::{ClassMeans, class_means};
 pub use movement::{Displacement, Movement, movement};
 pub use refusals::{Action, RefusalCount};

@@ -10,6 +10,9 @@ use crate::{Result, checks};
 pub struct Displacement {
     /// Mean ||phi(z) - z||^2.
     pub cost: f64,
+    /// The part of it that is apart from the movement of the class's mean: 0 for a class that is moved as
+    /// a whole, large for one that is torn.
+    pub deformation: f64,
     /// Squared distance of the class's source mean to the nearest other; `None` if there is no other.
     pub separation: Option<f64>,
     /// Cost over separation; `None` without a separation above 0.
@@ -49,13 +52,23 @@ pub fn movement(
         .map(|class| separation(&means, class))
         .collect();
     let smallest = separations.iter().flatten().copied().reduce(f64::min);
-    let by_class = (0..classes).map(|class| {
-        let cost = costs[class] / counts[class];
-        (counts[class] > 0.0).then(|| Displacement::new(cost, separations[class]))
-    });
+    let mapped_means = class_means(mapped, labels, classes, width)?;
+    let mut deformations = 0.0;
+    let mut by_class = Vec::with_capacity(classes);
+    for class in 0..classes {
+        let means = means[class].as_ref().zip(mapped_means[class].as_ref());
+        by_class.push(means.map(|(from, to)| {
+            let cost = costs[class] / counts[class];
+            let deformation = (cost - squared_distance(from, to)).max(0.0);
+            deformations += counts[class] * deformation;
+            Displacement::new(cost, deformation, separations[class])
+        }));
+    }
+    let mean = |sum: f64| sum / labels.len() as f64;
+    let cost = mean(costs.iter().sum());
     Ok(Movement {
-        all: Displacement::new(costs.iter().sum::<f64>() / labels.len() as f64, smallest),
-        classes: by_class.collect(),
+        all: Displacement::new(cost, mean(deformations), smallest),
+        classes: by_class,
     })
 }
 
@@ -74,12 +87,13 @@ fn separation(means: &ClassMeans, class: usize) -> Option<f64> {
 // === impl Displacement ===
 
 impl Displacement {
-    fn new(cost: f64, separation: Option<f64>) -> Self {
+    fn new(cost: f64, deformation: f64, separation: Option<f64>) -> Self {
         let ratio = separation
             .filter(|room| *room > 0.0)
             .map(|room| cost / room);
         Self {
             cost,
+            deformation,
             separation,
             ratio,
         }
@@ -96,19 +110,20 @@ mod tests {
         let source = [-1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 2.0, 3.0];
         let mapped = [-1.0, 1.0, 1.0, 0.0, 2.0, 0.0, 5.0, 3.0];
         let movement = movement(&source, &mapped, &[0, 0, 1, 2], 4, 2).unwrap();
-        let displacement = |cost, room| Displacement {
+        let displacement = |cost, deformation, room| Displacement {
             cost,
+            deformation,
             separation: Some(room),
             ratio: Some(cost / room),
         };
         let classes = [
-            Some(displacement(0.5, 4.0)),
-            Some(displacement(0.0, 4.0)),
-            Some(displacement(9.0, 9.0)),
+            Some(displacement(0.5, 0.25, 4.0)),
+            Some(displacement(0.0, 0.0, 4.0)),
+            Some(displacement(9.0, 0.0, 9.0)),
             None,
         ];
         assert_eq!(movement.classes, classes);
-        assert_eq!(movement.all, displacement(2.5, 4.0));
+        assert_eq!(movement.all, displacement(2.5, 0.125, 4.0));
     }
 
     #[test]

@@ -13,7 +13,10 @@ use crate::{
     copy_source_classifier,
     cpu::CpuEngine,
     diagnostics::{Directions, RefusalCount},
-    engine::{Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, Head, MapStep},
+    engine::{
+        Batch, ClassifierObjective, ClassifierReport, ClassifierStep, CriticStep, Diversity, Head,
+        MapStep,
+    },
     evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
     initial_parameters,
     learner::StepReport,
@@ -34,18 +37,24 @@ pub(crate) struct Adaptation {
     /// Latents of the window, slot by slot, as they are in the engine.
     pub(crate) target: Vec<f32>,
     pub(crate) adapted: Candidate,
-    /// Held-out predictions behind `adapted.estimator`, and their prior: what restores it.
+    /// Held-out predictions behind `adapted.estimator`: what restores it. Like the estimator they belong
+    /// to the last good state, which is what is served.
     pub(crate) held_out: Vec<f32>,
-    pub(crate) held_out_prior: LabelProportions,
     /// p_N of the alignment; `None` before the first refresh.
     pub(crate) alignment_proportions: Option<LabelProportions>,
-    /// The prior inside the target classifier as it is being trained.
-    pub(crate) classifier_prior: LabelProportions,
+    /// The prior inside both classifiers. The target classifier is trained to keep it: one that is to
+    /// follow p_N always lags behind, and nobody knows how far, so it could not be corrected.
+    pub(crate) prior: LabelProportions,
+    /// Whether the last refresh found more than label shift: only then the adapted classifier's proportions are
+    /// believed, whose noise and whose map's faults are not worth it otherwise.
+    pub(crate) label_shift_refuted: bool,
     pub(crate) transport: TransportWeightSolver,
     pub(crate) iterations: u64,
     pub(crate) refusals: RefusalCount,
     pub(crate) good: GoodState,
     pub(crate) directions: Directions,
+    /// The map as it was at the start.
+    pub(super) initial_map: NamedTensors,
     scratch: Scratch,
     rows: [Vec<u32>; 2],
     positions: Vec<f64>,
@@ -55,7 +64,8 @@ pub(crate) struct Adaptation {
 pub(crate) struct GoodState {
     pub(crate) tensors: NamedTensors,
     pub(crate) target_classifier: Arc<FrozenClassifier>,
-    pub(crate) prior: LabelProportions,
+    /// Of the classes, as in [`TrainingSource`].
+    pub(crate) translations: Vec<f32>,
     pub(crate) iterations: u64,
 }
 
@@ -78,6 +88,9 @@ impl Adaptation {
         let source = TrainingSource::new(latents, labels, held_out, architecture.classes)?;
 
         let mut parameters = initial_parameters(&architecture, generator);
+        let of_map = format!("{}.", Network::Map.prefix());
+        let mut initial_map = parameters.clone();
+        initial_map.retain(|name, _| name.starts_with(&of_map));
         parameters.extend(bundle.standardised_classifier()?);
         copy_source_classifier(&mut parameters);
         let directions = Directions::new(architecture.latent, DIRECTIONS, generator)?;
@@ -94,7 +107,8 @@ impl Adaptation {
         let rows = Rows::new(&source.held_out().latents[..], source.width())?;
         engine.score(Head::Target, rows, &mut held_out)?;
         let estimator = estimator(settings, &source, &held_out, &prior)?;
-        let good = GoodState::new(&architecture, engine.export()?, prior.clone(), 0)?;
+        let translations = source.translations().to_vec();
+        let good = GoodState::new(&architecture, engine.export()?, translations, 0)?;
         Ok(Some(Self {
             engine,
             encoder: Arc::new(encoder),
@@ -103,14 +117,15 @@ impl Adaptation {
             target: Vec::new(),
             adapted: Candidate::new(estimator, &settings.tracker)?,
             held_out,
-            held_out_prior: prior.clone(),
             alignment_proportions: None,
-            classifier_prior: prior,
+            prior,
+            label_shift_refuted: false,
             transport: TransportWeightSolver::new(settings.transport),
             iterations: 0,
             refusals: RefusalCount::default(),
             good,
             directions,
+            initial_map,
             scratch: Scratch::default(),
             rows: [vec![0; settings.batch], vec![0; settings.batch]],
             positions: vec![0.0; settings.batch],
@@ -129,17 +144,46 @@ impl Adaptation {
     /// Offers rows to the window.
     pub(crate) fn keep(&mut self, latents: &[f32], generator: &mut Generator) -> Result<()> {
         let width = self.source.width();
-        for row in latents.chunks_exact(width) {
-            if let Some(slot) = self.window.place(generator) {
-                self.engine.set_target(slot, Rows::new(row, width)?)?;
-                let end = (slot + 1) * width;
+        let rows = latents.len() / width;
+        let slots: Vec<_> = (0..rows).map(|_| self.window.place(generator)).collect();
+        // Neighbours go together: a call a row would cost more than the copy.
+        let neighbours = |a: &Option<usize>, b: &Option<usize>| a.map(|slot| slot + 1) == *b;
+        let mut first = 0;
+        for run in slots.chunk_by(neighbours) {
+            let values = &latents[first * width..(first + run.len()) * width];
+            first += run.len();
+            if let Some(slot) = run[0] {
+                self.engine.set_target(slot, Rows::new(values, width)?)?;
+                let (start, end) = (slot * width, slot * width + values.len());
                 if self.target.len() < end {
                     self.target.resize(end, 0.0);
                 }
-                self.target[slot * width..end].copy_from_slice(row);
+                self.target[start..end].copy_from_slice(values);
             }
         }
         Ok(())
+    }
+
+    /// Probabilities of latents by the target classifier that is served.
+    pub(crate) fn score_served(&mut self, latents: &[f32]) -> Result<Probabilities> {
+        self.score_frozen(&Arc::clone(&self.good.target_classifier), latents)
+    }
+
+    /// Probabilities of latents by the source classifier, on this thread alone.
+    pub(crate) fn score_source(&mut self, latents: &[f32]) -> Result<Probabilities> {
+        self.score_frozen(&Arc::clone(&self.source_classifier), latents)
+    }
+
+    fn score_frozen(
+        &mut self,
+        classifier: &FrozenClassifier,
+        latents: &[f32],
+    ) -> Result<Probabilities> {
+        let mut probabilities = Vec::new();
+        let rows = Rows::new(latents, self.source.width())?;
+        classifier.score(rows, &mut self.scratch, &mut probabilities)?;
+        let classes = self.engine.architecture().classes;
+        Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)
     }
 
     /// Probabilities of latents by one of the two classifiers, as they are being trained.
@@ -149,6 +193,12 @@ impl Adaptation {
         self.engine.score(head, rows, &mut probabilities)?;
         let classes = self.engine.architecture().classes;
         Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)
+    }
+
+    /// Probabilities of all rows of the window.
+    pub(crate) fn score_window(&mut self, head: Head) -> Result<Probabilities> {
+        let window = self.target.clone();
+        self.score(head, &window)
     }
 
     /// phi of latents.
@@ -175,7 +225,6 @@ impl Adaptation {
         let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.iterations));
         let critic_adam = adam(settings.rates.critic);
         let map_adam = adam(settings.rates.map);
-        let classifier_adam = adam(settings.rates.classifier);
         let mut critic = None;
         for _ in 0..settings.critic_steps {
             self.draw(settings, generator);
@@ -195,9 +244,31 @@ impl Adaptation {
             adam: map_adam,
         };
         let map = self.engine.map_step(batch(&self.rows), &step)?;
+        let rate = settings
+            .schedule
+            .rate(settings.rates.classifier, self.iterations);
+        let classifier = self.classifier_step(settings, &proportions, rate, generator)?;
+        self.iterations += 1;
+        Ok(StepReport {
+            iterations: self.iterations,
+            critic: critic.expect("validated settings have at least one critic step"),
+            map,
+            classifier,
+            transport_weight,
+        })
+    }
+
+    /// One step of the target classifier on the batch drawn last.
+    pub(super) fn classifier_step(
+        &mut self,
+        settings: &LearnerSettings,
+        proportions: &LabelProportions,
+        rate: f64,
+        generator: &mut Generator,
+    ) -> Result<ClassifierReport> {
         let shares = self.source.drawn_shares(settings.sampling);
         let cap = settings.class_weight_cap;
-        let class_weights = class_ratios(proportions.as_ref(), shares.as_ref(), cap);
+        let class_weights = class_ratios(self.prior.as_ref(), shares.as_ref(), cap);
         let step = ClassifierStep {
             objective: ClassifierObjective {
                 class_weights: &class_weights,
@@ -211,23 +282,13 @@ impl Adaptation {
                     },
                 },
             },
-            adam: classifier_adam,
+            adam: Adam::with_rate(rate),
         };
-        let classifier = self
-            .engine
-            .classifier_step(batch(&self.rows), &step, generator)?;
-        self.iterations += 1;
-        self.classifier_prior = proportions;
-        Ok(StepReport {
-            iterations: self.iterations,
-            critic: critic.expect("validated settings have at least one critic step"),
-            map,
-            classifier,
-            transport_weight,
-        })
+        self.engine
+            .classifier_step(batch(&self.rows), &step, generator)
     }
 
-    fn draw(&mut self, settings: &LearnerSettings, generator: &mut Generator) {
+    pub(super) fn draw(&mut self, settings: &LearnerSettings, generator: &mut Generator) {
         let [source, target] = &mut self.rows;
         self.source.draw(settings.sampling, generator, source);
         let held = self.window.len();
@@ -262,7 +323,7 @@ impl GoodState {
     pub(crate) fn new(
         architecture: &Architecture,
         tensors: NamedTensors,
-        prior: LabelProportions,
+        translations: Vec<f32>,
         iterations: u64,
     ) -> Result<Self> {
         let network = Network::TargetClassifier;
@@ -270,7 +331,7 @@ impl GoodState {
         Ok(Self {
             tensors,
             target_classifier: Arc::new(target_classifier),
-            prior,
+            translations,
             iterations,
         })
     }

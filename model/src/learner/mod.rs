@@ -7,13 +7,16 @@
 mod adaptation;
 mod black_box;
 mod candidate;
+mod mixture;
 mod refresh;
 mod report;
 mod settings;
 mod snapshot;
 mod source;
 mod state;
+mod translation;
 mod transport_weight;
+mod view;
 mod window;
 
 pub use report::{BlockReport, RefreshReport, StepReport};
@@ -27,7 +30,6 @@ use self::{adaptation::Adaptation, black_box::BlackBox, candidate::Candidate, sn
 use crate::{
     Error, Generator, Inputs, Result, Rows,
     bundle::Bundle,
-    engine::Head,
     proportions::{LabelProportions, Probabilities, ProportionEstimator, Published},
 };
 
@@ -89,9 +91,15 @@ impl Learner {
         let (rows, adapted) = match &mut self.adaptation {
             Some(adaptation) => {
                 let latents = adaptation.encode(inputs)?;
-                let source = adaptation.score(Head::Source, &latents)?;
-                let target = adaptation.score(Head::Target, &latents)?;
-                adaptation.adapted.observe(&target)?;
+                let source = adaptation.score_source(&latents)?;
+                match adaptation.good.iterations {
+                    // f_N is still f_S.
+                    0 => adaptation.adapted.observe(&source)?,
+                    _ => {
+                        let target = adaptation.score_served(&latents)?;
+                        adaptation.adapted.observe(&target)?;
+                    }
+                }
                 self.frozen.observe(&source)?;
                 adaptation.keep(&latents, &mut self.generator)?;
                 (source.count(), adaptation.adapted.published.clone())
@@ -106,12 +114,12 @@ impl Learner {
             }
         };
         self.blocks += 1;
-        let frozen = self.frozen.published.clone();
-        let frozen = frozen.expect("a block has just been published");
+        let known = "a block has just been published";
         Ok(BlockReport {
             rows,
-            frozen,
+            frozen: self.frozen.published.clone().expect(known),
             adapted,
+            published: self.published().cloned().expect(known),
         })
     }
 
@@ -149,34 +157,50 @@ impl Learner {
         )
     }
 
+    /// Goes back to the weights that the guard last agreed to. The window, the proportions and all counters
+    /// stay. Nothing to do for a black box.
+    pub fn roll_back(&mut self) -> Result<()> {
+        match &mut self.adaptation {
+            None => Ok(()),
+            Some(adaptation) => adaptation.restore(),
+        }
+    }
+
+    /// The stream's shares as they are published; before the first block those of training.
+    pub fn proportions(&self) -> &LabelProportions {
+        let published = self.published();
+        published.map_or(&self.training_proportions, |p| &p.proportions)
+    }
+
+    /// The estimate to believe: the frozen classifier's, unless the stream refutes that only shares moved.
+    fn published(&self) -> Option<&Published> {
+        let estimated = AlignmentProportions::Estimated;
+        let apart = self.settings.alignment_proportions != estimated;
+        let learned = |a: &&Adaptation| a.good.iterations > 0 && (a.label_shift_refuted || apart);
+        let adapted = self.adaptation.as_ref().filter(learned);
+        let adapted = adapted.and_then(|a| a.adapted.published.as_ref());
+        adapted.or(self.frozen.published.as_ref())
+    }
+
     /// What may be served now: the last state that the guard agreed to, with the newest proportions.
     pub fn snapshot(&self) -> Snapshot {
-        let proportions = |published: &Option<Published>, otherwise: &LabelProportions| {
-            let published = published.as_ref();
-            published.map_or_else(|| otherwise.clone(), |p| p.proportions.clone())
-        };
         let prior = &self.training_proportions;
-        let frozen_proportions = proportions(&self.frozen.published, prior);
-        let (networks, iterations, adapted_prior, adapted_proportions) = match &self.adaptation {
-            None => (None, 0, prior.clone(), frozen_proportions.clone()),
+        let frozen = self.frozen.published.as_ref();
+        let frozen_proportions = frozen.map_or(prior, |p| &p.proportions).clone();
+        let (networks, iterations) = match &self.adaptation {
+            None => (None, 0),
             Some(adaptation) => {
+                let source = adaptation.source_classifier.clone();
+                let target = match adaptation.good.iterations {
+                    0 => source.clone(),
+                    _ => adaptation.good.target_classifier.clone(),
+                };
                 let networks = Networks {
                     encoder: adaptation.encoder.clone(),
-                    source: adaptation.source_classifier.clone(),
-                    target: adaptation.good.target_classifier.clone(),
+                    source,
+                    target,
                 };
-                let good = &adaptation.good;
-                let proportions = match good.iterations {
-                    // Until something is learned the adapted classifier is the frozen one.
-                    0 => frozen_proportions.clone(),
-                    _ => proportions(&adaptation.adapted.published, &good.prior),
-                };
-                (
-                    Some(networks),
-                    good.iterations,
-                    good.prior.clone(),
-                    proportions,
-                )
+                (Some(networks), adaptation.good.iterations)
             }
         };
         Snapshot {
@@ -185,8 +209,7 @@ impl Learner {
             networks,
             training_proportions: prior.clone(),
             frozen_proportions,
-            adapted_prior,
-            adapted_proportions,
+            adapted_proportions: self.proportions().clone(),
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct BlockReport {
     pub frozen: Published,
     /// Proportions by the adapted classifier; `None` for a black box.
     pub adapted: Option<Published>,
+    /// The one of the two to believe: the adapted classifier's where label shift alone is refuted.
+    pub published: Published,
 }
 
 /// Scalars of one alignment iteration.
@@ -43,8 +45,9 @@ pub struct RefreshReport {
     pub alignment_proportions: LabelProportions,
     /// lambda_OT from now on.
     pub transport_weight: f64,
-    /// Sliced distance of source and target, without the map.
-    pub distance_before_map: f64,
+    /// Sliced distance of target and source, the source reweighted by the frozen classifier's estimate and
+    /// not moved: what label shift alone leaves unexplained.
+    pub label_shift_distance: f64,
     /// Sliced distance of mapped source and target: term (A) of the target-risk bound.
     pub distance: f64,
     /// What two halves of the target window differ by: the least a distance can be seen to be.
@@ -68,6 +71,8 @@ pub struct RefreshReport {
     pub prior_accuracy: EstimatedAccuracy,
     /// The same for the adapted classifier on mapped source rows.
     pub adapted_accuracy: EstimatedAccuracy,
+    /// Whether classes were translated in this refresh.
+    pub translated: bool,
     /// Whether this state may be served.
     pub decision: Decision,
     /// Whether the last good weights were restored.

@@ -1,4 +1,4 @@
-//! Settings of the learner. The defaults are a first choice, not yet the outcome of a comparison.
+//! Settings of the learner. The defaults are the outcome of a comparison, `docs/DEFAULTS.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,7 @@ use crate::{
 
 /// Everything that can be set. `Default` is what the daemon uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnerSettings {
     /// Shape of the transport map.
@@ -41,7 +42,8 @@ pub struct LearnerSettings {
     /// Weight of the entropy of target predictions; 0 by default, because it made every case worse
     /// that was tried.
     pub entropy_weight: f64,
-    /// Weight of the divergence of the mean target prediction from the proportions.
+    /// Weight of the divergence of the mean target prediction from the proportions. The target classifier
+    /// otherwise keeps the prior of its training, from which this draws it away.
     pub divergence_weight: f64,
     /// Largest class weight in the classifier's cross-entropy.
     pub class_weight_cap: f64,
@@ -51,6 +53,10 @@ pub struct LearnerSettings {
     pub tracker: TrackerSettings,
     /// Where the alignment's proportions start and whether they follow the window.
     pub alignment_proportions: AlignmentProportions,
+    /// Whether classes may be translated as wholes before the map, where label shift alone cannot explain
+    /// the target and translations can: no distance between source and target is left to be seen. Only
+    /// with a window of 2,000 rows or more.
+    pub class_translations: bool,
     /// Iterations between two refreshes of proportions, transport weight and guard.
     pub refresh_every: u64,
     /// When a state may be served.
@@ -63,6 +69,7 @@ pub struct LearnerSettings {
 
 /// Base rates of Adam.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
     /// Of the critic.
@@ -75,6 +82,7 @@ pub struct Rates {
 
 /// The weight of the transport cost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TransportWeight {
     /// Always the same.
@@ -83,7 +91,8 @@ pub enum TransportWeight {
         weight: f64,
     },
     /// The strongest that still brings the sliced distance down to the noise of the window: it
-    /// shrinks while the distance is above the floor, and grows while it is not.
+    /// shrinks while the distance is above the floor, and grows while it is not. Where no map brings it
+    /// down, as on mail, it ends at its least.
     Solved {
         /// Where it starts.
         start: f64,
@@ -94,12 +103,14 @@ pub enum TransportWeight {
 
 /// The proportions that alignment uses (p_N).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AlignmentProportions {
     /// From the frozen model's estimate at the start, from the adapted model's at every refresh.
     #[default]
     Estimated,
-    /// Uniform for ever. Known to collapse when the target is not uniform; for tests.
+    /// Uniform for ever, and the frozen model's estimate is used for nothing. Known to collapse when the target
+    /// is not uniform; for tests.
     Uniform,
 }
 
@@ -120,21 +131,19 @@ impl Default for LearnerSettings {
             window_kind: WindowKind::Ring,
             rates: Rates {
                 critic: 1e-3,
-                map: 1e-3,
-                classifier: 1e-3,
+                map: 3e-4,
+                classifier: 3e-4,
             },
             schedule: RateSchedule::Constant,
             penalty_weight: 10.0,
-            transport: TransportWeight::Solved {
-                start: 10.0,
-                factor: 1.25,
-            },
+            transport: TransportWeight::Fixed { weight: 1.0 },
             entropy_weight: 0.0,
             divergence_weight: 0.0,
             class_weight_cap: 20.0,
             estimator: Estimator::default(),
             tracker: TrackerSettings::default(),
             alignment_proportions: AlignmentProportions::Estimated,
+            class_translations: true,
             refresh_every: 10,
             guard: GuardLimits::default(),
             threads: 2,

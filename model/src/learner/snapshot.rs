@@ -17,12 +17,11 @@ pub struct Snapshot {
     pub(crate) black_box: BlackBox,
     /// `None` for a black box, whose events carry probabilities.
     pub(crate) networks: Option<Networks>,
-    /// The prior inside the source classifier.
+    /// The prior inside both classifiers.
     pub(crate) training_proportions: LabelProportions,
     /// What the prior-corrected candidate is corrected to.
     pub(crate) frozen_proportions: LabelProportions,
-    /// The prior inside the target classifier, and what it is corrected to.
-    pub(crate) adapted_prior: LabelProportions,
+    /// What the adapted candidate is corrected to.
     pub(crate) adapted_proportions: LabelProportions,
 }
 
@@ -30,6 +29,7 @@ pub struct Snapshot {
 pub(crate) struct Networks {
     pub(crate) encoder: Arc<FrozenEncoder>,
     pub(crate) source: Arc<FrozenClassifier>,
+    /// The same as `source` while nothing was learned; then it is scored once.
     pub(crate) target: Arc<FrozenClassifier>,
 }
 
@@ -62,8 +62,15 @@ impl Snapshot {
                 networks.encoder.encode(inputs, scratch, latents)?;
                 let rows = Rows::new(&latents[..], networks.encoder.latent())?;
                 networks.source.score(rows, scratch, source)?;
-                networks.target.score(rows, scratch, adapted)?;
-                prior_correct(adapted, &self.adapted_prior, &self.adapted_proportions);
+                match Arc::ptr_eq(&networks.source, &networks.target) {
+                    true => adapted.clone_from(source),
+                    false => networks.target.score(rows, scratch, adapted)?,
+                }
+                prior_correct(
+                    adapted,
+                    &self.training_proportions,
+                    &self.adapted_proportions,
+                );
             }
             None => {
                 latents.clear();

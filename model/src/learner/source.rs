@@ -6,6 +6,7 @@ use crate::{Error, Generator, Result, Rows, checks, proportions::LabelProportion
 
 /// How source batches are drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SourceSampling {
     /// Every row alike.
@@ -24,6 +25,8 @@ pub(crate) struct TrainingSource {
     held_out: Part,
     /// Rows of `train`, class by class.
     by_class: Vec<Vec<u32>>,
+    /// What is added to the latents of each class before they enter the map, class after class.
+    translations: Vec<f32>,
 }
 
 /// Latents, row after row, and their labels.
@@ -74,6 +77,7 @@ impl TrainingSource {
             train,
             held_out,
             by_class,
+            translations: vec![0.0; classes * width],
         })
     }
 
@@ -85,6 +89,27 @@ impl TrainingSource {
     /// Rows held out.
     pub(crate) fn held_out(&self) -> &Part {
         &self.held_out
+    }
+
+    /// What is added to the latents of each class before they enter the map, class after class.
+    pub(crate) fn translations(&self) -> &[f32] {
+        &self.translations
+    }
+
+    /// Replaces the translations of all classes.
+    pub(crate) fn translate(&mut self, translations: Vec<f32>) {
+        debug_assert_eq!(translations.len(), self.translations.len());
+        self.translations = translations;
+    }
+
+    /// Latents of `part`, each translated as its class is.
+    pub(crate) fn translated(&self, part: &Part) -> Vec<f32> {
+        let mut latents = part.latents.clone();
+        for (row, label) in latents.chunks_exact_mut(self.width).zip(&part.labels) {
+            let translation = &self.translations[*label as usize * self.width..][..self.width];
+            row.iter_mut().zip(translation).for_each(|(a, b)| *a += b);
+        }
+        latents
     }
 
     /// Width of a latent.
@@ -143,6 +168,16 @@ mod tests {
             let message = source(&labels).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
         }
+    }
+
+    #[test]
+    fn every_row_is_translated_as_its_class_is() {
+        let mut source = source(&[0, 0, 1, 1, 0, 1, 1]).unwrap();
+        assert_eq!(source.translated(source.train()), source.train().latents);
+        source.translate(vec![10.0, -10.0]);
+        let train = [10.0, -8.0, -7.0, 14.0, -5.0];
+        assert_eq!(source.translated(source.train()), train);
+        assert_eq!(source.translated(source.held_out()), [11.0, -4.0]);
     }
 
     #[test]

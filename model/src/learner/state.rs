@@ -55,14 +55,12 @@ struct Followed {
 struct AdaptationHeader {
     window: TargetWindow,
     adapted: Followed,
-    held_out_prior: LabelProportions,
     alignment_proportions: Option<LabelProportions>,
-    classifier_prior: LabelProportions,
+    label_shift_refuted: bool,
     transport: TransportWeightSolver,
     iterations: u64,
     refusals: RefusalCount,
     directions: Directions,
-    good_prior: LabelProportions,
     good_iterations: u64,
 }
 
@@ -160,14 +158,12 @@ impl AdaptationHeader {
         Self {
             window: adaptation.window.clone(),
             adapted: Followed::of(&adaptation.adapted),
-            held_out_prior: adaptation.held_out_prior.clone(),
             alignment_proportions: adaptation.alignment_proportions.clone(),
-            classifier_prior: adaptation.classifier_prior.clone(),
+            label_shift_refuted: adaptation.label_shift_refuted,
             transport: adaptation.transport.clone(),
             iterations: adaptation.iterations,
             refusals: adaptation.refusals,
             directions: adaptation.directions.clone(),
-            good_prior: adaptation.good.prior.clone(),
             good_iterations: adaptation.good.iterations,
         }
     }
@@ -187,6 +183,11 @@ impl Adaptation {
         let matrix = |values: &Vec<f32>, width: usize| {
             HostTensor::f32([values.len() / width, width], values.clone())
         };
+        let mut translations = |name: &str, values: &Vec<f32>| {
+            tensors.insert(name.into(), matrix(values, self.source.width()));
+        };
+        translations("translations", &self.source.translations().to_vec());
+        translations("good_translations", &self.good.translations);
         tensors.insert("window".into(), matrix(&self.target, self.source.width()));
         tensors.insert("held_out".into(), matrix(&self.held_out, classes));
         Ok(())
@@ -203,6 +204,9 @@ impl Adaptation {
         let rows = self.source.held_out().labels.len();
         let classes = self.engine.architecture().classes;
         let held_out = require(&tensors, "held_out", &[rows, classes])?.to_f32();
+        let shape = [classes, width];
+        let translations = require(&tensors, "translations", &shape)?.to_f32();
+        let good_translations = require(&tensors, "good_translations", &shape)?.to_f32();
         let part = |prefix: &str| -> NamedTensors {
             let of = tensors.iter().filter_map(|(name, tensor)| {
                 let rest = name.strip_prefix(prefix)?;
@@ -216,16 +220,16 @@ impl Adaptation {
         }
         let architecture = self.engine.architecture();
         let good = part("good.");
-        self.good = GoodState::new(architecture, good, saved.good_prior, saved.good_iterations)?;
-        self.adapted.estimator =
-            estimator(settings, &self.source, &held_out, &saved.held_out_prior)?;
+        self.good = GoodState::new(architecture, good, good_translations, saved.good_iterations)?;
+        self.source.translate(translations);
+        self.set_translated_source()?;
+        self.adapted.estimator = estimator(settings, &self.source, &held_out, &self.prior)?;
         saved.adapted.restore(&mut self.adapted);
         self.target = window;
         self.held_out = held_out;
-        self.held_out_prior = saved.held_out_prior;
         self.window = saved.window;
         self.alignment_proportions = saved.alignment_proportions;
-        self.classifier_prior = saved.classifier_prior;
+        self.label_shift_refuted = saved.label_shift_refuted;
         self.transport = saved.transport;
         self.iterations = saved.iterations;
         self.refusals = saved.refusals;

@@ -7,6 +7,7 @@ use crate::{Error, Generator, Result};
 /// How the window chooses what to keep. Never by predicted class: that would feed the classifier's
 /// mistakes back to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum WindowKind {
     /// The newest rows.

@@ -81,5 +81,9 @@ impl Readings {
         let step = |(value, goal): (&mut f64, &f64)| *value += share * (goal - *value);
         self.mean.iter_mut().zip(&other.mean).for_each(step);
         self.variance.iter_mut().zip(&other.variance).for_each(step);
+        self.adjustment
+            .iter_mut()
+            .zip(&other.adjustment)
+            .for_each(step);
     }
 }

@@ -15,6 +15,7 @@ mod interval;
 mod label_proportions;
 mod prior;
 mod probabilities;
+mod shrinkage;
 mod simplex;
 mod temperature;
 mod tracker;

@@ -58,6 +58,11 @@ impl Probabilities {
         &self.values
     }
 
+    /// All numbers, row after row, in single precision: as they were predicted, but for rounding.
+    pub(crate) fn to_f32(&self) -> Vec<f32> {
+        self.values.iter().map(|value| *value as f32).collect()
+    }
+
     pub(crate) fn rows_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
         self.values.chunks_exact_mut(self.classes)
     }

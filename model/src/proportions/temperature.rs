@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LabelProportions, Probabilities, em::check_prior};
+use super::{LabelProportions, Probabilities, em::check_prior, shrinkage::noise_share};
 use crate::Result;
 
 /// Logarithms are taken of at least this: an exact 0 from a rounded softmax is no certainty.
@@ -27,19 +27,23 @@ impl Temperature {
     /// (a class-balanced buffer): the likelihood is that of the prior-corrected probabilities, else the
     /// temperature would be bent to explain the difference.
     pub fn fit(held_out: &Probabilities, labels: &[u32], prior: &LabelProportions) -> Result<Self> {
-        let classes = held_out.classes();
-        crate::checks::length("held-out labels", labels.len(), held_out.count())?;
-        crate::checks::labels(labels, classes)?;
-        check_prior(prior, classes)?;
-        let mut counts = vec![0.0; classes];
-        crate::weights::class_counts(labels.iter().copied(), &mut counts);
-        let shift = |(count, share): (&f64, &f64)| {
-            (count / labels.len() as f64).max(SMALLEST_PROBABILITY).ln() - share.ln()
-        };
-        let shifts: Vec<f64> = counts.iter().zip(prior.as_ref()).map(shift).collect();
-        let logits: Vec<f64> = held_out.as_slice().iter().map(logit).collect();
-        let slopes = |inverse: f64| likelihood_slopes(&logits, labels, &shifts, inverse);
-        Ok(Self(1.0 / root(slopes, 1.0 / RANGE.1, 1.0 / RANGE.0)))
+        let (inverse, _) = fit_inverse(held_out, labels, prior)?;
+        Ok(Self(1.0 / inverse))
+    }
+
+    /// [`fit`](Self::fit), drawn back towards 1, and 1 itself unless the held-out rows contradict it: the
+    /// classifier's own calibration, mostly learned from more rows than are held out, is worth something. Also how
+    /// far it is to be trusted after that: 1 when it is not contradicted, and the less the clearer it is.
+    pub(crate) fn fit_cautiously(
+        held_out: &Probabilities,
+        labels: &[u32],
+        prior: &LabelProportions,
+    ) -> Result<(Self, f64)> {
+        let (inverse, curvature) = fit_inverse(held_out, labels, prior)?;
+        let distance = inverse - 1.0;
+        let squared_score = distance * distance * curvature * labels.len() as f64;
+        let trust = noise_share(squared_score, 1);
+        Ok((Self(1.0 / (1.0 + (1.0 - trust) * distance)), trust))
     }
 
     /// T itself.
@@ -63,6 +67,29 @@ impl Temperature {
         }
         tempered
     }
+}
+
+/// 1/T with the least mean negative log-likelihood, and the latter's curvature there.
+fn fit_inverse(
+    held_out: &Probabilities,
+    labels: &[u32],
+    prior: &LabelProportions,
+) -> Result<(f64, f64)> {
+    let classes = held_out.classes();
+    crate::checks::length("held-out labels", labels.len(), held_out.count())?;
+    crate::checks::labels(labels, classes)?;
+    check_prior(prior, classes)?;
+    let mut counts = vec![0.0; classes];
+    crate::weights::class_counts(labels.iter().copied(), &mut counts);
+    let shift = |(count, share): (&f64, &f64)| {
+        (count / labels.len() as f64).max(SMALLEST_PROBABILITY).ln() - share.ln()
+    };
+    let shifts: Vec<f64> = counts.iter().zip(prior.as_ref()).map(shift).collect();
+    let logits: Vec<f64> = held_out.as_slice().iter().map(logit).collect();
+    let slopes = |inverse: f64| likelihood_slopes(&logits, labels, &shifts, inverse);
+    let inverse = root(slopes, 1.0 / RANGE.1, 1.0 / RANGE.0);
+    let (_, curvature) = slopes(inverse);
+    Ok((inverse, curvature))
 }
 
 fn logit(probability: &f64) -> f64 {
@@ -150,6 +177,21 @@ mod tests {
             let calm = temperature.apply(&rows);
             let again = Temperature::fit(&calm, &labels, &prior).unwrap();
             assert!((again.value() - 1.0).abs() < 1e-6, "{again:?}");
+        }
+    }
+
+    #[test]
+    fn a_cautious_fit_leaves_a_calibrated_classifier_alone() {
+        let prior = LabelProportions::uniform(2);
+        for (sharpness, expected) in [(1.0, 1.0), (0.5, 0.5), (3.0, 3.0)] {
+            let (rows, labels) = overconfident(sharpness);
+            let (cautious, trust) = Temperature::fit_cautiously(&rows, &labels, &prior).unwrap();
+            assert!(
+                (cautious.value() / expected - 1.0).abs() < 0.05,
+                "{cautious:?}"
+            );
+            assert_eq!(cautious == Temperature::ONE, sharpness == 1.0);
+            assert_eq!(trust == 1.0, sharpness == 1.0, "{trust}");
         }
     }
 

@@ -18,6 +18,7 @@ const STEADY: f64 = 0.8;
 
 /// How blocks are averaged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TrackerSettings {
     /// Every row counts the same for ever: the paper's p <- p (k-1)/k + p_hat/k. Stops following.

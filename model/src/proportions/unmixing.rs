@@ -3,7 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
-use super::{Confusion, LabelProportions, Probabilities, simplex};
+use super::{Confusion, LabelProportions, Probabilities, shrinkage::noise_share, simplex};
 use crate::Result;
 
 /// Above this condition number (in the 1-norm) the inverse is replaced by the pseudo-inverse.
@@ -30,11 +30,21 @@ pub(crate) struct Unmixing {
     identified: Vec<bool>,
 }
 
-/// Mean and variance of a block's readings, by class.
+/// Of a block's readings, by class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Readings {
+    /// Unbiased; what intervals are made from.
     pub(crate) mean: Vec<f64>,
     pub(crate) variance: Vec<f64>,
+    /// What is added to the mean for the published shares; see [`Unmixing::adjustment`].
+    pub(crate) adjustment: Vec<f64>,
+}
+
+impl Readings {
+    pub(crate) fn adjusted(&self) -> Vec<f64> {
+        let pairs = self.mean.iter().zip(&self.adjustment);
+        pairs.map(|(mean, added)| mean + added).collect()
+    }
 }
 
 impl Unmixing {
@@ -133,7 +143,35 @@ impl Unmixing {
         Readings {
             mean: mean.as_slice().to_vec(),
             variance,
+            adjustment: vec![0.0; classes],
         }
+    }
+
+    /// What to add to readings of predictions that were corrected for `reference`, r.
+    ///
+    /// Were the classifier calibrated, the mean prediction of a population with the shares r would be r itself:
+    /// its reading G r differs from r by miscalibration, which readings are there to remove, and by the noise of
+    /// the held-out rows. What that noise may explain of the difference is given back, as far as there is `trust` in the
+    /// classifier's calibration otherwise. With all of it, readings are r + G (q - r), a step from r towards the
+    /// maximum of the likelihood; with nothing, they are unbiased.
+    pub(crate) fn adjustment(&self, reference: &LabelProportions, trust: f64) -> Vec<f64> {
+        let shares = DVector::from_column_slice(reference.as_ref());
+        let mut unexplained = &self.inverse * (&self.conditional * &shares - &shares);
+        let noise = |class: usize| -> f64 {
+            let rows = self.variances(class).iter().zip(&self.counts);
+            rows.zip(reference.as_ref())
+                .map(|((variance, count), share)| share * share * variance / count)
+                .sum()
+        };
+        let scores = unexplained
+            .iter()
+            .enumerate()
+            .map(|(class, value)| (value * value, noise(class)))
+            .filter(|(_, noise)| *noise > 0.0)
+            .map(|(square, noise)| square / noise);
+        let squared_score = scores.sum::<f64>() / self.classes() as f64;
+        unexplained *= trust * noise_share(squared_score, self.classes() - 1);
+        unexplained.as_slice().to_vec()
     }
 
     /// The shares whose mean prediction is nearest to that of `reading`. The same as least squares on the

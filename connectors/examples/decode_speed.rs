@@ -1,0 +1,42 @@
+//! How fast events are decoded: `cargo run --profile dist -p ostar-connectors --example decode_speed`.
+
+use std::time::Instant;
+
+use ostar_connectors::event::{
+    Chunk, Decoder, Encoder, EventFormat, EventSettings, InputRows, RecordMeta, Row,
+};
+use ostar_model::bundle::Input;
+
+const WIDTH: usize = 128;
+/// As many as a chunk of the daemon holds.
+const CHUNK: usize = 1_000;
+const CHUNKS: usize = 300;
+
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
+fn main() -> anyhow::Result<()> {
+    let input = Input::Latent { width: WIDTH };
+    let row = (0..WIDTH).map(|column| (column as f32 * 0.37).sin());
+    let row = Row::Dense(row.collect());
+    for format in [EventFormat::Raw, EventFormat::Protobuf, EventFormat::Json] {
+        let settings = EventSettings {
+            format,
+            ..EventSettings::default()
+        };
+        let payload = Encoder::new(&settings, &input, 2)?.encode(Some("event-17"), Some(17), &row);
+        let decoder = Decoder::new(&settings, &input, 2)?;
+        let mut chunk = Chunk::new(InputRows::new(&input, 2));
+        let mut best = f64::INFINITY;
+        for _ in 0..CHUNKS {
+            chunk.rows.clear();
+            chunk.events.clear();
+            let start = Instant::now();
+            for _ in 0..CHUNK {
+                decoder.decode(Some(&payload), RecordMeta::default(), &mut chunk)?;
+            }
+            best = best.min(start.elapsed().as_secs_f64() / CHUNK as f64);
+        }
+        let bytes = payload.len();
+        println!("{format:?}: {bytes} bytes, {:.3} us an event", best * 1e6);
+    }
+    Ok(())
+}

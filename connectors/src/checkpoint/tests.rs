@@ -1,0 +1,185 @@
+use std::{fs, path::Path};
+
+use ostar_model::proportions::LabelProportions;
+use tempfile::{TempDir, tempdir};
+
+use super::*;
+use crate::event::Offsets;
+
+fn manifest(step: u64) -> Manifest {
+    Manifest {
+        format_version: 0,
+        epoch: 3,
+        step,
+        blocks: 2 * step,
+        events: 100 * step,
+        created_at_ms: 0,
+        bundle_name: "spam".into(),
+        bundle_digest: "00ff".into(),
+        state_digest: String::new(),
+        settings_digest: digest(b"settings"),
+        classes: vec!["ham".into(), "spam".into()],
+        proportions: LabelProportions::from_counts(&[1.0, 2.0]).unwrap(),
+        topic: "mail".into(),
+        offsets: Offsets::from([(0, 100 * step as i64), (1, 7)]),
+    }
+}
+
+fn state(step: u64) -> Vec<u8> {
+    format!("state {step}").into_bytes()
+}
+
+/// A store with checkpoints of the steps 1 to `last`.
+fn store(last: u64, keep: usize) -> (TempDir, CheckpointStore) {
+    let folder = tempdir().unwrap();
+    let store = CheckpointStore::open(folder.path().join("checkpoints"), keep).unwrap();
+    let lock = store.try_lock().unwrap().unwrap();
+    for step in 1..=last {
+        store.write(&lock, &manifest(step), &state(step)).unwrap();
+    }
+    (folder, store)
+}
+
+fn newest_step(store: &CheckpointStore) -> Option<u64> {
+    store.newest().unwrap().map(|newest| newest.manifest.step)
+}
+
+fn folder_of(store: &CheckpointStore, sequence: u64) -> PathBuf {
+    store.folder().join(format!("checkpoint-{sequence:08}"))
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).unwrap();
+    change(&mut bytes);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn what_was_written_is_read_and_the_oldest_go() {
+    let (_folder, store) = store(5, 3);
+    let newest = store.newest().unwrap().unwrap();
+    assert_eq!(newest.state, state(5));
+    assert_eq!(newest.path, folder_of(&store, 5));
+    let expected = Manifest {
+        format_version: MANIFEST_FORMAT_VERSION,
+        created_at_ms: newest.manifest.created_at_ms,
+        state_digest: digest(&state(5)),
+        ..manifest(5)
+    };
+    assert!(newest.manifest.created_at_ms > 1_600_000_000_000);
+    assert_eq!(newest.manifest, expected);
+    assert_eq!(store.next_epoch().unwrap(), 4);
+    let names: Vec<_> = store
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "checkpoint-00000003",
+            "checkpoint-00000004",
+            "checkpoint-00000005"
+        ]
+    );
+    assert_eq!(store.show("checkpoint-00000004").unwrap().state, state(4));
+    let unknown = store.show("../checkpoint-00000004").unwrap_err();
+    assert!(matches!(unknown, StoreError::Unknown { .. }));
+}
+
+#[test]
+fn an_empty_folder_has_no_checkpoint_and_starts_at_epoch_one() {
+    let (_folder, store) = store(0, 3);
+    assert_eq!(store.newest().unwrap(), None);
+    assert_eq!(store.next_epoch().unwrap(), 1);
+}
+
+#[test]
+fn damaged_checkpoints_are_passed_over_and_numbers_are_not_used_again() {
+    let (_folder, store) = store(5, 9);
+    let file = |sequence, name: &str| folder_of(&store, sequence).join(name);
+    change(&file(5, "state.safetensors"), |bytes| bytes.truncate(3));
+    assert_eq!(newest_step(&store), Some(4));
+    change(&file(4, "manifest.json"), |bytes| {
+        bytes.truncate(bytes.len() / 2)
+    });
+    assert_eq!(newest_step(&store), Some(3));
+    change(&file(3, "state.safetensors"), |bytes| bytes[2] ^= 1);
+    assert_eq!(newest_step(&store), Some(2));
+    fs::remove_file(file(2, "manifest.digest")).unwrap();
+    assert_eq!(newest_step(&store), Some(1));
+    let listed = store.list().unwrap();
+    let whole = listed.iter().filter(|entry| entry.manifest.is_ok()).count();
+    assert_eq!((listed.len(), whole), (5, 1));
+    let lock = store.try_lock().unwrap().unwrap();
+    let path = store.write(&lock, &manifest(6), &state(6)).unwrap();
+    assert_eq!(path, folder_of(&store, 6));
+    assert_eq!(newest_step(&store), Some(6));
+}
+
+#[test]
+fn any_flipped_bit_of_the_manifest_is_noticed() {
+    let (_folder, store) = store(2, 9);
+    let path = folder_of(&store, 2).join("manifest.json");
+    let bits = fs::read(&path).unwrap().len() * 8;
+    for bit in (0..bits).step_by(13) {
+        change(&path, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+        assert_eq!(newest_step(&store), Some(1), "bit {bit}");
+        change(&path, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+    }
+    assert_eq!(newest_step(&store), Some(2));
+}
+
+#[test]
+fn a_checkpoint_of_a_newer_version_is_an_error_and_not_passed_over() {
+    let (_folder, store) = store(2, 9);
+    let folder = folder_of(&store, 2);
+    let newer = br#"{"format_version": 2, "something": "new"}"#;
+    fs::write(folder.join("manifest.json"), newer).unwrap();
+    fs::write(folder.join("manifest.digest"), digest(newer)).unwrap();
+    let error = store.newest().unwrap_err().to_string();
+    assert!(
+        error.contains("has format version 2, this version reads 1"),
+        "{error}"
+    );
+    assert!(store.next_epoch().is_err());
+}
+
+#[test]
+fn what_a_killed_writer_left_is_never_read_and_goes_with_the_next_writer() {
+    let (_folder, store) = store(1, 9);
+    let left = store.folder().join("temporary-00000002");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("state.safetensors"), "half").unwrap();
+    assert_eq!(newest_step(&store), Some(1));
+    let lock = store.try_lock().unwrap().unwrap();
+    assert!(!left.exists());
+    store.write(&lock, &manifest(2), &state(2)).unwrap();
+    assert_eq!(newest_step(&store), Some(2));
+}
+
+#[test]
+fn there_is_one_writer_at_a_time() {
+    let (_folder, store) = store(1, 9);
+    let lock = store.try_lock().unwrap();
+    assert!(lock.is_some());
+    let other = CheckpointStore::open(store.folder(), 9).unwrap();
+    assert!(other.try_lock().unwrap().is_none());
+    drop(lock);
+    assert!(other.try_lock().unwrap().is_some());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = CheckpointStore::open(file.join("inside"), 1)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("cannot create ") && error.contains("file/inside"),
+        "{error}"
+    );
+}

@@ -1,0 +1,175 @@
+//! One value of an event or a file, as it was written.
+
+use std::{borrow::Cow, fmt};
+
+use ostar_model::fields::{FieldKind, FieldValue};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Visitor},
+};
+
+/// A value before it is known what field it belongs to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell<'a> {
+    /// Absent, null or an empty cell.
+    Missing,
+    /// True or false.
+    Bool(bool),
+    /// A whole number, kept exact: ids have up to 64 bits.
+    Integer(i64),
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(Cow<'a, str>),
+}
+
+/// A row of inputs before it is checked and hashed: what a file or a generator gives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Row {
+    /// Probabilities, logits, latents or dense features.
+    Dense(Vec<f32>),
+    /// Named fields; one that is absent counts as missing.
+    Fields(std::collections::BTreeMap<String, Cell<'static>>),
+}
+
+/// Whole numbers up to here are exact in double precision.
+const EXACT: f64 = (1u64 << 53) as f64;
+
+impl<'a> Cell<'a> {
+    /// The value as a field of this kind reads it: booleans are 0 and 1 or words, and a whole number can be a
+    /// category's or a text's token. Whatever does not fit stays as it is, for the schema to refuse.
+    pub(crate) fn read_as(self, kind: FieldKind) -> Self {
+        let number = matches!(kind, FieldKind::Number { .. });
+        match self {
+            Self::Bool(value) if number => Self::Number(f64::from(u8::from(value))),
+            Self::Integer(value) if number => Self::Number(value as f64),
+            Self::Bool(_) | Self::Integer(_) => Self::Text(self.to_string().into()),
+            Self::Number(value) if !number && value.fract() == 0.0 && value.abs() <= EXACT => {
+                Self::Text((value as i64).to_string().into())
+            }
+            other => other,
+        }
+    }
+
+    /// As the schema takes it.
+    pub(crate) fn field_value(&self) -> FieldValue<'_> {
+        match self {
+            Self::Missing => FieldValue::Missing,
+            Self::Bool(value) => FieldValue::Number(f64::from(u8::from(*value))),
+            Self::Integer(value) => FieldValue::Number(*value as f64),
+            Self::Number(value) => FieldValue::Number(*value),
+            Self::Text(text) => FieldValue::Text(text),
+        }
+    }
+
+    /// The same without borrowing.
+    pub fn into_owned(self) -> Cell<'static> {
+        match self {
+            Self::Missing => Cell::Missing,
+            Self::Bool(value) => Cell::Bool(value),
+            Self::Integer(value) => Cell::Integer(value),
+            Self::Number(value) => Cell::Number(value),
+            Self::Text(text) => Cell::Text(text.into_owned().into()),
+        }
+    }
+}
+
+/// As a person would write it; nothing for a missing one.
+impl fmt::Display for Cell<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => Ok(()),
+            Self::Bool(value) => write!(formatter, "{value}"),
+            Self::Integer(value) => write!(formatter, "{value}"),
+            Self::Number(value) => write!(formatter, "{value}"),
+            Self::Text(text) => formatter.write_str(text),
+        }
+    }
+}
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Missing => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Integer(value) => serializer.serialize_i64(*value),
+            Self::Number(value) => serializer.serialize_f64(*value),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Cell<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CellVisitor)
+    }
+}
+
+struct CellVisitor;
+
+impl<'de> Visitor<'de> for CellVisitor {
+    type Value = Cell<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a number, a text, true, false or null")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+        Ok(Cell::Missing)
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Cell::Bool(value))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Cell::Integer(value))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(match i64::try_from(value) {
+            Ok(value) => Cell::Integer(value),
+            // Exact as a token or an id; too large to be a sensible number.
+            Err(_) => Cell::Text(value.to_string().into()),
+        })
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Cell::Number(value))
+    }
+
+    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cell::Text(text.into()))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cell::Text(text.to_owned().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_read_as_their_field_wants_them() {
+        let number = FieldKind::Number {
+            mean: 0.0,
+            deviation: 1.0,
+        };
+        let read = |text: &str, kind| {
+            let cell: Cell<'_> = serde_json::from_str(text).unwrap();
+            cell.into_owned().read_as(kind)
+        };
+        assert_eq!(read("7", FieldKind::Category), Cell::Text("7".into()));
+        assert_eq!(read("7.0", FieldKind::Category), Cell::Text("7".into()));
+        assert_eq!(read("7.5", FieldKind::Category), Cell::Number(7.5));
+        assert_eq!(read("true", FieldKind::Text), Cell::Text("true".into()));
+        assert_eq!(read("true", number), Cell::Number(1.0));
+        assert_eq!(read("-3", number), Cell::Number(-3.0));
+        assert_eq!(read("\"a\\n\"", number), Cell::Text("a\n".into()));
+        assert_eq!(read("null", number), Cell::Missing);
+        let large = "18446744073709551615";
+        assert_eq!(read(large, FieldKind::Category), Cell::Text(large.into()));
+    }
+}

@@ -1,0 +1,200 @@
+//! What a bundle takes, as decoders and encoders need to know it, and the checks of a row.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ostar_model::{bundle::Input, fields::FieldSchema};
+
+use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason};
+
+/// How far from 1 probabilities may sum: those printed with a few digits are rounded.
+const SUM_TOLERANCE: f64 = 1e-3;
+
+/// Settings that cannot carry what the bundle takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsuitable(String);
+
+/// What a bundle takes.
+#[derive(Debug, Clone)]
+pub(crate) enum Layout {
+    Dense(DenseLayout),
+    Fields(FieldLayout),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DenseLayout {
+    /// As JSON events and files call it.
+    pub(crate) name: &'static str,
+    pub(crate) width: usize,
+    is_distribution: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FieldLayout {
+    schema: FieldSchema,
+    positions: HashMap<String, usize>,
+}
+
+// === impl Layout ===
+
+impl Layout {
+    pub(crate) fn new(input: &Input, classes: usize) -> Self {
+        let dense = |name, width| {
+            Self::Dense(DenseLayout {
+                name,
+                width,
+                is_distribution: name == "probabilities",
+            })
+        };
+        match input {
+            Input::Probabilities => dense("probabilities", classes),
+            Input::Logits => dense("logits", classes),
+            Input::Latent { width } => dense("latent", *width),
+            Input::Dense { width } => dense("dense", *width),
+            Input::Fields(schema) => {
+                let names = schema.fields.iter().enumerate();
+                let positions = names.map(|(position, field)| (field.name.clone(), position));
+                Self::Fields(FieldLayout {
+                    positions: positions.collect(),
+                    schema: schema.clone(),
+                })
+            }
+        }
+    }
+
+    /// Refuses settings that cannot carry this.
+    pub(crate) fn check_settings(&self, settings: &EventSettings) -> Result<(), Unsuitable> {
+        match self {
+            Self::Fields(_) if settings.format == EventFormat::Raw => Err(Unsuitable(
+                "events.format is raw, expected json or protobuf: the bundle takes named fields"
+                    .into(),
+            )),
+            Self::Dense(dense) if settings.flat => Err(Unsuitable(format!(
+                "events.flat is true, expected false: the bundle takes `{}`, not named fields",
+                dense.name
+            ))),
+            Self::Dense(dense)
+                if [&settings.id_field, &settings.time_field]
+                    .iter()
+                    .any(|name| *name == dense.name) =>
+            {
+                Err(Unsuitable(format!(
+                    "events.id_field or events.time_field is {:?}, expected another name: it is the input's",
+                    dense.name
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What JSON events call the input.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Dense(dense) => dense.name,
+            Self::Fields(_) => "fields",
+        }
+    }
+
+    pub(crate) fn missing(&self) -> Reject {
+        let detail = format!("`{}` is missing, which the bundle takes", self.name());
+        Reject::new(RejectReason::MissingInput, detail)
+    }
+}
+
+// === impl DenseLayout ===
+
+impl DenseLayout {
+    pub(crate) fn wrong_width(&self, found: impl std::fmt::Display) -> Reject {
+        let detail = format!(
+            "`{}` has {found} numbers, expected {}",
+            self.name, self.width
+        );
+        Reject::new(RejectReason::WrongWidth, detail)
+    }
+
+    /// Checks a whole row.
+    pub(crate) fn check(&self, row: &[f32]) -> Result<(), Reject> {
+        if row.len() != self.width {
+            return Err(self.wrong_width(row.len()));
+        }
+        // Without an early exit, so that it becomes a few vector instructions.
+        let finite = row.iter().fold(true, |all, value| all & value.is_finite());
+        if !finite {
+            let column = row.iter().position(|value| !value.is_finite());
+            let column = column.unwrap_or_default();
+            return Err(Reject::new(
+                RejectReason::NotFinite,
+                format!(
+                    "number {column} of `{}` is {}, expected a finite number",
+                    self.name, row[column]
+                ),
+            ));
+        }
+        match self.is_distribution {
+            true => check_distribution(row),
+            false => Ok(()),
+        }
+    }
+}
+
+fn check_distribution(row: &[f32]) -> Result<(), Reject> {
+    let not = |detail| Err(Reject::new(RejectReason::NotADistribution, detail));
+    if let Some(class) = row.iter().position(|value| *value < 0.0) {
+        return not(format!(
+            "the probability of class {class} is {}, expected 0 or more",
+            row[class]
+        ));
+    }
+    let sum: f64 = row.iter().map(|value| f64::from(*value)).sum();
+    match (sum - 1.0).abs() <= SUM_TOLERANCE {
+        true => Ok(()),
+        false => not(format!("the probabilities sum to {sum}, expected 1")),
+    }
+}
+
+// === impl FieldLayout ===
+
+impl FieldLayout {
+    pub(crate) fn len(&self) -> usize {
+        self.schema.fields.len()
+    }
+
+    /// Where the field of this name stands in the schema, if it does.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.positions.get(name).copied()
+    }
+
+    /// The value as the field of this name reads it.
+    pub(crate) fn read_as_field<'a>(&self, name: &str, cell: Cell<'a>) -> Cell<'a> {
+        match self.position(name) {
+            Some(position) => cell.read_as(self.schema.fields[position].kind),
+            None => cell,
+        }
+    }
+
+    /// Appends a row; `cells` stand in the schema's order.
+    pub(crate) fn push(
+        &self,
+        mut cells: Vec<Cell<'_>>,
+        rows: &mut InputRows,
+    ) -> Result<(), Reject> {
+        for (cell, field) in cells.iter_mut().zip(&self.schema.fields) {
+            let read = std::mem::replace(cell, Cell::Missing).read_as(field.kind);
+            *cell = read;
+        }
+        rows.push_fields(&self.schema, |name| {
+            cells[self.positions[name]].field_value()
+        })
+    }
+
+    /// Appends a row by names; those that the schema does not have are left aside.
+    pub(crate) fn push_named(
+        &self,
+        named: &BTreeMap<String, Cell<'static>>,
+        rows: &mut InputRows,
+    ) -> Result<(), Reject> {
+        let cell = |name: &String| named.get(name).cloned().unwrap_or(Cell::Missing);
+        let cells = self.schema.fields.iter().map(|field| cell(&field.name));
+        self.push(cells.collect(), rows)
+    }
+}

@@ -1,0 +1,152 @@
+//! Why a record was refused: a reason that can be counted, and a detail for people.
+
+use std::fmt;
+
+/// Longest detail that is kept, in bytes: a hostile record must not fill logs and dead letters' headers.
+const MAX_DETAIL: usize = 300;
+
+/// A record that cannot be used. Nothing of it has been kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {detail}")]
+pub struct Reject {
+    /// What to count it under.
+    pub reason: RejectReason,
+    /// What exactly is wrong, and what was expected.
+    pub detail: String,
+}
+
+/// The kinds of refusals, few enough for a metric's label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RejectReason {
+    /// No payload, or one of no bytes.
+    Empty,
+    /// More bytes than the settings allow.
+    TooLarge,
+    /// Not of the configured format.
+    Malformed,
+    /// JSON that is nested deeper than the settings allow.
+    TooDeep,
+    /// No input of the kind that the bundle takes.
+    MissingInput,
+    /// Another number of values than the bundle takes.
+    WrongWidth,
+    /// A value of another type than expected, like a text where a number belongs.
+    WrongType,
+    /// A number that is NaN, infinite or beyond single precision.
+    NotFinite,
+    /// Probabilities that are negative or do not sum to 1.
+    NotADistribution,
+    /// An id that is too long; a label without an id.
+    BadId,
+    /// A label that is missing or names no class.
+    UnknownClass,
+}
+
+// === impl RejectReason ===
+
+impl RejectReason {
+    /// All reasons, so that counters can start at 0.
+    pub const ALL: [Self; 11] = [
+        Self::Empty,
+        Self::TooLarge,
+        Self::Malformed,
+        Self::TooDeep,
+        Self::MissingInput,
+        Self::WrongWidth,
+        Self::WrongType,
+        Self::NotFinite,
+        Self::NotADistribution,
+        Self::BadId,
+        Self::UnknownClass,
+    ];
+
+    /// As metrics and dead letters write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::TooLarge => "too_large",
+            Self::Malformed => "malformed",
+            Self::TooDeep => "too_deep",
+            Self::MissingInput => "missing_input",
+            Self::WrongWidth => "wrong_width",
+            Self::WrongType => "wrong_type",
+            Self::NotFinite => "not_finite",
+            Self::NotADistribution => "not_a_distribution",
+            Self::BadId => "bad_id",
+            Self::UnknownClass => "unknown_class",
+        }
+    }
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+// === impl Reject ===
+
+impl Reject {
+    /// A refusal; a long detail is cut.
+    pub fn new(reason: RejectReason, detail: impl Into<String>) -> Self {
+        let mut detail = detail.into();
+        if detail.len() > MAX_DETAIL {
+            let end = (0..=MAX_DETAIL).rfind(|end| detail.is_char_boundary(*end));
+            detail.truncate(end.unwrap_or(0));
+            detail.push_str("...");
+        }
+        Self { reason, detail }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self::new(RejectReason::Empty, "the record has no payload")
+    }
+
+    pub(crate) fn too_large(bytes: usize, max_bytes: usize) -> Self {
+        let detail = format!("the payload has {bytes} bytes, expected at most {max_bytes}");
+        Self::new(RejectReason::TooLarge, detail)
+    }
+}
+
+impl From<serde_json::Error> for Reject {
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        let reason = match error.is_data() {
+            true => RejectReason::WrongType,
+            // A number like 1e999 is good JSON; the parser just cannot hold it.
+            false if text.starts_with("number out of range") => RejectReason::NotFinite,
+            false => RejectReason::Malformed,
+        };
+        Self::new(reason, text)
+    }
+}
+
+impl From<ostar_model::Error> for Reject {
+    fn from(error: ostar_model::Error) -> Self {
+        let reason = match &error {
+            ostar_model::Error::Shape { .. } => RejectReason::WrongType,
+            _ => RejectReason::NotFinite,
+        };
+        Self::new(reason, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn reasons_have_different_names() {
+        let names: BTreeSet<_> = RejectReason::ALL.map(RejectReason::as_str).into();
+        assert_eq!(names.len(), RejectReason::ALL.len());
+    }
+
+    #[test]
+    fn a_long_detail_is_cut_between_characters() {
+        let reject = Reject::new(RejectReason::Malformed, "ä".repeat(10_000) + "x");
+        assert!(reject.detail.len() <= MAX_DETAIL + 3);
+        assert!(reject.to_string().starts_with("malformed: ää"));
+    }
+}

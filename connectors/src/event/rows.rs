@@ -1,0 +1,129 @@
+//! Rows of inputs of one bundle, owned, in the form that the model takes.
+
+use std::ops::Range;
+
+use ostar_model::{
+    Inputs, Rows,
+    bundle::Input,
+    fields::{FieldBlock, FieldSchema, FieldValue},
+};
+
+use super::Reject;
+
+/// Input rows of one bundle.
+#[derive(Debug, Clone)]
+pub struct InputRows {
+    values: Values,
+    count: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Values {
+    /// Probabilities, logits, latents or dense features.
+    Dense { width: usize, values: Vec<f32> },
+    /// Named fields, hashed.
+    Fields(FieldBlock),
+}
+
+impl InputRows {
+    /// No rows yet of what a bundle with these inputs and so many classes takes.
+    pub fn new(input: &Input, classes: usize) -> Self {
+        let dense = |width| Values::Dense {
+            width,
+            values: Vec::new(),
+        };
+        let values = match input {
+            Input::Probabilities | Input::Logits => dense(classes),
+            Input::Latent { width } | Input::Dense { width } => dense(*width),
+            Input::Fields(_) => Values::Fields(FieldBlock::default()),
+        };
+        Self { values, count: 0 }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Forgets the rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        match &mut self.values {
+            Values::Dense { values, .. } => values.clear(),
+            Values::Fields(block) => block.clear(),
+        }
+    }
+
+    /// None of the rows, but of the same kind.
+    pub fn cleared(&self) -> Self {
+        let values = match &self.values {
+            Values::Dense { width, .. } => Values::Dense {
+                width: *width,
+                values: Vec::new(),
+            },
+            Values::Fields(_) => Values::Fields(FieldBlock::default()),
+        };
+        Self { values, count: 0 }
+    }
+
+    /// The rows, as the model takes them.
+    pub fn inputs(&self) -> Inputs<'_> {
+        match &self.values {
+            Values::Dense { width, values } => {
+                Inputs::Dense(Rows::new(&values[..], *width).expect("whole rows were appended"))
+            }
+            Values::Fields(block) => block.inputs(),
+        }
+    }
+
+    /// Appends some rows of another block of the same bundle.
+    pub fn append(&mut self, other: &Self, range: Range<usize>) {
+        let added = range.len();
+        match (&mut self.values, &other.values) {
+            (Values::Dense { width, values }, Values::Dense { values: others, .. }) => {
+                values.extend_from_slice(&others[range.start * *width..range.end * *width]);
+            }
+            (Values::Fields(block), Values::Fields(others)) => {
+                block.append(others, range, other.count);
+            }
+            _ => unreachable!("rows of one bundle are of one kind"),
+        }
+        self.count += added;
+    }
+
+    /// Appends the dense row that `fill` appends to the values. On an error nothing has changed.
+    pub(super) fn push_dense<T>(
+        &mut self,
+        fill: impl FnOnce(&mut Vec<f32>) -> Result<T, Reject>,
+    ) -> Result<T, Reject> {
+        let Values::Dense { values, .. } = &mut self.values else {
+            unreachable!("a decoder and its rows are of one bundle");
+        };
+        let before = values.len();
+        let filled = fill(values);
+        match filled {
+            Ok(_) => self.count += 1,
+            Err(_) => values.truncate(before),
+        }
+        filled
+    }
+
+    /// Appends a row of named fields. On an error nothing has changed.
+    pub(super) fn push_fields<'v>(
+        &mut self,
+        schema: &FieldSchema,
+        value: impl Fn(&str) -> FieldValue<'v>,
+    ) -> Result<(), Reject> {
+        let Values::Fields(block) = &mut self.values else {
+            unreachable!("a decoder and its rows are of one bundle");
+        };
+        schema.push(value, block)?;
+        self.count += 1;
+        Ok(())
+    }
+}

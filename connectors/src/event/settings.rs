@@ -1,0 +1,107 @@
+//! How events are written.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Section `events` of the configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EventSettings {
+    /// Format of the payloads.
+    pub format: EventFormat,
+    /// Largest payload that is read, in bytes.
+    pub max_bytes: usize,
+    /// Deepest JSON that is read; the event's own object counts as 1.
+    pub max_depth: usize,
+    /// JSON with named fields: whether they stand in the event's own object instead of one called `fields`.
+    pub flat: bool,
+    /// JSON: name of the id, a text or a whole number.
+    pub id_field: String,
+    /// JSON: name of the time, in milliseconds since 1970.
+    pub time_field: String,
+}
+
+/// Format of a record's payload.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventFormat {
+    /// An object a record.
+    #[default]
+    Json,
+    /// `ostar.v1.Event`.
+    Protobuf,
+    /// Little-endian single-precision numbers and nothing else.
+    Raw,
+}
+
+/// The parser's own bound is 128.
+const DEEPEST: usize = 100;
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        Self {
+            format: EventFormat::Json,
+            max_bytes: 1 << 20,
+            max_depth: 16,
+            flat: false,
+            id_field: "id".into(),
+            time_field: "time_ms".into(),
+        }
+    }
+}
+
+impl EventSettings {
+    /// Adds what is wrong to `problems`.
+    pub fn validate(&self, problems: &mut Vec<String>) {
+        if self.max_bytes == 0 {
+            problems.push("events.max_bytes is 0, expected at least 1".into());
+        }
+        if !(2..=DEEPEST).contains(&self.max_depth) {
+            problems.push(format!(
+                "events.max_depth is {}, expected 2 to {DEEPEST}",
+                self.max_depth
+            ));
+        }
+        for (key, name) in [
+            ("id_field", &self.id_field),
+            ("time_field", &self.time_field),
+        ] {
+            if name.is_empty() {
+                problems.push(format!("events.{key} is empty, expected a field's name"));
+            }
+        }
+        if self.id_field == self.time_field {
+            problems.push(format!(
+                "events.id_field and events.time_field are both {:?}, expected two names",
+                self.id_field
+            ));
+        }
+        if self.flat && self.format != EventFormat::Json {
+            problems
+                .push("events.flat is true, expected false unless events.format is json".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_told_at_once_and_the_defaults_have_none() {
+        let mut problems = Vec::new();
+        EventSettings::default().validate(&mut problems);
+        assert_eq!(problems, [""; 0]);
+        let wrong = EventSettings {
+            format: EventFormat::Raw,
+            max_bytes: 0,
+            max_depth: 1,
+            flat: true,
+            id_field: String::new(),
+            time_field: String::new(),
+        };
+        wrong.validate(&mut problems);
+        assert_eq!(problems.len(), 6, "{problems:#?}");
+        assert_eq!(problems[1], "events.max_depth is 1, expected 2 to 100");
+    }
+}

@@ -1,0 +1,158 @@
+//! Cells as numbers, fields, ids, times and labels.
+
+use std::path::PathBuf;
+
+use ostar_model::fields::FieldKind;
+
+use super::{
+    FileError,
+    reader::{FileCell, Record},
+};
+use crate::event::Cell;
+
+/// Where a cell stands, for errors.
+pub(super) struct Place<'a> {
+    pub(super) path: &'a PathBuf,
+    pub(super) row: u64,
+    pub(super) column: &'a str,
+}
+
+impl Place<'_> {
+    pub(super) fn wrong(&self, problem: impl Into<String>) -> FileError {
+        FileError::Cell {
+            path: self.path.clone(),
+            row: self.row,
+            column: self.column.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    /// A finite number.
+    pub(super) fn number(&self, cell: &FileCell) -> Result<f32, FileError> {
+        let number = match cell {
+            FileCell::Scalar(Cell::Text(text)) => text.trim().parse().ok(),
+            FileCell::Scalar(Cell::Integer(value)) => Some(*value as f64),
+            FileCell::Scalar(Cell::Number(value)) => Some(*value),
+            FileCell::Scalar(Cell::Bool(value)) => Some(f64::from(u8::from(*value))),
+            FileCell::Scalar(Cell::Missing) => {
+                return Err(self.wrong("is empty, expected a number"));
+            }
+            FileCell::Vector(_) | FileCell::Unusable => None,
+        };
+        match number {
+            Some(number) if (number as f32).is_finite() => Ok(number as f32),
+            Some(number) => Err(self.wrong(format!("is {number}, expected a finite number"))),
+            None => Err(self.wrong(format!("is {}, expected a number", describe(cell)))),
+        }
+    }
+
+    /// Finite numbers, also written as text: "[0.1, 0.9]".
+    pub(super) fn vector(&self, cell: &FileCell) -> Result<Vec<f32>, FileError> {
+        let values = match cell {
+            FileCell::Vector(values) => Some(values.clone()),
+            FileCell::Scalar(Cell::Text(text)) => serde_json::from_str(text).ok(),
+            _ => None,
+        };
+        let values = values.ok_or_else(|| {
+            self.wrong(format!("is {}, expected a list of numbers", describe(cell)))
+        })?;
+        match values.iter().position(|value| !value.is_finite()) {
+            None => Ok(values),
+            Some(index) => Err(self.wrong(format!(
+                "has {} as number {index}, expected finite numbers",
+                values[index]
+            ))),
+        }
+    }
+
+    /// A value of one kind of field. Text files know texts only, so a number is parsed here.
+    pub(super) fn field(
+        &self,
+        cell: FileCell,
+        kind: FieldKind,
+    ) -> Result<Cell<'static>, FileError> {
+        let number = matches!(kind, FieldKind::Number { .. });
+        match cell {
+            FileCell::Scalar(Cell::Text(text)) if number => match parse_number(&text) {
+                Parsed::Number(number) => Ok(Cell::Number(number)),
+                Parsed::Missing => Ok(Cell::Missing),
+                Parsed::Text => Err(self.wrong(format!("is {text:?}, expected a number"))),
+            },
+            FileCell::Scalar(Cell::Number(value)) if value.is_nan() => Ok(Cell::Missing),
+            FileCell::Scalar(Cell::Number(value)) if value.is_infinite() => {
+                Err(self.wrong(format!("is {value}, expected a finite number")))
+            }
+            FileCell::Scalar(cell) => match cell.read_as(kind) {
+                cell @ (Cell::Missing | Cell::Text(_)) => Ok(cell),
+                cell @ Cell::Number(_) if number => Ok(cell),
+                cell => Err(self.wrong(format!("is {cell}, expected a text"))),
+            },
+            cell => Err(self.wrong(format!("is {}, expected one value", describe(&cell)))),
+        }
+    }
+
+    /// A text; `None` for an empty cell.
+    pub(super) fn text(&self, cell: &FileCell) -> Result<Option<String>, FileError> {
+        match cell {
+            FileCell::Scalar(Cell::Missing) => Ok(None),
+            FileCell::Scalar(cell) => Ok(Some(cell.to_string())),
+            cell => Err(self.wrong(format!("is {}, expected one value", describe(cell)))),
+        }
+    }
+
+    /// A whole number; `None` for an empty cell.
+    pub(super) fn integer(&self, cell: &FileCell) -> Result<Option<i64>, FileError> {
+        let Some(text) = self.text(cell)? else {
+            return Ok(None);
+        };
+        match text.trim().parse() {
+            Ok(integer) => Ok(Some(integer)),
+            Err(_) => Err(self.wrong(format!("is {text:?}, expected a whole number"))),
+        }
+    }
+}
+
+/// What a text is when a number is looked for.
+pub(super) enum Parsed {
+    Number(f64),
+    /// Nothing, or "NaN" as data frames write missing values.
+    Missing,
+    Text,
+}
+
+pub(super) fn parse_number(text: &str) -> Parsed {
+    match text.trim() {
+        "" => Parsed::Missing,
+        text => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Parsed::Number(number),
+            Ok(number) if number.is_nan() => Parsed::Missing,
+            _ => Parsed::Text,
+        },
+    }
+}
+
+fn describe(cell: &FileCell) -> String {
+    match cell {
+        FileCell::Scalar(Cell::Missing) => "empty".to_owned(),
+        FileCell::Scalar(cell) => format!("{:?}", cell.to_string()),
+        FileCell::Vector(values) => format!("a list of {} numbers", values.len()),
+        FileCell::Unusable => "a nested value".to_owned(),
+    }
+}
+
+impl Record {
+    /// A cell and where it stands.
+    pub(super) fn at<'a>(
+        &'a self,
+        column: usize,
+        path: &'a PathBuf,
+        columns: &'a [String],
+    ) -> (&'a FileCell, Place<'a>) {
+        let place = Place {
+            path,
+            row: self.row,
+            column: &columns[column],
+        };
+        (&self.cells[column], place)
+    }
+}

@@ -1,0 +1,146 @@
+//! A file as a stream of events, for `backtest` and `replay`.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use ostar_model::{bundle::Input, fields::FieldKind};
+
+use super::{
+    FileError, FileSettings, InputKind,
+    columns::{Columns, InputColumns},
+    reader::{Reader, Record},
+};
+use crate::{event::Row, labels::Classes};
+
+/// The events of a file, in its order, read as they are asked for.
+pub struct FileEvents {
+    reader: Reader,
+    columns: Columns,
+    classes: Classes,
+    /// Of the bundle's fields, by name.
+    kinds: HashMap<String, FieldKind>,
+    /// Of rows of numbers.
+    width: usize,
+}
+
+/// An event of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileEvent {
+    /// The row: the line in a text file, header included; counted from 1 in others.
+    pub row: u64,
+    /// Its id, if the file has any.
+    pub id: Option<String>,
+    /// When it happened, in milliseconds since 1970, if the file says so.
+    pub time_ms: Option<i64>,
+    /// Number of its class, if the file is labelled.
+    pub label: Option<u32>,
+    /// What the model takes.
+    pub input: Row,
+}
+
+impl FileEvents {
+    /// Opens a file of events for a bundle with this input and these classes.
+    pub fn open(
+        path: &Path,
+        settings: &FileSettings,
+        input: &Input,
+        classes: &[String],
+    ) -> Result<Self, FileError> {
+        let reader = Reader::open(path)?;
+        let columns = Columns::find(settings, Some(InputKind::from(input)), &reader)?;
+        let (kinds, width) = match input {
+            Input::Probabilities | Input::Logits => (HashMap::new(), classes.len()),
+            Input::Latent { width } | Input::Dense { width } => (HashMap::new(), *width),
+            Input::Fields(schema) => {
+                let kinds = schema.fields.iter().map(|f| (f.name.clone(), f.kind));
+                (kinds.collect(), 0)
+            }
+        };
+        let events = Self {
+            reader,
+            columns,
+            classes: Classes::new(classes),
+            kinds,
+            width,
+        };
+        events.check_fields()?;
+        Ok(events)
+    }
+
+    /// A file without any of the model's fields is most likely another file.
+    fn check_fields(&self) -> Result<(), FileError> {
+        let known = |name: &String| self.kinds.contains_key(name);
+        match self.kinds.is_empty() || self.reader.columns.iter().any(known) {
+            true => Ok(()),
+            false => Err(FileError::Columns {
+                path: self.reader.path.clone(),
+                problem: "none of the columns is a field of the bundle".into(),
+            }),
+        }
+    }
+
+    fn event(&self, record: &Record) -> Result<FileEvent, FileError> {
+        let at = |column: usize| record.at(column, &self.reader.path, &self.reader.columns);
+        let text = |column: Option<usize>| match column {
+            None => Ok(None),
+            Some(column) => {
+                let (cell, place) = at(column);
+                place.text(cell)
+            }
+        };
+        let time_ms = match self.columns.time {
+            None => None,
+            Some(column) => {
+                let (cell, place) = at(column);
+                place.integer(cell)?
+            }
+        };
+        let label = match (text(self.columns.label)?, self.columns.label) {
+            (Some(label), Some(column)) => {
+                let class = self.classes.number(&label);
+                Some(class.map_err(|problem| at(column).1.wrong(problem))?)
+            }
+            _ => None,
+        };
+        Ok(FileEvent {
+            row: record.row,
+            id: text(self.columns.id)?,
+            time_ms,
+            label,
+            input: self.input(record)?,
+        })
+    }
+
+    fn input(&self, record: &Record) -> Result<Row, FileError> {
+        let InputColumns::Fields(_) = &self.columns.input else {
+            let numbers = self.columns.numbers(record, &self.reader)?;
+            return match numbers.len() == self.width {
+                true => Ok(Row::Dense(numbers)),
+                false => Err(self.columns.place(record, &self.reader).wrong(format!(
+                    "has {} numbers, expected {} as the bundle takes",
+                    numbers.len(),
+                    self.width
+                ))),
+            };
+        };
+        let mut named = BTreeMap::new();
+        for (number, name) in self.reader.columns.iter().enumerate() {
+            if let Some(kind) = self.kinds.get(name) {
+                let (cell, place) = record.at(number, &self.reader.path, &self.reader.columns);
+                named.insert(name.clone(), place.field(cell.clone(), *kind)?);
+            }
+        }
+        Ok(Row::Fields(named))
+    }
+}
+
+impl Iterator for FileEvents {
+    type Item = Result<FileEvent, FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let record = self.reader.records.next()?;
+        Some(record.and_then(|record| self.event(&record)))
+    }
+}

@@ -1,0 +1,101 @@
+//! One JSON object a line.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{BufRead, BufReader},
+    path::Path,
+};
+
+use serde_json::{Map, Value};
+
+use super::{
+    FileError,
+    reader::{FileCell, Record, Records, unreadable},
+};
+use crate::event::Cell;
+
+/// Objects of this name are events' named fields: each is a column.
+const FIELDS: &str = "fields";
+
+/// The columns are all keys that occur anywhere, so the file is read twice.
+pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
+    let mut columns = BTreeSet::new();
+    for object in objects(path)? {
+        columns.extend(object?.1.into_keys());
+    }
+    let columns: Vec<String> = columns.into_iter().collect();
+    let names = columns.clone();
+    let records = objects(path)?.map(move |object| {
+        let (row, mut cells) = object?;
+        let missing = || FileCell::Scalar(Cell::Missing);
+        let cell = |name| cells.remove(name).unwrap_or_else(missing);
+        Ok(Record {
+            row,
+            cells: names.iter().map(cell).collect(),
+        })
+    });
+    Ok((columns, Box::new(records)))
+}
+
+type Object = (u64, BTreeMap<String, FileCell>);
+
+/// The file's objects with their lines; empty lines are passed over.
+fn objects(
+    path: &Path,
+) -> Result<impl Iterator<Item = Result<Object, FileError>> + use<>, FileError> {
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let path = path.to_owned();
+    let lines = (1u64..).zip(BufReader::new(file).lines());
+    Ok(lines.filter_map(move |(row, line)| {
+        let wrong = |problem: String| FileError::Row {
+            path: path.clone(),
+            row,
+            problem,
+        };
+        let line = match line {
+            Ok(line) if line.trim().is_empty() => return None,
+            Ok(line) => line,
+            Err(error) => return Some(Err(wrong(error.to_string()))),
+        };
+        let parsed = serde_json::from_str::<Map<String, Value>>(&line);
+        let parsed = parsed.map_err(|error| wrong(format!("is not a JSON object: {error}")));
+        Some(parsed.map(|object| (row, to_cells(object))))
+    }))
+}
+
+fn to_cells(object: Map<String, Value>) -> BTreeMap<String, FileCell> {
+    let mut cells = BTreeMap::new();
+    for (name, value) in object {
+        match value {
+            Value::Object(fields) if name == FIELDS => {
+                cells.extend(
+                    fields
+                        .into_iter()
+                        .map(|(name, value)| (name, to_cell(value))),
+                );
+            }
+            value => drop(cells.insert(name, to_cell(value))),
+        }
+    }
+    cells
+}
+
+fn to_cell(value: Value) -> FileCell {
+    FileCell::Scalar(match value {
+        Value::Null => Cell::Missing,
+        Value::Bool(value) => Cell::Bool(value),
+        Value::String(text) => Cell::Text(text.into()),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => Cell::Integer(integer),
+            (None, Some(number)) => Cell::Number(number),
+            (None, None) => return FileCell::Unusable,
+        },
+        Value::Array(values) => {
+            let number = |value: &Value| value.as_f64().map(|number| number as f32);
+            let numbers: Option<Vec<f32>> = values.iter().map(number).collect();
+            return numbers.map_or(FileCell::Unusable, FileCell::Vector);
+        }
+        Value::Object(_) => return FileCell::Unusable,
+    })
+}

@@ -1,0 +1,62 @@
+//! What the columns of named fields are, by what they hold.
+
+use std::collections::BTreeSet;
+
+use ostar_model::fields::FieldKind;
+
+use super::{
+    ColumnKind,
+    cells::{Parsed, parse_number},
+    reader::FileCell,
+};
+use crate::event::Cell;
+
+/// More different values than this are words, not categories.
+const MAX_CATEGORIES: usize = 100;
+
+/// A number whose mean and deviation are not measured yet.
+pub(super) const UNMEASURED: FieldKind = FieldKind::Number {
+    mean: 0.0,
+    deviation: 1.0,
+};
+
+/// What the values of a column seen so far can be.
+#[derive(Debug, Default)]
+pub(super) struct KindGuess {
+    not_numbers: bool,
+    has_spaces: bool,
+    distinct: BTreeSet<String>,
+}
+
+impl KindGuess {
+    pub(super) fn see(&mut self, cell: &FileCell) {
+        let FileCell::Scalar(cell) = cell else {
+            return;
+        };
+        match cell {
+            Cell::Missing => return,
+            Cell::Integer(_) | Cell::Number(_) => (),
+            Cell::Bool(_) => self.not_numbers = true,
+            Cell::Text(text) => match parse_number(text) {
+                Parsed::Number(_) => (),
+                Parsed::Missing => return,
+                Parsed::Text => {
+                    self.not_numbers = true;
+                    self.has_spaces |= text.trim().contains(char::is_whitespace);
+                }
+            },
+        }
+        if self.distinct.len() <= MAX_CATEGORIES {
+            self.distinct.insert(cell.to_string());
+        }
+    }
+
+    /// A number if all values are, a category if they are few single words, else a text.
+    pub(super) fn kind(&self) -> ColumnKind {
+        match (self.not_numbers, self.has_spaces) {
+            (false, _) => ColumnKind::Number,
+            (true, false) if self.distinct.len() <= MAX_CATEGORIES => ColumnKind::Category,
+            _ => ColumnKind::Text,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Parquet, row by row.
+
+use std::{fs::File, path::Path};
+
+use parquet::{
+    file::reader::{FileReader, SerializedFileReader},
+    record::{Field, reader::RowIter},
+};
+
+use super::{
+    FileError,
+    reader::{FileCell, Record, Records, unreadable},
+};
+use crate::event::Cell;
+
+pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
+    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let reader = SerializedFileReader::new(file).map_err(|error| unreadable(path, error))?;
+    let schema = reader.metadata().file_metadata().schema();
+    let names = schema
+        .get_fields()
+        .iter()
+        .map(|field| field.name().to_owned());
+    let columns = names.collect();
+    let path = path.to_owned();
+    let rows = (1u64..).zip(RowIter::from_file_into(Box::new(reader)));
+    let records = rows.map(move |(row, read)| {
+        let read = read.map_err(|error| FileError::Row {
+            path: path.clone(),
+            row,
+            problem: error.to_string(),
+        })?;
+        let cells = read
+            .into_columns()
+            .into_iter()
+            .map(|(_, field)| to_cell(field));
+        Ok(Record {
+            row,
+            cells: cells.collect(),
+        })
+    });
+    Ok((columns, Box::new(records)))
+}
+
+fn to_cell(field: Field) -> FileCell {
+    if let Field::ListInternal(list) = &field {
+        let number = |field: &Field| number(field).map(|number| number as f32);
+        let numbers: Option<Vec<f32>> = list.elements().iter().map(number).collect();
+        return numbers.map_or(FileCell::Unusable, FileCell::Vector);
+    }
+    FileCell::Scalar(match field {
+        Field::Null => Cell::Missing,
+        Field::Bool(value) => Cell::Bool(value),
+        Field::Str(text) => Cell::Text(text.into()),
+        Field::Byte(value) => Cell::Integer(value.into()),
+        Field::Short(value) => Cell::Integer(value.into()),
+        Field::Int(value) => Cell::Integer(value.into()),
+        Field::Long(value) | Field::TimestampMillis(value) => Cell::Integer(value),
+        Field::UByte(value) => Cell::Integer(value.into()),
+        Field::UShort(value) => Cell::Integer(value.into()),
+        Field::UInt(value) => Cell::Integer(value.into()),
+        // A time column is in milliseconds, whatever the file keeps.
+        Field::TimestampMicros(value) => Cell::Integer(value.div_euclid(1000)),
+        field => match number(&field) {
+            Some(number) => Cell::Number(number),
+            None => return FileCell::Unusable,
+        },
+    })
+}
+
+fn number(field: &Field) -> Option<f64> {
+    match field {
+        Field::Float(value) => Some(f64::from(*value)),
+        Field::Double(value) => Some(*value),
+        Field::Int(value) => Some(f64::from(*value)),
+        Field::Long(value) => Some(*value as f64),
+        Field::ULong(value) => Some(*value as f64),
+        _ => None,
+    }
+}

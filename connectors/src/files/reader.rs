@@ -1,0 +1,82 @@
+//! Files as rows of cells, whatever their format.
+
+use std::path::{Path, PathBuf};
+
+use super::{FileError, csv, json_lines, safetensors};
+use crate::event::Cell;
+
+/// A value in a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum FileCell {
+    Scalar(Cell<'static>),
+    Vector(Vec<f32>),
+    /// A list of texts, a nested object: nothing that a model takes.
+    Unusable,
+}
+
+/// A row, with its number as errors name it.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) row: u64,
+    /// In the order of the file's columns.
+    pub(super) cells: Vec<FileCell>,
+}
+
+pub(super) type Records = Box<dyn Iterator<Item = Result<Record, FileError>> + Send>;
+
+/// An open file.
+pub(super) struct Reader {
+    pub(super) path: PathBuf,
+    pub(super) columns: Vec<String>,
+    pub(super) records: Records,
+}
+
+impl Reader {
+    /// Opens a file; its format is what its name ends in.
+    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        let (columns, records) = match extension.to_str() {
+            Some("csv") => csv::open(path, b',')?,
+            Some("tsv") => csv::open(path, b'\t')?,
+            Some("jsonl" | "ndjson") => json_lines::open(path)?,
+            Some("safetensors") => safetensors::open(path)?,
+            #[cfg(feature = "parquet")]
+            Some("parquet") => super::parquet::open(path)?,
+            #[cfg(not(feature = "parquet"))]
+            Some("parquet") => {
+                return Err(FileError::UnknownFormat {
+                    path: path.into(),
+                    problem: "this build has no Parquet, build with --features parquet".into(),
+                });
+            }
+            _ => {
+                return Err(FileError::UnknownFormat {
+                    path: path.into(),
+                    problem:
+                        "expected a name that ends in .csv, .tsv, .jsonl, .ndjson, .parquet or \
+                              .safetensors"
+                            .into(),
+                });
+            }
+        };
+        let mut names = std::collections::BTreeSet::new();
+        if let Some(name) = columns.iter().find(|name| !names.insert(*name)) {
+            return Err(FileError::Columns {
+                path: path.into(),
+                problem: format!("column `{name}` comes twice, expected every name once"),
+            });
+        }
+        Ok(Self {
+            path: path.into(),
+            columns,
+            records,
+        })
+    }
+}
+
+pub(super) fn unreadable(path: &Path, problem: impl std::fmt::Display) -> FileError {
+    FileError::Unreadable {
+        path: path.into(),
+        problem: problem.to_string(),
+    }
+}

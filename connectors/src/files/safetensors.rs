@@ -1,0 +1,71 @@
+//! Tensors as columns: one of shape (rows) is a column of numbers, one of shape (rows, width) of vectors.
+
+use std::{fs, path::Path};
+
+use ostar_model::{HostTensor, tensors::from_safetensors};
+
+use super::{
+    FileError,
+    reader::{FileCell, Record, Records, unreadable},
+};
+use crate::event::Cell;
+
+enum Column {
+    Numbers(Vec<f64>),
+    Vectors { width: usize, values: Vec<f32> },
+}
+
+pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
+    let bytes = fs::read(path).map_err(|error| unreadable(path, error))?;
+    let tensors = from_safetensors(&bytes).map_err(|error| unreadable(path, error))?;
+    let count = tensors.values().next().map(|tensor| tensor.shape.first());
+    let count = count.flatten().copied().unwrap_or(0);
+    let mut columns = Vec::new();
+    for (name, tensor) in &tensors {
+        let column = to_column(tensor, count).ok_or_else(|| FileError::Columns {
+            path: path.into(),
+            problem: format!(
+                "tensor `{name}` has shape {:?}, expected ({count}) or ({count}, width)",
+                tensor.shape
+            ),
+        })?;
+        columns.push(column);
+    }
+    let records = (0..count).map(move |row| {
+        let cells = columns.iter().map(|column| column.cell(row));
+        Ok(Record {
+            row: row as u64 + 1,
+            cells: cells.collect(),
+        })
+    });
+    Ok((tensors.into_keys().collect(), Box::new(records)))
+}
+
+fn to_column(tensor: &HostTensor, count: usize) -> Option<Column> {
+    match tensor.shape[..] {
+        [rows] if rows == count => Some(Column::Numbers(tensor.to_f64())),
+        [rows, width] if rows == count => Some(Column::Vectors {
+            width,
+            values: tensor.to_f32(),
+        }),
+        _ => None,
+    }
+}
+
+impl Column {
+    fn cell(&self, row: usize) -> FileCell {
+        match self {
+            Self::Vectors { width, values } => {
+                FileCell::Vector(values[row * width..][..*width].to_vec())
+            }
+            Self::Numbers(values) => {
+                let number = values[row];
+                let integer = number as i64;
+                FileCell::Scalar(match integer as f64 == number {
+                    true => Cell::Integer(integer),
+                    false => Cell::Number(number),
+                })
+            }
+        }
+    }
+}

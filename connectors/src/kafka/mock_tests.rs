@@ -1,0 +1,216 @@
+//! The source and the outputs against librdkafka's in-process mock cluster.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use anyhow::{bail, ensure};
+use rdkafka::{
+    ClientConfig,
+    mocking::MockCluster,
+    producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer},
+};
+
+use super::*;
+use crate::{
+    event::{EventMeta, Offsets},
+    proto::Prediction,
+    settings::Period,
+};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+type Cluster = MockCluster<'static, DefaultProducerContext>;
+
+fn cluster(topic: &str, partitions: i32) -> anyhow::Result<(Cluster, KafkaSettings)> {
+    let cluster = MockCluster::new(1)?;
+    cluster.create_topic(topic, partitions, 1)?;
+    let settings = KafkaSettings {
+        brokers: cluster.bootstrap_servers(),
+        topic: topic.to_owned(),
+        metadata_refresh: Period::from_millis(100),
+        ..KafkaSettings::default()
+    };
+    Ok((cluster, settings))
+}
+
+fn produce(settings: &KafkaSettings, partition: i32, count: usize) -> anyhow::Result<()> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.brokers);
+    let producer: BaseProducer = config.create()?;
+    for number in 0..count {
+        let payload = number.to_string();
+        let record = BaseRecord::<(), str>::to(&settings.topic);
+        let record = record.partition(partition).payload(&payload);
+        producer.send(record).map_err(|(error, _)| error)?;
+    }
+    Ok(producer.flush(TIMEOUT)?)
+}
+
+fn read(
+    source: &mut Source,
+    records: usize,
+    notices: usize,
+) -> anyhow::Result<(usize, Vec<Notice>)> {
+    let deadline = Instant::now() + TIMEOUT;
+    let (mut read, mut told) = (0, Vec::new());
+    while read < records || told.len() < notices {
+        if Instant::now() > deadline {
+            bail!("{read} of {records} records in time, notices {told:?}");
+        }
+        match source.poll(Duration::from_millis(50))? {
+            Polled::Record(_) => read += 1,
+            Polled::Notice(notice) => told.push(notice),
+            Polled::Idle => {}
+        }
+    }
+    Ok((read, told))
+}
+
+#[test]
+fn events_are_read_from_all_partitions_and_commits_read_back() -> anyhow::Result<()> {
+    let (_cluster, settings) = cluster("events", 2)?;
+    produce(&settings, 0, 30)?;
+    produce(&settings, 1, 20)?;
+    let connection = Connection::open(&settings, TIMEOUT)?;
+    assert_eq!(connection.committed(TIMEOUT)?, Offsets::new());
+    let committer = connection.committer();
+    let mut source = connection.read_from(&Offsets::new(), TIMEOUT)?;
+    assert_eq!(read(&mut source, 50, 0)?, (50, vec![]));
+    committer.commit_and_wait(&source.offsets())?;
+    drop((source, committer));
+
+    let connection = Connection::open(&settings, TIMEOUT)?;
+    let committed = connection.committed(TIMEOUT)?;
+    assert_eq!(committed, Offsets::from([(0, 30), (1, 20)]));
+    Ok(())
+}
+
+#[test]
+fn an_outage_is_told_and_so_is_its_end() -> anyhow::Result<()> {
+    let (cluster, settings) = cluster("events", 1)?;
+    produce(&settings, 0, 5)?;
+    let mut source = Connection::open(&settings, TIMEOUT)?.read_from(&Offsets::new(), TIMEOUT)?;
+    read(&mut source, 5, 0)?;
+    cluster.broker_down(1)?;
+    let (_, notices) = read(&mut source, 0, 1)?;
+    ensure!(
+        matches!(notices[0], Notice::BrokerDown { .. }),
+        "{notices:?}"
+    );
+    cluster.broker_up(1)?;
+    let (_, notices) = read(&mut source, 0, 1)?;
+    assert_eq!(notices, [Notice::BrokerUp]);
+    produce(&settings, 0, 5)?;
+    read(&mut source, 5, 0)?;
+    assert_eq!(source.offsets(), Offsets::from([(0, 10)]));
+    Ok(())
+}
+
+#[test]
+fn an_unreachable_broker_is_named_with_the_reason() -> anyhow::Result<()> {
+    // Bound and not listened to any more: nobody answers.
+    let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let settings = KafkaSettings {
+        brokers: address.to_string(),
+        topic: "events".to_owned(),
+        ..KafkaSettings::default()
+    };
+    let Err(error) = Connection::open(&settings, Duration::from_millis(500)) else {
+        bail!("nobody is there");
+    };
+    assert!(error.is_transient());
+    let text = error.to_string();
+    let start = format!("kafka.brokers \"{address}\" cannot be reached: ");
+    assert!(text.starts_with(&start), "{text}");
+    assert!(text.contains("Connection refused"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_secret_that_cannot_be_read_is_named() {
+    let mut settings = KafkaSettings::default();
+    let secret = ("sasl.password".to_owned(), "/no/such/file".into());
+    settings.options_from_files.extend([secret]);
+    let error = Connection::open(&settings, TIMEOUT).err().unwrap();
+    assert!(!error.is_transient());
+    let expected = "kafka.options_from_files.sasl.password: cannot read /no/such/file: ";
+    assert!(error.to_string().starts_with(expected), "{error}");
+}
+
+#[test]
+fn predictions_are_flushed_to_their_topic() -> anyhow::Result<()> {
+    let (cluster, settings) = cluster("events", 1)?;
+    cluster.create_topic("predictions", 1, 1)?;
+    let predictions = PredictionSettings {
+        topic: Some("predictions".to_owned()),
+        format: PredictionFormat::Protobuf,
+    };
+    let mut outputs = Outputs::open(&settings, &predictions, &DeadLetterSettings::default())?;
+    assert!(outputs.takes_predictions());
+    let prediction = Prediction::default();
+    for offset in 0..1_000 {
+        outputs.predict(&event(offset), &prediction)?;
+    }
+    outputs.flush(TIMEOUT)?;
+
+    let settings = KafkaSettings {
+        topic: "predictions".to_owned(),
+        ..settings
+    };
+    let mut source = Connection::open(&settings, TIMEOUT)?.read_from(&Offsets::new(), TIMEOUT)?;
+    read(&mut source, 1_000, 0)?;
+    Ok(())
+}
+
+#[test]
+fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("dead.jsonl");
+    let settings = KafkaSettings {
+        topic: "events".to_owned(),
+        ..KafkaSettings::default()
+    };
+    let dead_letters = DeadLetterSettings {
+        file: Some(path.clone()),
+        max_bytes: 3,
+        ..DeadLetterSettings::default()
+    };
+    let mut outputs = Outputs::open(&settings, &PredictionSettings::default(), &dead_letters)?;
+    // Without a topic a prediction goes nowhere, and no broker is asked for.
+    outputs.predict(&event(0), &Prediction::default())?;
+    for offset in 0..2 {
+        outputs.dead_letter(&DeadLetter {
+            partition: 1,
+            offset,
+            key: None,
+            payload: b"hello",
+            size: 5,
+            reason: "bad_json",
+            detail: "no object",
+        })?;
+    }
+    outputs.flush(TIMEOUT)?;
+    let text = fs::read_to_string(path)?;
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    assert_eq!(lines.len(), 2);
+    let expected = serde_json::json!({
+        "topic": "events", "partition": 1, "offset": 1, "reason": "bad_json", "detail": "no object",
+        "size": 5, "key": null, "payload": "aGVs",
+    });
+    assert_eq!(lines[1], expected);
+    Ok(())
+}
+
+fn event(offset: i64) -> EventMeta {
+    EventMeta {
+        id: None,
+        time_ms: 0,
+        partition: 0,
+        offset,
+    }
+}

@@ -1,0 +1,39 @@
+//! Kafka: the stream of events in, predictions and dead letters out, late labels in.
+//!
+//! [`Connection`] reaches the topic and tells what the group has committed; [`Source`] then reads all partitions from
+//! the offsets it is given. [`Outputs`] delivers at least once. Nothing is lost silently: what could not be read is a
+//! [`Notice`] or an error.
+
+mod client;
+mod connection;
+mod delivery;
+mod error;
+mod labels;
+mod letter_file;
+mod limits;
+#[cfg(test)]
+mod mock_tests;
+mod options;
+mod outputs;
+mod prediction_json;
+mod progress;
+mod record;
+mod sender;
+mod settings;
+mod source;
+mod topic;
+
+pub use connection::{Committer, Connection};
+pub use error::KafkaError;
+pub use labels::LabelSource;
+pub use limits::{LimitExceeded, RejectLimits};
+pub use options::{Options, is_secret};
+pub use outputs::{DeadLetter, OutputError, Outputs};
+pub use progress::{LostOffsets, PartitionLag};
+pub use record::Record;
+pub use sender::Sender;
+pub(crate) use settings::check_topic;
+pub use settings::{
+    DeadLetterSettings, KafkaSettings, OnLostOffsets, PredictionFormat, PredictionSettings, Start,
+};
+pub use source::{Notice, Polled, Source};

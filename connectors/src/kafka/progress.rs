@@ -1,0 +1,240 @@
+//! How far each partition has been read, and what to do where the broker no longer has what comes next.
+
+use std::{collections::BTreeMap, fmt};
+
+use super::{
+    settings::OnLostOffsets,
+    topic::{Partitions, Watermarks},
+};
+use crate::event::Offsets;
+
+/// Events that can no longer be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostOffsets {
+    /// Partition they were in.
+    pub partition: i32,
+    /// Offset that should have been read next.
+    pub expected: i64,
+    /// Offset that is read next instead.
+    pub resumed_at: i64,
+    /// Offsets skipped. Those of a deleted topic are not among them: nobody can know.
+    pub lost: u64,
+    /// The topic ends before the expected offset: it was recreated or truncated.
+    pub recreated: bool,
+}
+
+/// How far reading is behind in a partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartitionLag {
+    /// The partition.
+    pub partition: i32,
+    /// Events not read yet, at the last look.
+    pub records: u64,
+    /// Age of the last event read, if there are events to read; `None` before the first.
+    pub seconds: Option<f64>,
+}
+
+/// Positions in all partitions.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    partitions: BTreeMap<i32, Position>,
+}
+
+#[derive(Debug)]
+struct Position {
+    next: i64,
+    high: i64,
+    last_time_ms: Option<i64>,
+}
+
+// === impl LostOffsets ===
+
+impl fmt::Display for LostOffsets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = match self.recreated {
+            true => "the topic was recreated or truncated",
+            false => "retention has removed events before they were read",
+        };
+        write!(
+            formatter,
+            "offset {} of partition {} is gone ({cause}): reading goes on at {}, {} offsets lost",
+            self.expected, self.partition, self.resumed_at, self.lost
+        )
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    /// Reads a partition from this offset on.
+    pub(super) fn start(&mut self, partition: i32, next: i64, watermarks: Watermarks) {
+        let position = Position {
+            next,
+            high: watermarks.high,
+            last_time_ms: None,
+        };
+        self.partitions.insert(partition, position);
+    }
+
+    /// Where to go on reading.
+    pub(super) fn offsets(&self) -> Offsets {
+        let positions = self.partitions.iter();
+        positions
+            .map(|(id, position)| (*id, position.next))
+            .collect()
+    }
+
+    /// Takes note of an event; `false` if it has been read before.
+    pub(super) fn advance(&mut self, partition: i32, offset: i64, time_ms: Option<i64>) -> bool {
+        match self.partitions.get_mut(&partition) {
+            Some(position) if offset >= position.next => {
+                position.next = offset + 1;
+                position.last_time_ms = time_ms;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Partitions that were not known before; they are read from their beginning.
+    pub(super) fn add_new(&mut self, found: &Partitions) -> Vec<i32> {
+        let mut added = Vec::new();
+        for (partition, watermarks) in found {
+            if !self.partitions.contains_key(partition) {
+                self.start(*partition, watermarks.low, *watermarks);
+                added.push(*partition);
+            }
+        }
+        added
+    }
+
+    /// For [`Progress::lags`].
+    pub(super) fn note_watermarks(&mut self, found: &Partitions) {
+        for (partition, watermarks) in found {
+            if let Some(position) = self.partitions.get_mut(partition) {
+                position.high = watermarks.high;
+            }
+        }
+    }
+
+    /// Moves partitions whose next offset the broker does not have. A partition that was read from since `asked_at`
+    /// is well: what was found then says nothing about where it is now.
+    pub(super) fn skip_lost(
+        &mut self,
+        asked_at: &Offsets,
+        found: &Partitions,
+        choice: OnLostOffsets,
+    ) -> Vec<LostOffsets> {
+        let mut losses = Vec::new();
+        for (partition, watermarks) in found {
+            let Some(position) = self.partitions.get_mut(partition) else {
+                continue;
+            };
+            let expected = position.next;
+            let held = watermarks.low..=watermarks.high;
+            if asked_at.get(partition) != Some(&expected) || held.contains(&expected) {
+                continue;
+            }
+            let resumed_at = match choice {
+                OnLostOffsets::Latest => watermarks.high,
+                OnLostOffsets::Earliest | OnLostOffsets::Stop => watermarks.low,
+            };
+            let recreated = expected > watermarks.high;
+            let first_lost = if recreated { watermarks.low } else { expected };
+            position.next = resumed_at;
+            losses.push(LostOffsets {
+                partition: *partition,
+                expected,
+                resumed_at,
+                lost: (resumed_at - first_lost).unsigned_abs(),
+                recreated,
+            });
+        }
+        losses
+    }
+
+    pub(super) fn lags(&self, now_ms: i64) -> Vec<PartitionLag> {
+        let lag = |(partition, position): (&i32, &Position)| {
+            let records = (position.high - position.next).max(0).unsigned_abs();
+            let age = |time_ms: i64| (now_ms - time_ms).max(0) as f64 / 1_000.0;
+            let seconds = match records {
+                0 => Some(0.0),
+                _ => position.last_time_ms.map(age),
+            };
+            PartitionLag {
+                partition: *partition,
+                records,
+                seconds,
+            }
+        };
+        self.partitions.iter().map(lag).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(low: i64, high: i64) -> Partitions {
+        Partitions::from([(0, Watermarks { low, high })])
+    }
+
+    fn reading_at(next: i64) -> Progress {
+        let mut progress = Progress::default();
+        progress.start(0, next, Watermarks { low: 0, high: next });
+        progress
+    }
+
+    fn skip(next: i64, found: &Partitions, choice: OnLostOffsets) -> Option<(i64, u64, bool)> {
+        let mut progress = reading_at(next);
+        let losses = progress.skip_lost(&progress.offsets(), found, choice);
+        let loss = losses.first()?;
+        assert_eq!(progress.offsets()[&0], loss.resumed_at);
+        Some((loss.resumed_at, loss.lost, loss.recreated))
+    }
+
+    #[test]
+    fn offsets_removed_by_retention_are_counted() {
+        use OnLostOffsets::{Earliest, Latest};
+        assert_eq!(skip(10, &holds(25, 40), Earliest), Some((25, 15, false)));
+        assert_eq!(skip(10, &holds(25, 40), Latest), Some((40, 30, false)));
+        assert_eq!(skip(25, &holds(25, 40), Earliest), None);
+        assert_eq!(skip(40, &holds(25, 40), Earliest), None);
+    }
+
+    #[test]
+    fn a_recreated_topic_is_read_from_its_beginning() {
+        use OnLostOffsets::{Earliest, Latest};
+        assert_eq!(skip(100, &holds(0, 7), Earliest), Some((0, 0, true)));
+        assert_eq!(skip(100, &holds(0, 7), Latest), Some((7, 7, true)));
+    }
+
+    #[test]
+    fn a_partition_that_was_read_from_since_the_look_is_left_alone() {
+        let mut progress = reading_at(10);
+        let asked_at = progress.offsets();
+        assert!(progress.advance(0, 10, None));
+        let losses = progress.skip_lost(&asked_at, &holds(25, 40), OnLostOffsets::Earliest);
+        assert_eq!(losses, []);
+    }
+
+    #[test]
+    fn an_event_is_read_once() {
+        let mut progress = reading_at(10);
+        assert!(!progress.advance(0, 9, None));
+        assert!(progress.advance(0, 12, None), "compaction leaves gaps");
+        assert!(!progress.advance(0, 12, None));
+        assert_eq!(progress.offsets(), Offsets::from([(0, 13)]));
+    }
+
+    #[test]
+    fn lag_is_counted_in_records_and_in_the_age_of_the_last_event() {
+        let mut progress = reading_at(10);
+        assert_eq!(progress.lags(5_000)[0].seconds, Some(0.0));
+        progress.note_watermarks(&holds(0, 30));
+        assert_eq!(progress.lags(5_000)[0].seconds, None);
+        progress.advance(0, 10, Some(2_000));
+        let lag = &progress.lags(5_000)[0];
+        assert_eq!((lag.records, lag.seconds), (19, Some(3.0)));
+    }
+}

@@ -1,0 +1,228 @@
+//! From a record's bytes to a label.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
+
+use prost::Message;
+use serde::{
+    Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+use super::{LabelFormat, LabelSettings};
+use crate::{
+    event::{Cell, MAX_ID_BYTES, Reject, RejectReason},
+    proto,
+};
+
+/// Largest label record: an id, a name and some decoration.
+const MAX_BYTES: usize = 64 << 10;
+
+/// The class of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// Id of the event.
+    pub id: Box<str>,
+    /// Number of its class.
+    pub class: u32,
+}
+
+/// Decodes labels of one bundle's classes.
+#[derive(Debug, Clone)]
+pub struct LabelDecoder {
+    format: LabelFormat,
+    id_field: String,
+    label_field: String,
+    classes: Classes,
+}
+
+/// Classes by name.
+#[derive(Debug, Clone)]
+pub(crate) struct Classes {
+    numbers: HashMap<String, u32>,
+}
+
+// === impl LabelDecoder ===
+
+impl LabelDecoder {
+    /// A decoder for labels of these classes.
+    pub fn new(settings: &LabelSettings, classes: &[String]) -> Self {
+        Self {
+            format: settings.format,
+            id_field: settings.id_field.clone(),
+            label_field: settings.label_field.clone(),
+            classes: Classes::new(classes),
+        }
+    }
+
+    /// Reads one label.
+    pub fn decode(&self, payload: Option<&[u8]>) -> Result<Label, Reject> {
+        let payload = payload.unwrap_or_default();
+        if payload.is_empty() {
+            return Err(Reject::empty());
+        }
+        if payload.len() > MAX_BYTES {
+            return Err(Reject::too_large(payload.len(), MAX_BYTES));
+        }
+        let (id, label) = match self.format {
+            LabelFormat::Json => self.read_json(payload)?,
+            LabelFormat::Protobuf => {
+                let label = proto::Label::decode(payload)
+                    .map_err(|error| Reject::new(RejectReason::Malformed, error.to_string()))?;
+                (label.id, label.label)
+            }
+        };
+        if !(1..=MAX_ID_BYTES).contains(&id.len()) {
+            let detail = format!(
+                "the id has {} bytes, expected 1 to {MAX_ID_BYTES}",
+                id.len()
+            );
+            return Err(Reject::new(RejectReason::BadId, detail));
+        }
+        let class = self.classes.number(&label);
+        let class = class.map_err(|detail| Reject::new(RejectReason::UnknownClass, detail))?;
+        Ok(Label {
+            id: id.into(),
+            class,
+        })
+    }
+
+    fn read_json(&self, payload: &[u8]) -> Result<(String, String), Reject> {
+        let mut json = serde_json::Deserializer::from_slice(payload);
+        let mut pass = LabelPass {
+            decoder: self,
+            cells: BTreeMap::new(),
+        };
+        json.deserialize_map(&mut pass)?;
+        json.end()?;
+        let mut text = |name: &str| match pass.cells.remove(name) {
+            Some(cell @ (Cell::Integer(_) | Cell::Text(_) | Cell::Bool(_))) => Ok(cell.to_string()),
+            Some(Cell::Missing) | None => Ok(String::new()),
+            Some(cell @ Cell::Number(_)) => Err(Reject::new(
+                RejectReason::WrongType,
+                format!("`{name}` is {cell}, expected a text or a whole number"),
+            )),
+        };
+        Ok((text(&self.id_field)?, text(&self.label_field)?))
+    }
+}
+
+struct LabelPass<'a, 'de> {
+    decoder: &'a LabelDecoder,
+    cells: BTreeMap<&'a str, Cell<'de>>,
+}
+
+impl<'de> Visitor<'de> for &mut LabelPass<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object with an id and a label")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let decoder = self.decoder;
+        while let Some(key) = map.next_key::<String>()? {
+            let names = [&decoder.id_field, &decoder.label_field];
+            match names.into_iter().find(|name| **name == key) {
+                Some(name) => drop(self.cells.insert(name, map.next_value()?)),
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+// === impl Classes ===
+
+impl Classes {
+    pub(crate) fn new(names: &[String]) -> Self {
+        let numbered = names.iter().cloned().zip(0..);
+        Self {
+            numbers: numbered.collect(),
+        }
+    }
+
+    /// The class of this name or else of this number.
+    pub(crate) fn number(&self, label: &str) -> Result<u32, String> {
+        let by_name = self.numbers.get(label).copied();
+        let number = by_name.or_else(|| {
+            let number: u32 = label.parse().ok()?;
+            ((number as usize) < self.numbers.len()).then_some(number)
+        });
+        number.ok_or_else(|| match label {
+            "" => "the label is missing, expected a class's name or number".to_owned(),
+            _ => format!("{label:?} is not a class's name or number"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoder(format: LabelFormat) -> LabelDecoder {
+        let settings = LabelSettings {
+            format,
+            ..LabelSettings::default()
+        };
+        LabelDecoder::new(&settings, &["ham".into(), "spam".into()])
+    }
+
+    fn reason(payload: &str) -> &'static str {
+        let rejected = decoder(LabelFormat::Json).decode(Some(payload.as_bytes()));
+        rejected.unwrap_err().reason.as_str()
+    }
+
+    #[test]
+    fn labels_are_names_or_numbers_in_both_formats() {
+        let label = |id: &str, class| Label {
+            id: id.into(),
+            class,
+        };
+        let json = |text: &str| {
+            decoder(LabelFormat::Json)
+                .decode(Some(text.as_bytes()))
+                .unwrap()
+        };
+        assert_eq!(json(r#"{"id": "x", "label": "spam"}"#), label("x", 1));
+        assert_eq!(
+            json(r#"{"label": 0, "id": 17, "by": ["me"]}"#),
+            label("17", 0)
+        );
+        assert_eq!(json(r#"{"label": "1", "id": "a\u00e4"}"#), label("aä", 1));
+        let bytes = proto::Label {
+            id: "x".into(),
+            label: "ham".into(),
+        };
+        let decoded = decoder(LabelFormat::Protobuf).decode(Some(&bytes.encode_to_vec()));
+        assert_eq!(decoded.unwrap(), label("x", 0));
+    }
+
+    #[test]
+    fn numbers_that_are_names_are_names() {
+        let names = ["1".to_owned(), "0".to_owned()];
+        let decoder = LabelDecoder::new(&LabelSettings::default(), &names);
+        let label = decoder.decode(Some(br#"{"id": "x", "label": 1}"#)).unwrap();
+        assert_eq!(label.class, 0);
+    }
+
+    #[test]
+    fn whatever_is_wrong_has_its_reason() {
+        assert_eq!(reason(""), "empty");
+        assert_eq!(reason("{"), "malformed");
+        assert_eq!(reason("[]"), "wrong_type");
+        assert_eq!(reason(r#"{"id": "x"}"#), "unknown_class");
+        assert_eq!(reason(r#"{"id": "x", "label": "eggs"}"#), "unknown_class");
+        assert_eq!(reason(r#"{"id": "x", "label": 2}"#), "unknown_class");
+        assert_eq!(reason(r#"{"id": "x", "label": 0.5}"#), "wrong_type");
+        assert_eq!(reason(r#"{"label": "ham"}"#), "bad_id");
+        let long = format!(
+            r#"{{"id": "{}", "label": "ham"}}"#,
+            "x".repeat(MAX_ID_BYTES + 1)
+        );
+        assert_eq!(reason(&long), "bad_id");
+        assert_eq!(reason(&" ".repeat(MAX_BYTES + 1)), "too_large");
+    }
+}

@@ -1,0 +1,253 @@
+//! How good predictions were, once the truth is known.
+
+use std::collections::VecDeque;
+
+use super::Candidate;
+
+/// Probabilities below this count as this: one confident mistake must not make the mean infinite.
+const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
+
+const CANDIDATES: usize = Candidate::ALL.len();
+
+/// Measures of one candidate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measures {
+    /// Share of the labels that were the most probable class.
+    pub accuracy: f64,
+    /// Mean of the classes' accuracies, over the classes that occurred.
+    pub balanced_accuracy: f64,
+    /// Mean of -log(probability of the label).
+    pub log_loss: f64,
+    /// Area under the ROC curve: of class 1 if there are two classes, else the mean of each class against the
+    /// rest. `None` where all labels are of one class, and for measures since the start, which keep sums only.
+    pub auc: Option<f64>,
+    /// Predicted over observed count of each class: above 1 where it is predicted too often. `None` for a class
+    /// that did not occur.
+    pub calibration_ratio: Vec<Option<f64>>,
+}
+
+/// Measures over some labels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// How many labels.
+    pub labels: u64,
+    /// The classes' shares among them.
+    pub shares: Vec<f64>,
+    /// One for each of [`Candidate::ALL`], in that order.
+    pub candidates: [Measures; CANDIDATES],
+}
+
+/// A label and what was predicted for it.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    pub(super) class: u32,
+    /// The candidates' probabilities, candidate after candidate.
+    pub(super) probabilities: Box<[f32]>,
+}
+
+/// What the measures are made of, label after label.
+#[derive(Debug, Clone)]
+pub(super) struct Sums {
+    labels: Vec<u64>,
+    candidates: [CandidateSums; CANDIDATES],
+}
+
+#[derive(Debug, Clone)]
+struct CandidateSums {
+    correct: Vec<u64>,
+    predicted: Vec<f64>,
+    log_loss: f64,
+}
+
+// === impl Sample ===
+
+impl Sample {
+    fn of(&self, candidate: usize) -> &[f32] {
+        let classes = self.probabilities.len() / CANDIDATES;
+        &self.probabilities[candidate * classes..][..classes]
+    }
+}
+
+// === impl Sums ===
+
+impl Sums {
+    pub(super) fn new(classes: usize) -> Self {
+        let candidate = || CandidateSums {
+            correct: vec![0; classes],
+            predicted: vec![0.0; classes],
+            log_loss: 0.0,
+        };
+        Self {
+            labels: vec![0; classes],
+            candidates: std::array::from_fn(|_| candidate()),
+        }
+    }
+
+    pub(super) fn add(&mut self, sample: &Sample) {
+        let class = sample.class as usize;
+        self.labels[class] += 1;
+        for (number, sums) in self.candidates.iter_mut().enumerate() {
+            let probabilities = sample.of(number);
+            sums.correct[class] += u64::from(most_probable(probabilities) == class);
+            let probability = f64::from(probabilities[class]).max(LEAST_PROBABILITY);
+            sums.log_loss -= probability.ln();
+            for (sum, probability) in sums.predicted.iter_mut().zip(probabilities) {
+                *sum += f64::from(*probability);
+            }
+        }
+    }
+
+    /// `None` without labels. `auc` gives a candidate's.
+    pub(super) fn measured(&self, auc: impl Fn(usize) -> Option<f64>) -> Option<Measured> {
+        let labels: u64 = self.labels.iter().sum();
+        if labels == 0 {
+            return None;
+        }
+        let total = labels as f64;
+        let measures = |number: usize| {
+            let sums = &self.candidates[number];
+            let occurred = || {
+                self.labels
+                    .iter()
+                    .zip(&sums.correct)
+                    .filter(|(n, _)| **n > 0)
+            };
+            let recalls = occurred().map(|(labels, correct)| *correct as f64 / *labels as f64);
+            let ratio = |(labels, predicted): (&u64, &f64)| {
+                (*labels > 0).then(|| predicted / *labels as f64)
+            };
+            Measures {
+                accuracy: sums.correct.iter().sum::<u64>() as f64 / total,
+                balanced_accuracy: recalls.sum::<f64>() / occurred().count() as f64,
+                log_loss: sums.log_loss / total,
+                auc: auc(number),
+                calibration_ratio: self.labels.iter().zip(&sums.predicted).map(ratio).collect(),
+            }
+        };
+        Some(Measured {
+            labels,
+            shares: self.labels.iter().map(|n| *n as f64 / total).collect(),
+            candidates: std::array::from_fn(measures),
+        })
+    }
+}
+
+/// Measures of these samples alone.
+pub(super) fn measure(samples: &VecDeque<Sample>, classes: usize) -> Option<Measured> {
+    let mut sums = Sums::new(classes);
+    samples.iter().for_each(|sample| sums.add(sample));
+    sums.measured(|candidate| mean_auc(samples, candidate, classes))
+}
+
+fn mean_auc(samples: &VecDeque<Sample>, candidate: usize, classes: usize) -> Option<f64> {
+    let measured = match classes {
+        2 => 1..2,
+        _ => 0..classes,
+    };
+    let areas = measured.filter_map(|class| {
+        let scored = samples.iter().map(|sample| {
+            let is_positive = sample.class as usize == class;
+            (sample.of(candidate)[class], is_positive)
+        });
+        auc(scored.collect())
+    });
+    let areas: Vec<f64> = areas.collect();
+    match areas.len() {
+        0 => None,
+        count => Some(areas.iter().sum::<f64>() / count as f64),
+    }
+}
+
+/// The chance that a positive scores above a negative, ties counting half (Mann and Whitney). `None` unless
+/// there are both.
+fn auc(mut scored: Vec<(f32, bool)>) -> Option<f64> {
+    scored.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let positives = scored.iter().filter(|(_, positive)| *positive).count();
+    let negatives = scored.len() - positives;
+    if positives == 0 || negatives == 0 {
+        return None;
+    }
+    let mut below = 0usize;
+    let mut won = 0.0;
+    for tie in scored.chunk_by(|a, b| a.0 == b.0) {
+        let tied_positives = tie.iter().filter(|(_, positive)| *positive).count();
+        let tied_negatives = tie.len() - tied_positives;
+        won += tied_positives as f64 * (below as f64 + tied_negatives as f64 / 2.0);
+        below += tied_negatives;
+    }
+    Some(won / (positives as f64 * negatives as f64))
+}
+
+/// The first of the largest.
+fn most_probable(probabilities: &[f32]) -> usize {
+    let mut best = 0;
+    for (class, probability) in probabilities.iter().enumerate() {
+        if *probability > probabilities[best] {
+            best = class;
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples whose candidates all predicted the same.
+    fn samples(rows: &[(u32, &[f32])]) -> VecDeque<Sample> {
+        let sample = |(class, row): &(u32, &[f32])| Sample {
+            class: *class,
+            probabilities: row.repeat(CANDIDATES).into(),
+        };
+        rows.iter().map(sample).collect()
+    }
+
+    #[test]
+    fn two_classes_by_hand() {
+        let samples = samples(&[
+            (0, &[0.9, 0.1]),
+            (0, &[0.4, 0.6]),
+            (0, &[0.8, 0.2]),
+            (1, &[0.5, 0.5]),
+        ]);
+        let measured = measure(&samples, 2).unwrap();
+        assert_eq!(
+            (measured.labels, &measured.shares[..]),
+            (4, &[0.75, 0.25][..])
+        );
+        let measures = &measured.candidates[2];
+        // The tie of the last row goes to class 0.
+        assert_eq!(measures.accuracy, 0.5);
+        assert!((measures.balanced_accuracy - 1.0 / 3.0).abs() < 1e-12);
+        let log_loss = -(0.9f64.ln() + 0.4f64.ln() + 0.8f64.ln() + 0.5f64.ln()) / 4.0;
+        assert!((measures.log_loss - log_loss).abs() < 1e-6);
+        // 0.5 beats 0.1 and 0.2, not 0.6.
+        assert!((measures.auc.unwrap() - 2.0 / 3.0).abs() < 1e-12);
+        let ratios: Vec<f64> = measures
+            .calibration_ratio
+            .iter()
+            .flatten()
+            .copied()
+            .collect();
+        assert!((ratios[0] - 2.6 / 3.0).abs() < 1e-6 && (ratios[1] - 1.4).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_class_that_did_not_occur_is_left_out() {
+        let samples = samples(&[(0, &[0.7, 0.2, 0.1]), (1, &[0.1, 0.9, 0.0])]);
+        let measures = &measure(&samples, 3).unwrap().candidates[0];
+        assert_eq!(measures.balanced_accuracy, 1.0);
+        assert_eq!(measures.auc, Some(1.0));
+        assert_eq!(measures.calibration_ratio[2], None);
+        assert!(measure(&VecDeque::new(), 3).is_none());
+    }
+
+    #[test]
+    fn ties_count_half_and_one_class_has_no_curve() {
+        assert_eq!(auc(vec![(0.5, true), (0.5, false)]), Some(0.5));
+        assert_eq!(auc(vec![(0.5, true), (0.7, true)]), None);
+        let impossible = samples(&[(1, &[1.0, 0.0])]);
+        let log_loss = measure(&impossible, 2).unwrap().candidates[0].log_loss;
+        assert!((15.0..17.0).contains(&log_loss), "{log_loss}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Types that several sections of the configuration share.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A length of time, written as a whole number and a unit: "500ms", "10s", "5m", "1h".
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Period(Duration);
+
+/// Units from the longest, so that printing finds the shortest form.
+const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+// === impl Period ===
+
+impl Period {
+    /// So many milliseconds.
+    pub const fn from_millis(milliseconds: u64) -> Self {
+        Self(Duration::from_millis(milliseconds))
+    }
+
+    /// So many seconds.
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
+    /// As the standard library takes it.
+    pub const fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl FromStr for Period {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.chars().take_while(char::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let unit = UNITS.iter().find(|(name, _)| *name == unit.trim());
+        let milliseconds = number.parse::<u64>().ok().zip(unit);
+        let milliseconds = milliseconds.and_then(|(number, (_, unit))| number.checked_mul(*unit));
+        match milliseconds {
+            Some(milliseconds) => Ok(Self::from_millis(milliseconds)),
+            None => Err(format!(
+                "{text:?} is not a length of time, expected a whole number and ms, s, m or h, like \"10s\""
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for Period {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Period> for String {
+    fn from(period: Period) -> Self {
+        period.to_string()
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = self.0.as_millis() as u64;
+        let whole = |unit: &&(&str, u64)| milliseconds.is_multiple_of(unit.1);
+        let (name, unit) = UNITS.iter().find(whole).expect("1 ms divides all");
+        match milliseconds {
+            0 => formatter.write_str("0s"),
+            _ => write!(formatter, "{}{name}", milliseconds / unit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_read_and_print_in_their_shortest_form() {
+        for (text, milliseconds, printed) in [
+            ("500ms", 500, "500ms"),
+            ("10s", 10_000, "10s"),
+            ("120s", 120_000, "2m"),
+            ("0s", 0, "0s"),
+            ("1h", 3_600_000, "1h"),
+        ] {
+            let period: Period = text.parse().unwrap();
+            assert_eq!(period.get().as_millis(), milliseconds);
+            assert_eq!(period.to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_the_form_that_is_wanted() {
+        for text in [
+            "",
+            "10",
+            "s",
+            "-1s",
+            "1.5s",
+            "10 parsecs",
+            "99999999999999999999h",
+        ] {
+            let problem = text.parse::<Period>().unwrap_err();
+            assert!(problem.contains("\"10s\""), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Generates the services of `proto/`; protox parses them, so that no protoc has to be installed.
+
+use std::{env, fs, path::PathBuf};
+
+use prost::Message;
+
+/// Messages that the connectors crate generates.
+const SHARED: [&str; 8] = [
+    "Event",
+    "Input",
+    "Vector",
+    "Fields",
+    "Value",
+    "Prediction",
+    "Label",
+    "Version",
+];
+
+fn main() -> anyhow::Result<()> {
+    println!("cargo:rerun-if-changed=proto");
+    println!("cargo:rerun-if-changed=../connectors/proto");
+    let descriptors = protox::compile(
+        ["ostar/v1/inference.proto", "ostar/v1/control.proto"],
+        ["proto", "../connectors/proto"],
+    )?;
+    let folder = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(folder.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    let mut builder = tonic_prost_build::configure();
+    for name in SHARED {
+        builder = builder.extern_path(
+            format!(".ostar.v1.{name}"),
+            format!("::ostar_connectors::proto::{name}"),
+        );
+    }
+    builder.compile_fds(descriptors)?;
+    Ok(())
+}

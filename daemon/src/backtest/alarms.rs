@@ -1,0 +1,82 @@
+//! What would have been worth waking somebody for.
+
+use ostar_model::{diagnostics::Decision, proportions::LabelProportions};
+
+use super::report::Moment;
+
+/// Something that began at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Alarm {
+    /// Events learned from when it began.
+    pub(crate) events: u64,
+    /// What, for people.
+    pub(crate) text: String,
+}
+
+/// A share counts as moved when its whole interval lies this far from the training share.
+const SHARE_FACTOR: f64 = 1.5;
+/// Conditional shift counts when the distance is so many times its noise floor.
+const DISTANCE_FACTOR: f64 = 2.0;
+
+/// Alarms in the order they began; one that lasts is told once.
+pub(super) fn alarms(
+    classes: &[String],
+    training: &LabelProportions,
+    moments: &[Moment],
+) -> Vec<Alarm> {
+    let mut alarms = Vec::new();
+    let mut before: Vec<String> = Vec::new();
+    for moment in moments {
+        let now = active(classes, training, moment);
+        for (kind, text) in &now {
+            if !before.contains(kind) {
+                alarms.push(Alarm {
+                    events: moment.status.events,
+                    text: text.clone(),
+                });
+            }
+        }
+        before = now.into_iter().map(|(kind, _)| kind).collect();
+    }
+    alarms
+}
+
+/// What is wrong at a moment: its kind, which stays the same while it lasts, and a text.
+fn active(
+    classes: &[String],
+    training: &LabelProportions,
+    moment: &Moment,
+) -> Vec<(String, String)> {
+    let mut active = Vec::new();
+    if let Some(block) = &moment.status.block {
+        let published = &block.published;
+        for (class, name) in classes.iter().enumerate() {
+            let (interval, was) = (published.intervals[class], training[class]);
+            let direction = match (interval.low, interval.high) {
+                (low, _) if low > was * SHARE_FACTOR => "up",
+                (_, high) if high * SHARE_FACTOR < was => "down",
+                _ => continue,
+            };
+            let share = published.proportions[class];
+            active.push((
+                format!("share {name} {direction}"),
+                format!("the share of {name} is {direction}: {was:.3} in training, now {share:.3}"),
+            ));
+        }
+    }
+    if let Some(refresh) = &moment.status.refresh {
+        let (distance, floor) = (refresh.label_shift_distance, refresh.distance_floor);
+        if distance > DISTANCE_FACTOR * floor {
+            active.push((
+                "conditional shift".to_owned(),
+                format!(
+                    "the classes changed their shape: distance {distance:.3}, noise {floor:.3}"
+                ),
+            ));
+        }
+        if let Decision::Refuse(reason) = &refresh.decision {
+            active.push(("refusal".to_owned(), format!("the guard refuses: {reason}")));
+        }
+    }
+    active
+}

@@ -1,0 +1,196 @@
+//! `ostard backtest`: history from files through the daemon's own path, without a broker.
+//!
+//! Every block is scored with what would have been served when it came, then learned from.
+
+mod alarms;
+mod chart;
+mod report;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::{Context, Result, bail};
+use ostar_connectors::{
+    event::{Chunk, Decoder, EventMeta, InputRows},
+    files::{FileEvents, FileSettings},
+    labels::{LabelJoin, LabelReport, LabelSettings},
+};
+use ostar_model::Bundle;
+use tokio::sync::watch;
+
+pub(crate) use report::{Moment, Report};
+
+use crate::{
+    config::Config,
+    current::{Current, Version},
+    metrics::Metrics,
+    pipeline::{Learning, Outlets, Progress, Scoring, load_learner},
+    status::Status,
+};
+
+/// What to go through.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// Files, in the order they happened.
+    pub(crate) data: Vec<PathBuf>,
+    /// What stands where in them.
+    pub(crate) files: FileSettings,
+}
+
+/// The daemon's parts without its threads.
+struct Replay {
+    decoder: Decoder,
+    scoring: Scoring,
+    learning: Learning,
+    labels: Arc<Mutex<LabelJoin>>,
+    status: watch::Receiver<Status>,
+    chunk: Chunk,
+    /// Labels of the chunk's events, where the file has them.
+    classes: Vec<Option<u32>>,
+    block: usize,
+    rejected: u64,
+    moments: Vec<Moment>,
+}
+
+/// Goes through the files; `progress` is told the events done.
+pub(crate) fn run(
+    config: &Config,
+    options: &Options,
+    mut progress: impl FnMut(u64),
+) -> Result<Report> {
+    let Some(folder) = &config.bundle.path else {
+        bail!("bundle.path is not set, expected the folder of a bundle; `ostard fit` makes one");
+    };
+    let bundle = Bundle::load(folder)
+        .with_context(|| format!("cannot load bundle.path = {:?}", folder.display()))?;
+    let mut replay = Replay::new(config, &bundle)?;
+    let description = bundle.description();
+    let mut events = 0;
+    for path in &options.data {
+        let file = FileEvents::open(
+            path,
+            &options.files,
+            &description.input,
+            &description.classes,
+        )?;
+        for event in file {
+            let event = event?;
+            replay.push(event.id, event.time_ms, event.label, &event.input, events)?;
+            events += 1;
+            progress(events);
+        }
+    }
+    replay.finish(&bundle)
+}
+
+// === impl Replay ===
+
+impl Replay {
+    fn new(config: &Config, bundle: &Bundle) -> Result<Self> {
+        let description = bundle.description();
+        let classes = bundle.classes();
+        let learner = load_learner(bundle, &config.learner.method, None)?;
+        let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
+        let (sender, status) = watch::channel(Status::default());
+        let outlets = Outlets {
+            current: Arc::clone(&current),
+            metrics: Metrics::new(description),
+            status: sender,
+        };
+        let empty = InputRows::new(&description.input, classes);
+        let block = config.learner.block;
+        let labels = LabelSettings {
+            window: block,
+            ..config.labels.clone()
+        };
+        let labels = Arc::new(Mutex::new(LabelJoin::new(&labels, classes)));
+        let metrics = Arc::clone(&outlets.metrics);
+        let learning = Learning::new(
+            learner,
+            &config.learner,
+            empty.clone(),
+            1,
+            Progress::default(),
+            outlets,
+        );
+        Ok(Self {
+            decoder: Decoder::new(&config.events, &description.input, classes)?,
+            scoring: Scoring::new(current, metrics, Some(Arc::clone(&labels)), classes),
+            learning,
+            labels,
+            status,
+            chunk: Chunk::new(empty),
+            classes: Vec::new(),
+            block,
+            rejected: 0,
+            moments: Vec::new(),
+        })
+    }
+
+    fn push(
+        &mut self,
+        id: Option<String>,
+        time_ms: Option<i64>,
+        label: Option<u32>,
+        row: &ostar_connectors::event::Row,
+        number: u64,
+    ) -> Result<()> {
+        if self.decoder.push_row(row, &mut self.chunk.rows).is_err() {
+            self.rejected += 1;
+            return Ok(());
+        }
+        // Joined within the block, so any name will do.
+        let id = id.unwrap_or_else(|| format!("row {number}"));
+        self.chunk.events.push(EventMeta {
+            id: Some(id.into()),
+            time_ms: time_ms.unwrap_or(0),
+            partition: 0,
+            offset: number as i64,
+        });
+        self.classes.push(label);
+        match self.chunk.len() == self.block {
+            true => self.take_chunk(),
+            false => Ok(()),
+        }
+    }
+
+    fn take_chunk(&mut self) -> Result<()> {
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        self.scoring.score(&self.chunk)?;
+        let report = self.join_labels();
+        self.learning.take(&self.chunk, || false, |_| Ok(()))?;
+        let time_ms = self.chunk.events.last().map_or(0, |event| event.time_ms);
+        let status = self.status.borrow_and_update().clone();
+        self.moments.push(Moment::new(time_ms, status, report));
+        self.chunk.rows.clear();
+        self.chunk.events.clear();
+        self.classes.clear();
+        Ok(())
+    }
+
+    fn join_labels(&self) -> LabelReport {
+        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        for (event, class) in self.chunk.events.iter().zip(&self.classes) {
+            if let (Some(id), Some(class)) = (&event.id, class) {
+                labels.label(id, *class);
+            }
+        }
+        labels.report()
+    }
+
+    fn finish(mut self, bundle: &Bundle) -> Result<Report> {
+        self.take_chunk()?;
+        if self.moments.is_empty() {
+            bail!(
+                "the files hold no usable event ({} were rejected)",
+                self.rejected
+            );
+        }
+        let description = bundle.description().clone();
+        Ok(Report::new(description, self.moments, self.rejected))
+    }
+}

@@ -1,0 +1,216 @@
+//! The outcome of a backtest: a table for people, figures for scripts, a picture.
+
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+
+use anyhow::{Context, Result};
+use ostar_connectors::labels::{Candidate, LabelReport, Measured};
+use ostar_model::bundle::Description;
+use serde_json::{Value, json};
+
+use super::{
+    alarms::{Alarm, alarms},
+    chart,
+};
+use crate::status::Status;
+
+/// Most lines of the table of moments.
+const TABLE_LINES: usize = 30;
+
+/// How things stood after a block.
+#[derive(Debug, Clone)]
+pub(crate) struct Moment {
+    /// Time of the block's last event; 0 if the files have none.
+    pub(crate) time_ms: i64,
+    pub(crate) status: Status,
+    /// Of this block, and of all so far; empty without labels.
+    pub(crate) labels: LabelReport,
+}
+
+/// Everything a backtest found.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) description: Description,
+    pub(crate) moments: Vec<Moment>,
+    pub(crate) rejected: u64,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+// === impl Moment ===
+
+impl Moment {
+    pub(super) fn new(time_ms: i64, status: Status, labels: LabelReport) -> Self {
+        Self {
+            time_ms,
+            status,
+            labels,
+        }
+    }
+}
+
+impl Moment {
+    /// One block's figures: shares with their intervals, and each candidate's accuracy.
+    fn figures(&self) -> Value {
+        let block = self.status.block.as_ref();
+        let measured = self.labels.window.as_ref();
+        json!({
+            "events": self.status.events,
+            "time_ms": self.time_ms,
+            "frozen": block.map(|block| &block.frozen),
+            "adapted": block.map(|block| &block.adapted),
+            "true_shares": measured.map(|measured| &measured.shares),
+            "accuracies": measured.map(|measured| {
+                let accuracies = measured.candidates.iter().map(|measures| measures.accuracy);
+                Candidate::ALL.iter().map(|candidate| candidate.as_str()).zip(accuracies)
+                    .collect::<BTreeMap<_, _>>()
+            }),
+        })
+    }
+}
+
+// === impl Report ===
+
+impl Report {
+    pub(super) fn new(description: Description, moments: Vec<Moment>, rejected: u64) -> Self {
+        let training = &description.training_proportions;
+        let alarms = alarms(&description.classes, training, &moments);
+        Self {
+            description,
+            moments,
+            rejected,
+            alarms,
+        }
+    }
+
+    /// Over everything; `None` without labels.
+    pub(crate) fn measured(&self) -> Option<&Measured> {
+        self.moments.last()?.labels.total.as_ref()
+    }
+
+    /// Mean over blocks of the l1 distance between published and true shares; `None` without labels.
+    pub(crate) fn proportion_l1_mean(&self) -> Option<f64> {
+        let distance = |moment: &Moment| {
+            let block = moment.status.block.as_ref()?;
+            let published = &block.published;
+            let shares = &moment.labels.window.as_ref()?.shares;
+            let pairs = published.proportions.as_ref().iter().zip(shares);
+            Some(
+                pairs
+                    .map(|(estimate, truth)| (estimate - truth).abs())
+                    .sum::<f64>(),
+            )
+        };
+        let distances: Vec<f64> = self.moments.iter().filter_map(distance).collect();
+        (!distances.is_empty()).then(|| distances.iter().sum::<f64>() / distances.len() as f64)
+    }
+
+    /// For people.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        self.write_table(&mut text)
+            .expect("a String takes everything");
+        text
+    }
+
+    fn write_table(&self, text: &mut String) -> std::fmt::Result {
+        write!(text, "{:>9} {:>6}", "events", "steps")?;
+        for class in &self.description.classes {
+            write!(text, "  {class:>20}")?;
+        }
+        writeln!(text, "   frozen  prior adapted served")?;
+        let every = self.moments.len().div_ceil(TABLE_LINES);
+        for moment in self.moments.iter().step_by(every.max(1)) {
+            let status = &moment.status;
+            write!(text, "{:9} {:6}", status.events, status.steps)?;
+            if let Some(block) = &status.block {
+                let published = &block.published;
+                let shares = published.proportions.as_ref().iter();
+                for (share, interval) in shares.zip(&published.intervals) {
+                    write!(
+                        text,
+                        "  {share:.3} [{:.3}, {:.3}]",
+                        interval.low, interval.high
+                    )?;
+                }
+            }
+            match &moment.labels.window {
+                Some(measured) => {
+                    write!(text, "  ")?;
+                    for measures in &measured.candidates {
+                        write!(text, " {:6.3}", measures.accuracy)?;
+                    }
+                    writeln!(text)?;
+                }
+                None => writeln!(text, "   (no labels)")?,
+            }
+        }
+        writeln!(text)?;
+        if let Some(measured) = self.measured() {
+            writeln!(text, "over all {} labels:", measured.labels)?;
+            for (candidate, measures) in Candidate::ALL.iter().zip(&measured.candidates) {
+                writeln!(
+                    text,
+                    "  {:8} accuracy {:.4}  balanced {:.4}  log-loss {:.4}",
+                    candidate.as_str(),
+                    measures.accuracy,
+                    measures.balanced_accuracy,
+                    measures.log_loss
+                )?;
+            }
+        }
+        if let Some(distance) = self.proportion_l1_mean() {
+            writeln!(
+                text,
+                "published shares are off by {distance:.4} (mean l1 a block)"
+            )?;
+        }
+        if self.rejected > 0 {
+            writeln!(text, "{} rows could not be used", self.rejected)?;
+        }
+        match self.alarms.is_empty() {
+            true => writeln!(text, "no alarms"),
+            false => {
+                writeln!(text, "alarms:")?;
+                let mut alarms = self.alarms.iter();
+                alarms.try_for_each(|alarm| {
+                    writeln!(text, "  after {} events: {}", alarm.events, alarm.text)
+                })
+            }
+        }
+    }
+
+    /// For scripts.
+    pub(crate) fn figures(&self) -> Value {
+        let accuracy = |candidate: Candidate| {
+            let measured = self.measured()?;
+            let mut order = Candidate::ALL.iter().zip(&measured.candidates);
+            let found = order.find(|(other, _)| **other == candidate)?;
+            Some(found.1.accuracy)
+        };
+        let last = self.moments.last().map(|moment| &moment.status);
+        json!({
+            "accuracy_frozen": accuracy(Candidate::Source),
+            "accuracy_prior": accuracy(Candidate::Prior),
+            "accuracy_adapted": accuracy(Candidate::Adapted),
+            "accuracy_served": accuracy(Candidate::Served),
+            "proportion_l1_mean": self.proportion_l1_mean(),
+            "events": last.map(|status| status.events),
+            "steps": last.map(|status| status.steps),
+            "rejected": self.rejected,
+            "moments": self.moments.iter().map(Moment::figures).collect::<Vec<_>>(),
+            "alarms": self.alarms.iter().map(|alarm| json!({
+                "events": alarm.events,
+                "text": alarm.text,
+            })).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Writes `report.txt`, `report.json` and `report.svg`.
+    pub(crate) fn save(&self, folder: &Path) -> Result<()> {
+        let problem = || format!("cannot write the report to {}", folder.display());
+        fs::create_dir_all(folder).with_context(problem)?;
+        fs::write(folder.join("report.txt"), self.table()).with_context(problem)?;
+        let figures = serde_json::to_string_pretty(&self.figures())?;
+        fs::write(folder.join("report.json"), figures + "\n").with_context(problem)?;
+        fs::write(folder.join("report.svg"), chart::draw(self)?).with_context(problem)
+    }
+}

@@ -1,0 +1,61 @@
+//! `ostard backtest`.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::Result;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{files::FileArgs, layers::LayerArgs};
+use crate::{backtest, config::Reading};
+
+/// Takes history from files through the daemon's own path, without a broker: would it have helped?
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Backtest {
+    /// History in the order it happened: CSV, JSON lines, Parquet or safetensors. Can be repeated.
+    #[arg(long, value_name = "FILE", required = true)]
+    data: Vec<PathBuf>,
+    /// Folder that the report is written to.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
+    layers: LayerArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ostard backtest --bundle models/spam --data may.csv --label spam --out report
+  ostard backtest --config ostard.toml --data april.jsonl --data may.jsonl";
+
+impl Backtest {
+    pub(super) fn execute(self) -> Result<()> {
+        let reading = Reading::new(&self.layers.layers());
+        let needless = ["kafka.brokers", "kafka.topic", "checkpoints.folder"];
+        let config = reading.valid_without(&needless)?;
+        let options = backtest::Options {
+            data: self.data,
+            files: self.files.settings(),
+        };
+        let style = ProgressStyle::with_template("{spinner} {pos} events, {per_sec}")?;
+        let bar = ProgressBar::new_spinner().with_style(style);
+        let report = backtest::run(&config, &options, |events| bar.set_position(events))?;
+        bar.finish_and_clear();
+        let mut output = io::stdout().lock();
+        write!(output, "{}", report.table())?;
+        if let Some(folder) = &self.out {
+            report.save(folder)?;
+            let folder = folder.display();
+            writeln!(
+                output,
+                "report.txt, report.json and report.svg are in {folder}"
+            )?;
+        }
+        Ok(())
+    }
+}

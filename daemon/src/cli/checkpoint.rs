@@ -1,0 +1,153 @@
+//! `ostard checkpoint`.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use ostar_connectors::checkpoint::{CheckpointStore, Entry};
+
+/// Looks into a folder of checkpoints, also while a daemon writes to it.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(super) enum Command {
+    /// Lists the checkpoints, newest first, and says which are damaged.
+    List {
+        /// Folder of the checkpoints.
+        folder: PathBuf,
+    },
+    /// Shows what one says of itself, as JSON.
+    Show {
+        /// Folder of the checkpoints.
+        folder: PathBuf,
+        /// Its name, as `list` shows it; the newest whole one if there is none.
+        name: Option<String>,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ostard checkpoint list state
+  ostard checkpoint show state
+  ostard checkpoint show state checkpoint-00000012";
+
+impl Command {
+    pub(super) fn execute(self) -> Result<()> {
+        let text = match self {
+            Self::List { folder } => list(&folder)?,
+            Self::Show { folder, name } => show(&folder, name.as_deref())?,
+        };
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// Opening the store would make a folder that is not there.
+fn open(folder: &Path) -> Result<CheckpointStore> {
+    if !folder.is_dir() {
+        bail!("{folder:?} is not a folder, expected the one of checkpoints.folder");
+    }
+    Ok(CheckpointStore::open(folder, usize::MAX)?)
+}
+
+fn list(folder: &Path) -> Result<String> {
+    let mut text = String::new();
+    for Entry { name, manifest } in open(folder)?.list()?.into_iter().rev() {
+        match manifest {
+            Ok(manifest) => {
+                let shares = manifest.classes.iter().zip(manifest.proportions.as_ref());
+                let shares: Vec<_> = shares
+                    .map(|(class, share)| format!("{class} {share:.3}"))
+                    .collect();
+                writeln!(
+                    text,
+                    "{name}  epoch {}  step {}  events {}  {}  {}",
+                    manifest.epoch,
+                    manifest.step,
+                    manifest.events,
+                    manifest.bundle_name,
+                    shares.join("  ")
+                )?;
+            }
+            Err(error) => writeln!(text, "{name}  {error}")?,
+        }
+    }
+    Ok(text)
+}
+
+fn show(folder: &Path, name: Option<&str>) -> Result<String> {
+    let store = open(folder)?;
+    let checkpoint = match name {
+        Some(name) => store.show(name)?,
+        None => store
+            .newest()?
+            .with_context(|| format!("there is no checkpoint in {folder:?}"))?,
+    };
+    Ok(serde_json::to_string_pretty(&checkpoint.manifest)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use ostar_connectors::checkpoint::Manifest;
+    use ostar_model::proportions::LabelProportions;
+
+    use super::*;
+
+    fn manifest(events: u64) -> Manifest {
+        Manifest {
+            format_version: 0,
+            epoch: 2,
+            step: 7,
+            blocks: 3,
+            events,
+            created_at_ms: 0,
+            bundle_name: "mails".into(),
+            bundle_digest: "0".into(),
+            state_digest: String::new(),
+            settings_digest: "0".into(),
+            classes: vec!["ham".into(), "spam".into()],
+            proportions: LabelProportions::new(vec![0.75, 0.25]).unwrap(),
+            topic: "mails".into(),
+            offsets: [(0, events as i64)].into(),
+        }
+    }
+
+    #[test]
+    fn checkpoints_are_listed_newest_first_and_shown_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = CheckpointStore::open(folder.path(), 3).unwrap();
+        let lock = store.try_lock().unwrap().unwrap();
+        store.write(&lock, &manifest(500), b"one").unwrap();
+        let newest = store.write(&lock, &manifest(1000), b"two").unwrap();
+        let listed = list(folder.path()).unwrap();
+        let lines: Vec<_> = listed.lines().collect();
+        assert_eq!(lines.len(), 2);
+        let name = newest.file_name().unwrap().to_str().unwrap();
+        assert_eq!(
+            lines[0],
+            format!("{name}  epoch 2  step 7  events 1000  mails  ham 0.750  spam 0.250")
+        );
+        assert!(lines[1].contains("events 500"));
+        let shown = show(folder.path(), Some(name)).unwrap();
+        assert_eq!(shown, show(folder.path(), None).unwrap());
+        assert!(shown.contains("\"events\": 1000"));
+        std::fs::write(newest.join("state.safetensors"), b"torn").unwrap();
+        let listed = list(folder.path()).unwrap();
+        assert!(
+            listed.lines().next().unwrap().contains("is damaged"),
+            "{listed}"
+        );
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named_and_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("state");
+        let refused = list(&missing).unwrap_err().to_string();
+        assert!(refused.ends_with("is not a folder, expected the one of checkpoints.folder"));
+        assert!(!missing.exists());
+    }
+}

@@ -1,0 +1,161 @@
+//! `ostard fit`.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use ostar_connectors::files::LabelledFile;
+use ostar_model::fit::{FitProgress, FitSettings, fit};
+
+use super::files::FileArgs;
+
+/// Trains a classifier on labelled data and writes it as a bundle that `ostard run` takes.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Fit {
+    /// Labelled data: CSV, JSON lines, Parquet or safetensors, by its extension.
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// Folder that the bundle is written to; must not hold one yet.
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// What the model is called in logs and metrics.
+    #[arg(long, default_value = "model")]
+    name: String,
+    /// Width of the latent space.
+    #[arg(long, default_value_t = 32)]
+    latent: usize,
+    /// Passes over the data at most.
+    #[arg(long, default_value_t = 100)]
+    epochs: usize,
+    /// Share of every class's rows that is held out from training.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
+    held_out: f64,
+    /// Threads of training.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Seed of everything random: the same seed, data and threads give the same bytes.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    files: FileArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ostard fit --data mails.csv --label spam --out models/spam
+  ostard fit --data clicks.parquet --label clicked --ignore id,time --out models/clicks --latent 64 --threads 4";
+
+impl Fit {
+    pub(super) fn execute(self) -> Result<()> {
+        let summary = self.fit()?;
+        writeln!(io::stdout(), "{summary}")?;
+        Ok(())
+    }
+
+    /// Writes the bundle and says what it is.
+    fn fit(self) -> Result<String> {
+        if self.out.join("bundle.json").exists() {
+            bail!(
+                "--out is {:?}, which holds a bundle already, expected a new folder",
+                self.out
+            );
+        }
+        let settings = FitSettings {
+            name: self.name,
+            seed: self.seed,
+            threads: self.threads,
+            held_out_share: self.held_out,
+            latent: self.latent,
+            epochs: self.epochs,
+            ..FitSettings::default()
+        };
+        let file = LabelledFile::read(&self.data, &self.files.settings())?;
+        let bar = bar(settings.epochs);
+        let mut best: Option<FitProgress> = None;
+        let bundle = fit(file.labelled(), &settings, &mut |progress| {
+            bar.set_position(progress.epoch as u64);
+            bar.set_message(format!(
+                "held-out accuracy {:.4}",
+                progress.held_out_accuracy
+            ));
+            // The weights that are kept are those of the lowest held-out loss.
+            if best.is_none_or(|best| progress.held_out_loss < best.held_out_loss) {
+                best = Some(progress);
+            }
+        })?;
+        bar.finish_and_clear();
+        bundle.save(&self.out)?;
+        let accuracy = match best {
+            Some(best) => format!(
+                ", held-out accuracy {:.4} at epoch {}",
+                best.held_out_accuracy, best.epoch
+            ),
+            // A black box's predictions: nothing was trained.
+            None => String::new(),
+        };
+        Ok(format!(
+            "{}: {} rows, classes {}{accuracy}",
+            self.out.display(),
+            file.labels().len(),
+            file.classes().join(", ")
+        ))
+    }
+}
+
+/// On the error stream, and only on a terminal.
+fn bar(epochs: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} epoch {pos} of {len}, {msg}");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(epochs as u64).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fmt::Write, fs};
+
+    use clap::Parser;
+    use ostar_model::Bundle;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        fit: Fit,
+    }
+
+    #[test]
+    fn a_file_becomes_a_bundle_and_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, out) = (
+            folder.path().join("mails.csv"),
+            folder.path().join("bundle"),
+        );
+        let mut rows = "id,length,sender,kind\n".to_owned();
+        for id in 0..100 {
+            let (length, sender, kind) = match id % 2 {
+                0 => (10 + id, "friend", "ham"),
+                _ => (500 + id, "stranger", "spam"),
+            };
+            writeln!(rows, "{id},{length},{sender},{kind}").unwrap();
+        }
+        fs::write(&data, rows).unwrap();
+        let (data, target) = (data.to_str().unwrap(), out.to_str().unwrap());
+        let line = [
+            "fit", "--data", data, "--out", target, "--label", "kind", "--name", "mails",
+        ];
+        let parsed = || Line::try_parse_from(line).unwrap().fit;
+        let summary = parsed().fit().unwrap();
+        let start = format!("{target}: 100 rows, classes ham, spam, held-out accuracy 1.0000");
+        assert!(summary.starts_with(&start), "{summary}");
+        let bundle = Bundle::load(&out).unwrap();
+        assert_eq!(bundle.description().name, "mails");
+        let refused = parsed().fit().unwrap_err().to_string();
+        assert!(refused.contains("holds a bundle already"), "{refused}");
+    }
+}

@@ -1,0 +1,157 @@
+//! The layers of a configuration: defaults, a file, environment variables, flags.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use config::{File, FileFormat, Source, ValueKind};
+use serde_json::Value;
+
+use super::{
+    problems::Problem,
+    shape::Shape,
+    tree::{Origin, Tree},
+};
+
+/// The defaults, which are also their documentation.
+pub(crate) const DEFAULTS: &str = include_str!("default.toml");
+
+/// Variables that start with this are settings.
+const PREFIX: &str = "OSTAR__";
+
+/// What a configuration is read from, besides the defaults. Later fields win.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Layers {
+    /// TOML or YAML, by its extension.
+    pub(crate) file: Option<PathBuf>,
+    /// Environment variables; those without the prefix are not looked at.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// In the order that they were given.
+    pub(crate) flags: Vec<Flag>,
+}
+
+/// A setting by flag.
+#[derive(Debug, Clone)]
+pub(crate) struct Flag {
+    /// The flag, for people.
+    pub(crate) name: &'static str,
+    /// The key, like `kafka.topic`.
+    pub(crate) key: String,
+    /// Its value, as it was typed.
+    pub(crate) text: String,
+}
+
+pub(super) fn defaults() -> Tree {
+    parse(DEFAULTS, FileFormat::Toml, &Origin::Default).expect("a test reads the defaults")
+}
+
+/// All layers but the defaults, from the weakest.
+pub(super) fn read(layers: &Layers, shape: &Shape) -> Result<Vec<Tree>, Problem> {
+    let mut trees = Vec::new();
+    if let Some(path) = &layers.file {
+        let mut tree = file(path)?;
+        tree.join_map_keys(shape);
+        trees.push(tree);
+    }
+    for (name, text) in &layers.variables {
+        if let Some(key) = name.strip_prefix(PREFIX) {
+            let key = key.to_lowercase();
+            let path = place(key.split("__"), shape, |rest| {
+                // Option names are dotted, which variables cannot be.
+                rest.join(".").replace('_', ".")
+            });
+            trees.push(single(&path, text, Origin::Variable(name.clone()), shape));
+        }
+    }
+    for flag in &layers.flags {
+        let path = place(flag.key.split('.'), shape, |rest| rest.join("."));
+        trees.push(single(&path, &flag.text, Origin::Flag(flag.name), shape));
+    }
+    Ok(trees)
+}
+
+/// The path of keys that a dotted key means: below a map all the rest is one key.
+fn place<'k>(
+    keys: impl Iterator<Item = &'k str>,
+    shape: &Shape,
+    name: impl Fn(&[&str]) -> String,
+) -> Vec<String> {
+    let keys: Vec<_> = keys.collect();
+    let mut path = Vec::new();
+    let mut shape = Some(shape);
+    for (depth, key) in keys.iter().enumerate() {
+        if let Some(Shape::Map(_)) = shape {
+            path.push(name(&keys[depth..]));
+            return path;
+        }
+        path.push((*key).to_owned());
+        shape = shape.and_then(|shape| shape.child(key));
+    }
+    path
+}
+
+/// One value at a path.
+fn single(path: &[String], text: &str, origin: Origin, shape: &Shape) -> Tree {
+    let target = path
+        .iter()
+        .try_fold(shape, |shape, key| shape.child(key))
+        .unwrap_or(&Shape::Text);
+    Tree::from_json(target.interpret(text), &origin).under(path)
+}
+
+fn file(path: &PathBuf) -> Result<Tree, Problem> {
+    let format = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => FileFormat::Toml,
+        Some("yaml" | "yml") => FileFormat::Yaml,
+        _ => {
+            let text = format!("is {path:?}, expected a name that ends in .toml, .yaml or .yml");
+            return Err(Problem::new("--config", text));
+        }
+    };
+    let text = fs::read_to_string(path).map_err(|error| {
+        let text = format!("is {path:?}, expected a file that can be read: {error}");
+        Problem::new("--config", text)
+    })?;
+    parse(&text, format, &Origin::File(path.display().to_string())).map_err(|error| {
+        let text = format!("is {path:?}, expected valid {format:?}: {error}");
+        Problem::new("--config", text)
+    })
+}
+
+/// Reads either format into the same tree.
+fn parse(text: &str, format: FileFormat, origin: &Origin) -> Result<Tree, config::ConfigError> {
+    let fields = File::from_str(text, format).collect()?.into_iter();
+    let fields = fields.map(|(key, value)| (key, tree(value.kind, origin)));
+    Ok(Tree::Table(fields.collect()))
+}
+
+fn tree(kind: ValueKind, origin: &Origin) -> Tree {
+    match kind {
+        ValueKind::Table(fields) => Tree::Table(
+            fields
+                .into_iter()
+                .map(|(key, value)| (key, tree(value.kind, origin)))
+                .collect(),
+        ),
+        kind => Tree::Leaf {
+            value: json(kind),
+            origin: origin.clone(),
+        },
+    }
+}
+
+fn json(kind: ValueKind) -> Value {
+    match kind {
+        ValueKind::Nil => Value::Null,
+        ValueKind::Boolean(value) => value.into(),
+        ValueKind::I64(value) => value.into(),
+        ValueKind::U64(value) => value.into(),
+        ValueKind::Float(value) if value.is_finite() => value.into(),
+        ValueKind::String(value) => value.into(),
+        ValueKind::Array(values) => values.into_iter().map(|value| json(value.kind)).collect(),
+        ValueKind::Table(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (key, json(value.kind)))
+            .collect(),
+        // JSON has no such numbers: as texts they are refused like any value of the wrong type.
+        other => other.to_string().into(),
+    }
+}

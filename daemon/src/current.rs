@@ -1,0 +1,97 @@
+//! What is served now: an immutable snapshot behind an atomic swap, and the mode it is served in.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+use arc_swap::{ArcSwap, Guard};
+use ostar_model::learner::{Scores, Snapshot};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which learned state: starts of the learner, then its alignment steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Version {
+    pub(crate) epoch: u64,
+    pub(crate) step: u64,
+}
+
+/// A snapshot and its version.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) version: Version,
+}
+
+/// How predictions are made.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ServingMode {
+    /// The frozen classifier.
+    Source,
+    /// The frozen classifier, corrected to the stream's label proportions.
+    #[default]
+    Prior,
+    /// The adapted classifier.
+    Adapted,
+    /// The frozen classifier is served, all are computed and measured.
+    Shadow,
+}
+
+/// The newest snapshot. Readers never lock and never wait for the learner.
+pub(crate) struct Current {
+    served: ArcSwap<Served>,
+    /// Changed by `ctl mode`, read with every prediction.
+    mode: AtomicU8,
+}
+
+// === impl ServingMode ===
+
+impl ServingMode {
+    /// The candidate's probabilities that this mode serves.
+    pub(crate) fn select(self, scores: &Scores) -> &[f32] {
+        match self {
+            Self::Source | Self::Shadow => &scores.source,
+            Self::Prior => &scores.prior,
+            Self::Adapted => &scores.adapted,
+        }
+    }
+
+    /// All of them, as configuration and metrics call them.
+    pub(crate) const NAMED: [(&'static str, Self); 4] = [
+        ("source", Self::Source),
+        ("prior", Self::Prior),
+        ("adapted", Self::Adapted),
+        ("shadow", Self::Shadow),
+    ];
+}
+
+// === impl Current ===
+
+impl Current {
+    pub(crate) fn new(snapshot: Snapshot, version: Version, mode: ServingMode) -> Arc<Self> {
+        Arc::new(Self {
+            served: ArcSwap::from_pointee(Served { snapshot, version }),
+            mode: AtomicU8::new(mode as u8),
+        })
+    }
+
+    pub(crate) fn load(&self) -> Guard<Arc<Served>> {
+        self.served.load()
+    }
+
+    pub(crate) fn publish(&self, snapshot: Snapshot, version: Version) {
+        self.served.store(Arc::new(Served { snapshot, version }));
+    }
+
+    pub(crate) fn mode(&self) -> ServingMode {
+        ServingMode::NAMED[usize::from(self.mode.load(Ordering::Relaxed))].1
+    }
+
+    pub(crate) fn set_mode(&self, mode: ServingMode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,108 @@
+//! Sends the demo's mails, and later their labels, to the mock cluster.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use ostar_connectors::event::{Cell, Encoder, Row};
+use rdkafka::{
+    ClientConfig,
+    producer::{BaseProducer, BaseRecord, Producer as _},
+};
+use serde_json::json;
+
+use super::{
+    EVENTS_TOPIC, LABELS_TOPIC,
+    stream::{CLASSES, Mail, MailStream, Phase},
+};
+
+/// How long a label takes.
+const LABEL_DELAY: Duration = Duration::from_secs(2);
+/// Labels that never arrive: one in so many.
+const UNLABELLED: u64 = 10;
+/// Mails are sent in bursts this long.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How much is sent, and how fast.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    /// Mails in all.
+    pub(super) mails: u64,
+    /// Mails a second.
+    pub(super) rate: u64,
+}
+
+/// Sends everything; returns when the last label is out, or when `stop` says so.
+pub(super) fn send(
+    plan: Plan,
+    brokers: &str,
+    encoder: &Encoder,
+    stop: impl Fn() -> bool,
+) -> Result<()> {
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        .set("linger.ms", "5")
+        .create()
+        .context("cannot start the demo's producer")?;
+    let mut stream = MailStream::new(plan.seed);
+    let mut labels = VecDeque::new();
+    let start = Instant::now();
+    let mut sent = 0;
+    while (sent < plan.mails || !labels.is_empty()) && !stop() {
+        let due = start.elapsed().as_millis() as u64 * plan.rate / 1000;
+        while sent < due.min(plan.mails) {
+            let (mail, class) = stream.next(Phase::at(sent as f64 / plan.mails as f64));
+            let id = format!("mail-{sent}");
+            let payload = encoder.encode(Some(&id), None, &row(mail));
+            send_record(&producer, EVENTS_TOPIC, &id, &payload)?;
+            if sent % UNLABELLED != 0 {
+                labels.push_back((Instant::now() + LABEL_DELAY, id, class));
+            }
+            sent += 1;
+        }
+        while labels
+            .front()
+            .is_some_and(|(due, ..)| *due <= Instant::now())
+        {
+            if let Some((_, id, class)) = labels.pop_front() {
+                let label = json!({"id": id, "label": CLASSES[class as usize]}).to_string();
+                send_record(&producer, LABELS_TOPIC, &id, label.as_bytes())?;
+            }
+        }
+        producer.poll(Duration::ZERO);
+        thread::sleep(TICK);
+    }
+    producer.flush(Duration::from_secs(5))?;
+    Ok(())
+}
+
+fn send_record(producer: &BaseProducer, topic: &str, key: &str, payload: &[u8]) -> Result<()> {
+    loop {
+        let record = BaseRecord::to(topic).key(key).payload(payload);
+        match producer.send(record) {
+            Ok(()) => return Ok(()),
+            Err((error, _)) if is_full(&error) => {
+                producer.poll(Duration::from_millis(10));
+            }
+            Err((error, _)) => return Err(error).context("cannot send to the mock cluster"),
+        }
+    }
+}
+
+fn is_full(error: &rdkafka::error::KafkaError) -> bool {
+    let code = error.rdkafka_error_code();
+    code == Some(rdkafka::types::RDKafkaErrorCode::QueueFull)
+}
+
+fn row(mail: Mail) -> Row {
+    Row::Fields(BTreeMap::from([
+        ("subject".to_owned(), Cell::Text(mail.subject.into())),
+        ("sender".to_owned(), Cell::Text(mail.sender.into())),
+        ("links".to_owned(), Cell::Number(mail.links)),
+        ("kilobytes".to_owned(), Cell::Number(mail.kilobytes)),
+    ]))
+}

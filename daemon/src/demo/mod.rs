@@ -1,0 +1,188 @@
+//! `ostard demo`: everything switched on, on a made-up stream, with nothing installed.
+//!
+//! librdkafka's mock cluster runs in the process; the daemon itself is the one that `ostard run` starts.
+
+mod bundle;
+mod feed;
+mod stream;
+mod summary;
+mod table;
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use ostar_connectors::{event::Encoder, settings::Period};
+use ostar_model::Bundle;
+use rdkafka::mocking::MockCluster;
+use tokio::{sync::watch, task::spawn_blocking};
+
+use self::{summary::Summary, table::Table};
+use crate::{
+    config::Config, current::ServingMode, run::Process, shutdown::Signals, status::Status,
+};
+
+const EVENTS_TOPIC: &str = "mails";
+const LABELS_TOPIC: &str = "labels";
+const PREDICTIONS_TOPIC: &str = "predictions";
+const DEAD_LETTERS_TOPIC: &str = "dead-letters";
+
+/// Mails a second.
+const RATE: u64 = 500;
+/// Mails of a block.
+const BLOCK: usize = 250;
+
+/// What the command line asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+    pub(crate) json: bool,
+}
+
+/// Runs the demo to its end, or until a signal.
+pub(crate) async fn run(options: Options) -> Result<()> {
+    let table = Table::new(options);
+    table.say("training a classifier on yesterday's mail ...");
+    let bundle = spawn_blocking(move || bundle::train(options.seed)).await??;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    bundle.save(&folder.path().join("bundle"))?;
+    let cluster = MockCluster::new(1).context("cannot start librdkafka's mock cluster")?;
+    for topic in [
+        EVENTS_TOPIC,
+        LABELS_TOPIC,
+        PREDICTIONS_TOPIC,
+        DEAD_LETTERS_TOPIC,
+    ] {
+        cluster.create_topic(topic, 1, 1)?;
+    }
+    let brokers = cluster.bootstrap_servers();
+    let config = config(options, &brokers, folder.path());
+    let encoder = encoder(&config, &bundle)?;
+
+    let mut signals = Signals::listen()?;
+    let mut process = Process::start(config).await?;
+    table.say(&format!(
+        "serving: gRPC on {}, metrics on http://{}/metrics",
+        process.serving.grpc_address, process.serving.http_address
+    ));
+    let stopped = Arc::new(AtomicBool::new(false));
+    let plan = plan(options);
+    let ended = signals.agreed();
+    let (status, labels) = (process.outlets.status.subscribe(), process.labels.clone());
+    let feeding = tokio::spawn({
+        let (status, stopped) = (status.clone(), Arc::clone(&stopped));
+        async move {
+            let fed = feed_and_wait(plan, brokers, encoder, status, stopped).await;
+            ended.notify_one();
+            fed
+        }
+    });
+    let mut summary = Summary::new(plan.mails, BLOCK);
+    let watching = tokio::spawn(async move {
+        table.watch(status, labels, &mut summary).await;
+        (table, summary)
+    });
+    let lived = process.live(&mut signals).await;
+    stopped.store(true, Ordering::Relaxed);
+    process
+        .outlets
+        .status
+        .send_modify(|status| status.ended = true);
+    let (table, summary) = watching.await.context("the demo's table panicked")?;
+    lived?;
+    feeding.await.context("the demo's feed panicked")??;
+    let report = process.label_report();
+    table.conclude(&summary, report.as_ref());
+    process.stop_serving().await;
+    Ok(())
+}
+
+/// Feeds the stream once the daemon reads it, and waits until it has caught up.
+async fn feed_and_wait(
+    plan: feed::Plan,
+    brokers: String,
+    encoder: Encoder,
+    mut status: watch::Receiver<Status>,
+    stopped: Arc<AtomicBool>,
+) -> Result<()> {
+    // Labels are read from where their topic ends: none may be sent before the daemon is there.
+    status.wait_for(|status| status.version.epoch > 0).await?;
+    let stop = move || stopped.load(Ordering::Relaxed);
+    spawn_blocking(move || feed::send(plan, &brokers, &encoder, stop)).await??;
+    let whole_blocks = plan.mails - plan.mails % BLOCK as u64;
+    let caught_up = status.wait_for(|status| status.events >= whole_blocks);
+    // A learner that cannot keep up ends the demo all the same.
+    let _ = tokio::time::timeout(Duration::from_secs(10), caught_up).await;
+    // The last labels are joined while outputs are flushed.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    Ok(())
+}
+
+fn encoder(config: &Config, bundle: &Bundle) -> Result<Encoder> {
+    let input = &bundle.description().input;
+    Ok(Encoder::new(&config.events, input, bundle.classes())?)
+}
+
+fn config(options: Options, brokers: &str, folder: &Path) -> Config {
+    let mut config = Config::default();
+    config.bundle.path = Some(folder.join("bundle"));
+    config.kafka.brokers = brokers.to_owned();
+    config.kafka.topic = EVENTS_TOPIC.to_owned();
+    config.predictions.topic = Some(PREDICTIONS_TOPIC.to_owned());
+    config.dead_letters.topic = Some(DEAD_LETTERS_TOPIC.to_owned());
+    config.labels.topic = Some(LABELS_TOPIC.to_owned());
+    config.labels.window = 1_000;
+    config.checkpoints.folder = Some(folder.join("checkpoints"));
+    config.checkpoints.min_interval = Period::from_secs(5);
+    config.serving.mode = ServingMode::Adapted;
+    config.learner.block = BLOCK;
+    config.learner.method.seed = options.seed;
+    config.grpc.listen = free(config.grpc.listen);
+    config.http.listen = free(config.http.listen);
+    config
+}
+
+/// The address, or any free one if it is taken: a demo beside a daemon must not fail.
+fn free(address: SocketAddr) -> SocketAddr {
+    match TcpListener::bind(address) {
+        Ok(_) => address,
+        Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+    }
+}
+
+/// Writes the demo's bundle and its stream, labels and all, for `fit`, `backtest` and `replay` to try.
+pub(crate) fn export(options: Options, folder: &Path) -> Result<()> {
+    bundle::train(options.seed)?.save(&folder.join("bundle"))?;
+    let path = folder.join("stream.jsonl");
+    let problem = || format!("cannot write {}", path.display());
+    let file = File::create(&path).with_context(problem)?;
+    let mut lines = BufWriter::new(file);
+    let plan = plan(options);
+    let mut stream = stream::MailStream::new(plan.seed);
+    for number in 0..plan.mails {
+        let (mail, class) = stream.next(stream::Phase::at(number as f64 / plan.mails as f64));
+        let mut line = serde_json::to_value(mail)?;
+        line["id"] = format!("mail-{number}").into();
+        line["label"] = stream::CLASSES[class as usize].into();
+        writeln!(lines, "{line}").with_context(problem)?;
+    }
+    lines.flush().with_context(problem)
+}
+
+fn plan(options: Options) -> feed::Plan {
+    feed::Plan {
+        seed: options.seed.wrapping_add(1_000),
+        mails: options.seconds * RATE,
+        rate: RATE,
+    }
+}

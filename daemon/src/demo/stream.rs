@@ -1,0 +1,172 @@
+//! A synthetic stream of mail whose share of spam and whose wording drift on a schedule.
+//!
+//! Spam trebles. The wording drifts as with the seasons: more and more of the words that all mail has in common come
+//! from a vocabulary that training never saw, and spam trades some of its links for words that give it away.
+
+use ostar_model::Generator;
+use serde::Serialize;
+
+/// The classes, in the order of their labels.
+pub(super) const CLASSES: [&str; 2] = ["ham", "spam"];
+/// Share of spam in training.
+pub(super) const TRAINING_SPAM: f64 = 0.2;
+
+const WORDS: usize = 14;
+const COMMON: usize = 300;
+const TELLING: usize = 60;
+/// Share of telling words.
+const TELLS: f64 = 0.38;
+/// Share of offers among the telling words of ham and of spam, before and after the drift.
+const OFFERS: [(f64, f64); 2] = [(0.28, 0.28), (0.72, 0.75)];
+/// Mean number of links of ham and of spam, before and after the drift.
+const LINKS: [(f64, f64); 2] = [(1.2, 1.2), (2.6, 2.3)];
+/// Share of unseen words among those in common, after the drift.
+const UNSEEN: f64 = 0.2;
+const SENDERS: usize = 12;
+
+/// One mail, as the events carry it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Mail {
+    pub(super) subject: String,
+    pub(super) sender: String,
+    pub(super) links: f64,
+    pub(super) kilobytes: f64,
+}
+
+/// Where the stream is on its schedule.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Phase {
+    /// Share of spam.
+    pub(super) spam: f64,
+    /// How far its wording has moved, 0 to 1.
+    pub(super) drift: f64,
+}
+
+/// Draws mails and labels.
+pub(super) struct MailStream {
+    generator: Generator,
+}
+
+// === impl Phase ===
+
+impl Phase {
+    /// What training saw.
+    pub(super) const TRAINING: Self = Self {
+        spam: TRAINING_SPAM,
+        drift: 0.0,
+    };
+
+    /// At a share `progress` of the way: quiet, then spam trebles while its wording moves, then it ebbs.
+    pub(super) fn at(progress: f64) -> Self {
+        let spam = [(0.0, 0.2), (0.1, 0.2), (0.4, 0.6), (0.75, 0.6), (1.0, 0.4)];
+        let drift = [(0.0, 0.0), (0.25, 0.0), (0.6, 1.0), (1.0, 1.0)];
+        Self {
+            spam: along(&spam, progress),
+            drift: along(&drift, progress),
+        }
+    }
+}
+
+/// A value on a line through points of ascending position.
+fn along(points: &[(f64, f64)], position: f64) -> f64 {
+    let inside = points
+        .windows(2)
+        .find(|pair| position <= pair[1].0)
+        .or_else(|| points.windows(2).last());
+    let Some([(start, from), (end, to)]) = inside else {
+        return 0.0;
+    };
+    let share = ((position - start) / (end - start)).clamp(0.0, 1.0);
+    from + share * (to - from)
+}
+
+/// A value on its way from before to after.
+fn moved((before, after): (f64, f64), drift: f64) -> f64 {
+    before + drift * (after - before)
+}
+
+// === impl MailStream ===
+
+impl MailStream {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            generator: Generator::new(seed),
+        }
+    }
+
+    /// A mail and its label.
+    pub(super) fn next(&mut self, phase: Phase) -> (Mail, u32) {
+        let is_spam = self.chance(phase.spam);
+        let words: Vec<String> = (0..WORDS)
+            .map(|_| self.word(is_spam, phase.drift))
+            .collect();
+        let links = moved(LINKS[usize::from(is_spam)], phase.drift);
+        let mail = Mail {
+            subject: words.join(" "),
+            sender: self.sender(is_spam),
+            links: self.count(links),
+            kilobytes: self.count(12.0) + 1.0,
+        };
+        (mail, u32::from(is_spam))
+    }
+
+    fn word(&mut self, is_spam: bool, drift: f64) -> String {
+        if !self.chance(TELLS) {
+            let kind = match self.chance(UNSEEN * drift) {
+                true => "season",
+                false => "common",
+            };
+            return format!("{kind}{}", self.generator.below(COMMON));
+        }
+        let kind = match self.chance(moved(OFFERS[usize::from(is_spam)], drift)) {
+            true => "offer",
+            false => "work",
+        };
+        format!("{kind}{}", self.generator.below(TELLING))
+    }
+
+    fn sender(&mut self, is_spam: bool) -> String {
+        let unusual = self.chance(if is_spam { 0.6 } else { 0.3 });
+        let number = self.generator.below(SENDERS);
+        match unusual {
+            true => format!("bulk{number}.example"),
+            false => format!("office{number}.example"),
+        }
+    }
+
+    /// A small number around a mean: the sum of rare chances.
+    fn count(&mut self, mean: f64) -> f64 {
+        const TRIALS: usize = 24;
+        let hits = (0..TRIALS).filter(|_| self.chance(mean / TRIALS as f64));
+        hits.count() as f64
+    }
+
+    fn chance(&mut self, probability: f64) -> bool {
+        self.generator.uniform() < probability
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedule_passes_through_its_points() {
+        assert_eq!(Phase::at(0.0), Phase::TRAINING);
+        assert_eq!(Phase::at(0.5).spam, 0.6);
+        assert_eq!(Phase::at(0.6).drift, 1.0);
+        assert!((Phase::at(0.25).spam - 0.4).abs() < 1e-12);
+        assert_eq!(Phase::at(7.0), Phase::at(1.0));
+    }
+
+    #[test]
+    fn the_share_of_spam_is_the_schedules() {
+        let mut stream = MailStream::new(3);
+        let phase = Phase {
+            spam: 0.65,
+            drift: 0.5,
+        };
+        let spam: u32 = (0..20_000).map(|_| stream.next(phase).1).sum();
+        assert!((f64::from(spam) / 20_000.0 - 0.65).abs() < 0.02);
+    }
+}

@@ -1,0 +1,95 @@
+//! What the demo comes to, in numbers.
+
+use ostar_connectors::labels::{Candidate, LabelReport};
+use serde::Serialize;
+
+use super::stream::Phase;
+use crate::{current::Version, status::Status};
+
+/// Index of spam among the classes.
+const SPAM: usize = 1;
+
+/// Gathered while the demo runs.
+#[derive(Debug, Clone)]
+pub(super) struct Summary {
+    mails: u64,
+    block: usize,
+    blocks: u64,
+    distances: f64,
+    last: Option<Status>,
+}
+
+/// The last line of `--json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Figures {
+    /// Of all labelled mails.
+    pub(super) accuracy_frozen: f64,
+    pub(super) accuracy_prior: f64,
+    pub(super) accuracy_adapted: f64,
+    /// Mean over blocks of |estimate - truth|, summed over the classes.
+    pub(super) proportion_l1_mean: f64,
+    pub(super) events: u64,
+    pub(super) steps: u64,
+    pub(super) skipped_steps: u64,
+    pub(super) model_version: String,
+}
+
+impl Summary {
+    pub(super) fn new(mails: u64, block: usize) -> Self {
+        Self {
+            mails,
+            block,
+            blocks: 0,
+            distances: 0.0,
+            last: None,
+        }
+    }
+
+    /// Takes a new status: a block was learned.
+    pub(super) fn observe(&mut self, status: &Status) {
+        let events = self.last.as_ref().map_or(0, |last| last.events);
+        if status.events > events
+            && let Some(estimate) = estimate(status)
+        {
+            self.blocks += 1;
+            self.distances += 2.0 * (estimate - self.truth(status)).abs();
+        }
+        self.last = Some(status.clone());
+    }
+
+    /// The schedule's share of spam in the newest block.
+    pub(super) fn truth(&self, status: &Status) -> f64 {
+        let middle = status.events as f64 - self.block as f64 / 2.0;
+        Phase::at(middle / self.mails as f64).spam
+    }
+
+    pub(super) fn figures(&self, labels: Option<&LabelReport>) -> Option<Figures> {
+        let total = labels?.total.as_ref()?;
+        let accuracy = |candidate: Candidate| {
+            let order = Candidate::ALL.iter().zip(&total.candidates);
+            let mut found = order.filter(|(other, _)| **other == candidate);
+            found
+                .next()
+                .map_or(f64::NAN, |(_, measures)| measures.accuracy)
+        };
+        let last = self.last.as_ref()?;
+        let Version { epoch, step } = last.version;
+        Some(Figures {
+            accuracy_frozen: accuracy(Candidate::Source),
+            accuracy_prior: accuracy(Candidate::Prior),
+            accuracy_adapted: accuracy(Candidate::Adapted),
+            proportion_l1_mean: self.distances / self.blocks.max(1) as f64,
+            events: last.events,
+            steps: last.steps,
+            skipped_steps: last.skipped_steps,
+            model_version: format!("{epoch}.{step}"),
+        })
+    }
+}
+
+/// The published share of spam: the adapted classifier's, which the demo serves.
+fn estimate(status: &Status) -> Option<f64> {
+    let block = status.block.as_ref()?;
+    let published = &block.published;
+    Some(published.proportions[SPAM])
+}

@@ -1,0 +1,165 @@
+//! The demo on the terminal: a table that is drawn again and again, and a summary.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use console::Term;
+use ostar_connectors::labels::{Candidate, LabelJoin, LabelReport};
+use ostar_model::{diagnostics::Decision, proportions::Published};
+use tokio::sync::watch;
+
+use super::{Options, summary::Summary};
+use crate::status::Status;
+
+/// How often the table is drawn on a terminal, and a line printed elsewhere.
+const DRAW_EVERY: Duration = Duration::from_millis(250);
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Where the demo shows itself.
+pub(super) struct Table {
+    term: Term,
+    json: bool,
+}
+
+impl Table {
+    /// With `--json` standard output belongs to the last line, so the table goes to the error stream.
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            term: match options.json {
+                true => Term::stderr(),
+                false => Term::stdout(),
+            },
+            json: options.json,
+        }
+    }
+
+    /// Prints a line. A terminal that has gone away is no reason to stop.
+    pub(super) fn say(&self, line: &str) {
+        let _ = self.term.write_line(line);
+    }
+
+    /// Draws until the status says that it has ended.
+    pub(super) async fn watch(
+        &self,
+        mut status: watch::Receiver<Status>,
+        labels: Option<Arc<Mutex<LabelJoin>>>,
+        summary: &mut Summary,
+    ) {
+        let start = Instant::now();
+        let mut drawn = 0;
+        let mut last = Instant::now();
+        while status.changed().await.is_ok() {
+            let now = status.borrow_and_update().clone();
+            summary.observe(&now);
+            if now.ended {
+                break;
+            }
+            let every = match self.term.is_term() {
+                true => DRAW_EVERY,
+                false => LINE_EVERY,
+            };
+            if last.elapsed() < every || now.block.is_none() {
+                continue;
+            }
+            last = Instant::now();
+            let report = labels.as_ref().map(|join| {
+                let join = join.lock().unwrap_or_else(PoisonError::into_inner);
+                join.report()
+            });
+            let lines = lines(&now, summary.truth(&now), report.as_ref(), start.elapsed());
+            match self.term.is_term() {
+                true => {
+                    let _ = self.term.clear_last_lines(drawn);
+                    drawn = lines.len();
+                    lines.iter().for_each(|line| self.say(line));
+                }
+                false => self.say(&lines.join(" | ")),
+            }
+        }
+    }
+
+    /// Prints what it came to.
+    pub(super) fn conclude(&self, summary: &Summary, labels: Option<&LabelReport>) {
+        let Some(figures) = summary.figures(labels) else {
+            return self.say("stopped before the first labels arrived");
+        };
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        self.say("");
+        self.say(&format!(
+            "mails {}, alignment steps {}",
+            figures.events, figures.steps
+        ));
+        self.say(&format!(
+            "accuracy  frozen {}   prior-corrected {}   adapted {}",
+            percent(figures.accuracy_frozen),
+            percent(figures.accuracy_prior),
+            percent(figures.accuracy_adapted),
+        ));
+        self.say(&format!(
+            "share of spam: mean l1 error {:.3}",
+            figures.proportion_l1_mean
+        ));
+        if self.json
+            && let Ok(line) = serde_json::to_string(&figures)
+        {
+            let _ = Term::stdout().write_line(&line);
+        }
+    }
+}
+
+fn lines(
+    status: &Status,
+    truth: f64,
+    labels: Option<&LabelReport>,
+    elapsed: Duration,
+) -> Vec<String> {
+    let share = |published: &Published| {
+        let interval = published.intervals[1];
+        format!(
+            "{:.3} [{:.3}, {:.3}]",
+            published.proportions[1], interval.low, interval.high
+        )
+    };
+    let mut lines = vec![format!(
+        "{:5.1} s  mails {:6}  steps {:5}  version {}.{}",
+        elapsed.as_secs_f64(),
+        status.events,
+        status.steps,
+        status.version.epoch,
+        status.version.step
+    )];
+    if let Some(block) = &status.block {
+        let adapted = block.adapted.as_ref().map(share).unwrap_or_default();
+        lines.push(format!(
+            "share of spam  true {truth:.3}  frozen {}  adapted {adapted}",
+            share(&block.frozen)
+        ));
+    }
+    if let Some(measured) = labels.and_then(|labels| labels.window.as_ref()) {
+        let figure = |candidate: Candidate| {
+            let mut order = Candidate::ALL.iter().zip(&measured.candidates);
+            let found = order.find(|(other, _)| **other == candidate);
+            found.map_or(0.0, |(_, measures)| 100.0 * measures.accuracy)
+        };
+        lines.push(format!(
+            "accuracy of the last {} labels  frozen {:.1} %  prior {:.1} %  adapted {:.1} %",
+            measured.labels,
+            figure(Candidate::Source),
+            figure(Candidate::Prior),
+            figure(Candidate::Adapted)
+        ));
+    }
+    if let Some(refresh) = &status.refresh {
+        let guard = match &refresh.decision {
+            Decision::Serve => "serves".to_owned(),
+            Decision::Refuse(reason) => format!("refuses: {reason}"),
+        };
+        lines.push(format!(
+            "shift of wording  before map {:.3}  after {:.3}  noise {:.3}  guard {guard}",
+            refresh.label_shift_distance, refresh.distance, refresh.distance_floor
+        ));
+    }
+    lines
+}

@@ -1,0 +1,66 @@
+//! `ostar.v1.Control`: orders, carried out by whoever holds the other end of the controller.
+
+use std::sync::Arc;
+
+use tonic::{Code, Request, Response, Status, async_trait};
+use tracing::info;
+
+use super::mode::read_mode;
+use crate::{
+    control::Order,
+    metrics::Method,
+    proto::{
+        CheckpointRequest, ControlResponse, PauseRequest, ResumeRequest, RollbackRequest,
+        SetModeRequest, control_server::Control,
+    },
+    serving::Services,
+};
+
+type Answer = Result<Response<ControlResponse>, Status>;
+
+pub(super) struct ControlService {
+    pub(super) services: Arc<Services>,
+}
+
+impl ControlService {
+    async fn give(&self, order: Result<Order, Status>) -> Answer {
+        let timer = self.services.metrics.serving.start(Method::Control);
+        let outcome = match order {
+            Err(status) => Err(status),
+            Ok(order) => {
+                info!(?order, "order over gRPC");
+                let given = self.services.controller.give(order).await;
+                given.map_err(Status::failed_precondition)
+            }
+        };
+        timer.finish(outcome.as_ref().err().map_or(Code::Ok, Status::code));
+        outcome.map(|message| Response::new(ControlResponse { message }))
+    }
+}
+
+#[async_trait]
+impl Control for ControlService {
+    async fn pause(&self, _: Request<PauseRequest>) -> Answer {
+        self.give(Ok(Order::Pause)).await
+    }
+
+    async fn resume(&self, _: Request<ResumeRequest>) -> Answer {
+        self.give(Ok(Order::Resume)).await
+    }
+
+    async fn checkpoint(&self, _: Request<CheckpointRequest>) -> Answer {
+        self.give(Ok(Order::Checkpoint)).await
+    }
+
+    async fn rollback(&self, _: Request<RollbackRequest>) -> Answer {
+        self.give(Ok(Order::Rollback)).await
+    }
+
+    async fn set_mode(&self, request: Request<SetModeRequest>) -> Answer {
+        let mode = read_mode(request.into_inner().mode);
+        let missing =
+            || Status::invalid_argument("mode: is missing, expected the mode to serve in");
+        self.give(mode.and_then(|mode| mode.map(Order::SetMode).ok_or_else(missing)))
+            .await
+    }
+}

@@ -1,0 +1,186 @@
+//! `ostar.v1.Inference`: predictions, and the state behind them.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status, Streaming, async_trait};
+
+use super::{
+    mode::read_mode,
+    state::{describe, version},
+    wait,
+};
+use crate::{
+    metrics::Method,
+    proto::{
+        ClassProbabilities, GetStateRequest, Mode, PredictRequest, PredictResponse, State,
+        WatchStateRequest, inference_server::Inference,
+    },
+    serving::{Answer, Batcher, Refusal, Services, most_probable},
+};
+
+/// Answers of a stream that the client has not taken yet. One is being sent while the next is made.
+const UNSENT: usize = 1;
+
+#[derive(Clone)]
+pub(super) struct InferenceService {
+    pub(super) services: Arc<Services>,
+    pub(super) batcher: Batcher,
+    pub(super) max_rows: usize,
+    /// Ends streams, which would hold their connections open for ever.
+    pub(super) stopped: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Inference for InferenceService {
+    type PredictStreamStream = ReceiverStream<Result<PredictResponse, Status>>;
+    type WatchStateStream = ReceiverStream<Result<State, Status>>;
+
+    async fn predict(
+        &self,
+        request: Request<PredictRequest>,
+    ) -> Result<Response<PredictResponse>, Status> {
+        let answer = self.answer(Method::Predict, request.into_inner()).await;
+        answer.map(Response::new)
+    }
+
+    async fn predict_stream(
+        &self,
+        requests: Request<Streaming<PredictRequest>>,
+    ) -> Result<Response<Self::PredictStreamStream>, Status> {
+        let (answers, stream) = mpsc::channel(UNSENT);
+        tokio::spawn(self.clone().answer_stream(requests.into_inner(), answers));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn get_state(&self, _: Request<GetStateRequest>) -> Result<Response<State>, Status> {
+        let timer = self.services.metrics.serving.start(Method::GetState);
+        let state = describe(&self.services, &self.services.status.borrow());
+        timer.finish(Code::Ok);
+        Ok(Response::new(state))
+    }
+
+    async fn watch_state(
+        &self,
+        _: Request<WatchStateRequest>,
+    ) -> Result<Response<Self::WatchStateStream>, Status> {
+        let (states, stream) = mpsc::channel(UNSENT);
+        tokio::spawn(self.clone().send_states(states));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+}
+
+impl InferenceService {
+    async fn answer(
+        &self,
+        method: Method,
+        request: PredictRequest,
+    ) -> Result<PredictResponse, Status> {
+        let timer = self.services.metrics.serving.start(method);
+        let outcome = self.predict_rows(request).await;
+        timer.finish(outcome.as_ref().err().map_or(Code::Ok, Status::code));
+        outcome
+    }
+
+    async fn predict_rows(&self, request: PredictRequest) -> Result<PredictResponse, Status> {
+        let mode = read_mode(request.mode)?;
+        let count = request.inputs.len();
+        if count == 0 {
+            return Err(Status::invalid_argument(
+                "inputs: is empty, expected at least one",
+            ));
+        }
+        if count > self.max_rows {
+            let problem = format!(
+                "inputs: has {count}, expected at most {} (grpc.max_rows)",
+                self.max_rows
+            );
+            return Err(Status::invalid_argument(problem));
+        }
+        let mut rows = self.services.no_rows();
+        for (number, input) in request.inputs.iter().enumerate() {
+            let read = (self.services.read_input)(input, &mut rows);
+            let problem =
+                |problem| Status::invalid_argument(format!("inputs[{number}]: {problem}"));
+            read.map_err(problem)?;
+        }
+        let answer = self.batcher.score(rows, mode).await.map_err(refused)?;
+        Ok(self.respond(&answer))
+    }
+
+    fn respond(&self, answer: &Answer) -> PredictResponse {
+        let classes = &self.services.description.classes;
+        let rows = answer.probabilities.chunks_exact(classes.len());
+        let predictions = rows.map(|probabilities| {
+            let class = most_probable(probabilities);
+            ClassProbabilities {
+                probabilities: probabilities.to_vec(),
+                class: class as u32,
+                class_name: classes[class].clone(),
+            }
+        });
+        PredictResponse {
+            predictions: predictions.collect(),
+            version: Some(version(answer.version)),
+            mode: Mode::from(answer.mode).into(),
+        }
+    }
+
+    /// Request after request: a client that sends faster than it is answered is slowed down by flow control.
+    async fn answer_stream(
+        mut self,
+        mut requests: Streaming<PredictRequest>,
+        answers: mpsc::Sender<Result<PredictResponse, Status>>,
+    ) {
+        loop {
+            let request = tokio::select! {
+                // A busy client must not keep the daemon from stopping; what was read is answered.
+                biased;
+                () = wait(&mut self.stopped) => {
+                    let _ = answers.send(Err(refused(Refusal::Stopping))).await;
+                    return;
+                }
+                request = requests.message() => request,
+            };
+            let answer = match request {
+                Ok(Some(request)) => self.answer(Method::PredictStream, request).await,
+                // The client has no more requests, or is gone.
+                Ok(None) | Err(_) => return,
+            };
+            let last = answer.is_err();
+            if answers.send(answer).await.is_err() || last {
+                return;
+            }
+        }
+    }
+
+    async fn send_states(mut self, states: mpsc::Sender<Result<State, Status>>) {
+        let services = self.services.clone();
+        let timer = services.metrics.serving.start(Method::WatchState);
+        let mut status = services.status.clone();
+        let code = loop {
+            let state = describe(&services, &status.borrow_and_update());
+            if states.send(Ok(state)).await.is_err() {
+                break Code::Cancelled;
+            }
+            tokio::select! {
+                changed = status.changed() => if changed.is_err() { break Code::Ok },
+                () = wait(&mut self.stopped) => break Code::Ok,
+                () = states.closed() => break Code::Cancelled,
+            }
+        };
+        timer.finish(code);
+    }
+}
+
+fn refused(refusal: Refusal) -> Status {
+    let text = refusal.to_string();
+    match refusal {
+        Refusal::QueueFull { .. } | Refusal::WaitedTooLong { .. } => {
+            Status::resource_exhausted(text)
+        }
+        Refusal::Stopping => Status::unavailable(text),
+        Refusal::Failed(_) => Status::internal(text),
+    }
+}

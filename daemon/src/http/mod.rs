@@ -1,0 +1,134 @@
+//! HTTP: health for orchestrators, metrics for Prometheus.
+
+use std::{io, net::SocketAddr, net::TcpListener, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use axum_server::{Handle, tls_rustls::RustlsAcceptor};
+use tracing::error;
+
+use crate::{
+    metrics::Listener,
+    serving::{HttpSettings, Services, Tls, TokenFile},
+};
+
+/// What `/` says.
+const INDEX: &str = "\
+ostard
+
+/metrics   for Prometheus
+/livez     whether the process works
+/startupz  whether a model is loaded
+/readyz    whether it may be sent requests, and if not, why
+";
+
+/// As Prometheus asks for it.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Health is open to all: kubelets have no token.
+pub(crate) fn router(
+    services: Arc<Services>,
+    settings: &HttpSettings,
+    token: Option<Arc<TokenFile>>,
+) -> Router {
+    let health = Router::new()
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/startupz", get(startupz));
+    let index = Router::new().route("/", get(async || INDEX));
+    let metrics = Router::new().route("/metrics", get(metrics));
+    let (open, guarded) = match settings.metrics_without_token {
+        true => (health.merge(metrics), index),
+        false => (health, index.merge(metrics)),
+    };
+    let guarded = match token {
+        None => guarded,
+        Some(token) => {
+            let state = (services.clone(), token);
+            guarded.route_layer(middleware::from_fn_with_state(state, ask_for_token))
+        }
+    };
+    open.merge(guarded).with_state(services)
+}
+
+/// Serves until the handle ends it.
+pub(crate) fn serve(
+    port: TcpListener,
+    router: Router,
+    tls: Option<&Tls>,
+    handle: Handle<SocketAddr>,
+) -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    let server = axum_server::from_tcp(port)?.handle(handle);
+    let service = router.into_make_service();
+    let acceptor = tls.map(|tls| RustlsAcceptor::new(tls.http.clone()));
+    Ok(async move {
+        let ended = match acceptor {
+            None => server.serve(service).await,
+            Some(acceptor) => server.acceptor(acceptor).serve(service).await,
+        };
+        if let Err(problem) = ended {
+            error!(%problem, "HTTP server ended");
+        }
+    })
+}
+
+async fn livez(State(services): State<Arc<Services>>) -> Response {
+    answer(services.health.liveness())
+}
+
+async fn readyz(State(services): State<Arc<Services>>) -> Response {
+    answer(services.health.readiness())
+}
+
+async fn startupz(State(services): State<Arc<Services>>) -> Response {
+    answer(match services.health.is_started() {
+        true => Ok(()),
+        false => Err("starting: no model loaded yet".into()),
+    })
+}
+
+fn answer(health: Result<(), String>) -> Response {
+    match health {
+        Ok(()) => "ok\n".into_response(),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason + "\n").into_response(),
+    }
+}
+
+async fn metrics(State(services): State<Arc<Services>>) -> Response {
+    let Services {
+        current,
+        health,
+        metrics,
+        status,
+        ..
+    } = &*services;
+    metrics.process.observe(current, health, &status.borrow());
+    match metrics.render() {
+        Ok(text) => ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
+        Err(problem) => {
+            error!(%problem, "metrics cannot be shown");
+            (StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()).into_response()
+        }
+    }
+}
+
+async fn ask_for_token(
+    State((services, token)): State<(Arc<Services>, Arc<TokenFile>)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let shown = request.headers().get(header::AUTHORIZATION);
+    if token.admits(shown.map(|value| value.as_bytes())) {
+        return next.run(request).await;
+    }
+    services.metrics.serving.unauthenticated(Listener::Http);
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    let text = "the bearer token is missing or wrong\n";
+    (StatusCode::UNAUTHORIZED, challenge, text).into_response()
+}

@@ -1,0 +1,59 @@
+//! Checkpoints.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, IntCounter};
+
+use super::{
+    families::{Buckets, Families, Measured},
+    process::set_now,
+};
+
+/// Checkpoints written, and how.
+#[derive(Debug)]
+pub(crate) struct CheckpointMetrics {
+    written: IntCounter,
+    failures: IntCounter,
+    duration: Histogram,
+    bytes: Measured,
+    last: Measured,
+}
+
+impl CheckpointMetrics {
+    pub(super) fn new(families: &Families<'_>) -> Self {
+        Self {
+            written: families.counter("ostar_checkpoints_written_total", "Checkpoints written."),
+            failures: families.counter(
+                "ostar_checkpoint_failures_total",
+                "Checkpoints that could not be written.",
+            ),
+            duration: families.histogram(
+                "ostar_checkpoint_duration_seconds",
+                "Time to write a checkpoint.",
+                Buckets::Seconds,
+            ),
+            bytes: families.measured(
+                "ostar_checkpoint_size_bytes",
+                "Size of the newest checkpoint.",
+                &[],
+            ),
+            last: families.measured(
+                "ostar_checkpoint_last_timestamp_seconds",
+                "When the newest checkpoint was written, in seconds since 1970.",
+                &[],
+            ),
+        }
+    }
+
+    /// A checkpoint of so many bytes has just been written.
+    pub(crate) fn written(&self, duration: Duration, bytes: u64) {
+        self.written.inc();
+        self.duration.observe(duration.as_secs_f64());
+        self.bytes.set(&[], bytes as f64);
+        set_now(&self.last);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.failures.inc();
+    }
+}

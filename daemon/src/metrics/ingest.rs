@@ -1,0 +1,100 @@
+//! Events on their way in.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+
+use super::families::{Buckets, Families, Measured};
+
+/// Counts, lag and the connection to the broker.
+#[derive(Debug)]
+pub(crate) struct IngestMetrics {
+    accepted: IntCounter,
+    rejected: IntCounter,
+    reasons: IntCounterVec,
+    lag_records: Measured,
+    lag_seconds: Measured,
+    offsets_lost: IntCounter,
+    broker_connected: IntGauge,
+    consumption_stopped: IntGauge,
+    delay: Histogram,
+}
+
+impl IngestMetrics {
+    pub(super) fn new(families: &Families<'_>) -> Self {
+        let events = families.counters(
+            "ostar_events_total",
+            "Events read, by whether they could be decoded.",
+            &["outcome"],
+        );
+        Self {
+            accepted: events.with_label_values(&["accepted"]),
+            rejected: events.with_label_values(&["rejected"]),
+            reasons: families.counters(
+                "ostar_events_rejected_total",
+                "Events that could not be decoded and went to the dead letters, by reason.",
+                &["reason"],
+            ),
+            lag_records: families.measured(
+                "ostar_consumer_lag_records",
+                "Records of the partition that were not read yet.",
+                &["partition"],
+            ),
+            lag_seconds: families.measured(
+                "ostar_consumer_lag_seconds",
+                "How far the last read record's time stamp is behind, 0 if nothing is left to read.",
+                &["partition"],
+            ),
+            offsets_lost: families.counter(
+                "ostar_offsets_lost_total",
+                "Records that were gone before they were read: retention, or a topic made anew.",
+            ),
+            broker_connected: families.gauge(
+                "ostar_broker_connected",
+                "1 if a broker answers, else 0.",
+            ),
+            consumption_stopped: families.gauge(
+                "ostar_consumption_stopped",
+                "1 after too many bad events, until `ostard ctl resume`; else 0.",
+            ),
+            delay: families.histogram(
+                "ostar_event_delay_seconds",
+                "From the time stamp of an event until it was read.",
+                Buckets::Delays,
+            ),
+        }
+    }
+
+    pub(crate) fn accepted(&self, events: usize) {
+        self.accepted.inc_by(events as u64);
+    }
+
+    /// `reason` is one of a fixed set.
+    pub(crate) fn rejected(&self, reason: &'static str) {
+        self.rejected.inc();
+        self.reasons.with_label_values(&[reason]).inc();
+    }
+
+    pub(crate) fn set_lag(&self, partition: i32, records: i64, behind: Option<Duration>) {
+        let partition = partition.to_string();
+        self.lag_records.set(&[&partition], records as f64);
+        let seconds = behind.map(|behind| behind.as_secs_f64());
+        self.lag_seconds.set_known(&[&partition], seconds);
+    }
+
+    pub(crate) fn offsets_lost(&self, records: u64) {
+        self.offsets_lost.inc_by(records);
+    }
+
+    pub(crate) fn set_broker_connected(&self, connected: bool) {
+        self.broker_connected.set(connected.into());
+    }
+
+    pub(crate) fn set_consumption_stopped(&self, stopped: bool) {
+        self.consumption_stopped.set(stopped.into());
+    }
+
+    pub(crate) fn observe_delay(&self, delay: Duration) {
+        self.delay.observe(delay.as_secs_f64());
+    }
+}

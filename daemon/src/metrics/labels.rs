@@ -1,0 +1,100 @@
+//! Late labels: how good the candidates really are.
+
+use ostar_connectors::labels::{Candidate, LabelReport, Measured as Figures};
+use prometheus::IntCounter;
+
+use super::families::{Families, Measured};
+
+/// Labels counted, and figures of the candidates.
+#[derive(Debug)]
+pub(crate) struct LabelMetrics {
+    classes: Vec<String>,
+    joined: IntCounter,
+    duplicates: IntCounter,
+    expired: IntCounter,
+    rejected: IntCounter,
+    accuracy: Measured,
+    balanced_accuracy: Measured,
+    log_loss: Measured,
+    area_under_curve: Measured,
+    calibration_ratio: Measured,
+    true_proportion: Measured,
+}
+
+impl LabelMetrics {
+    pub(super) fn new(families: &Families<'_>, classes: &[String]) -> Self {
+        let labels = families.counters(
+            "ostar_labels_total",
+            "Late labels read, by whether they found their prediction.",
+            &["outcome"],
+        );
+        let figure = |name, help| families.measured(name, help, &["candidate"]);
+        Self {
+            classes: classes.to_vec(),
+            joined: labels.with_label_values(&["joined"]),
+            duplicates: labels.with_label_values(&["duplicate"]),
+            expired: labels.with_label_values(&["expired"]),
+            rejected: labels.with_label_values(&["rejected"]),
+            accuracy: figure(
+                "ostar_measured_accuracy",
+                "Share of the newest labelled events that the candidate predicted right.",
+            ),
+            balanced_accuracy: figure(
+                "ostar_measured_balanced_accuracy",
+                "Mean over classes of the share predicted right.",
+            ),
+            log_loss: figure(
+                "ostar_measured_log_loss",
+                "Mean negative logarithm of the probability given to the true class.",
+            ),
+            area_under_curve: figure("ostar_measured_auc", "Area under the ROC curve."),
+            calibration_ratio: families.measured(
+                "ostar_measured_calibration_ratio",
+                "Predicted over observed count of the class; 1 is calibrated.",
+                &["class", "candidate"],
+            ),
+            true_proportion: families.measured(
+                "ostar_true_proportion",
+                "Share of the class among the newest labels.",
+                &["class"],
+            ),
+        }
+    }
+
+    /// A label could not be read.
+    pub(crate) fn rejected(&self) {
+        self.rejected.inc();
+    }
+
+    pub(crate) fn observe(&self, report: &LabelReport) {
+        for (counter, count) in [
+            (&self.joined, report.counts.joined),
+            (&self.duplicates, report.counts.duplicates),
+            (&self.expired, report.counts.expired),
+        ] {
+            // A report counts from the start of the process, as the counter does.
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
+        if let Some(figures) = &report.window {
+            self.observe_figures(figures);
+        }
+    }
+
+    fn observe_figures(&self, figures: &Figures) {
+        for (class, share) in self.classes.iter().zip(&figures.shares) {
+            self.true_proportion.set(&[class], *share);
+        }
+        for (candidate, measures) in Candidate::ALL.iter().zip(&figures.candidates) {
+            let candidate = candidate.as_str();
+            self.accuracy.set(&[candidate], measures.accuracy);
+            self.balanced_accuracy
+                .set(&[candidate], measures.balanced_accuracy);
+            self.log_loss.set(&[candidate], measures.log_loss);
+            self.area_under_curve.set_known(&[candidate], measures.auc);
+            for (class, ratio) in self.classes.iter().zip(&measures.calibration_ratio) {
+                self.calibration_ratio
+                    .set_known(&[class, candidate], *ratio);
+            }
+        }
+    }
+}

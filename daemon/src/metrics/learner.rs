@@ -1,0 +1,305 @@
+//! What the learner learns, and what the guard says to it.
+
+use std::time::Duration;
+
+use ostar_model::{
+    diagnostics::Decision,
+    learner::{BlockReport, RefreshReport, StepReport},
+    proportions::{EstimatedAccuracy, Published},
+};
+use prometheus::{Histogram, IntCounter, IntCounterVec};
+
+use super::families::{Buckets, Families, Measured};
+
+/// Blocks, steps, refreshes.
+#[derive(Debug)]
+pub(crate) struct LearnerMetrics {
+    classes: Vec<String>,
+    blocks: IntCounter,
+    events: IntCounter,
+    steps: IntCounter,
+    skipped_steps: IntCounter,
+    step_duration: Histogram,
+    proportion: WithInterval,
+    effective_rows: Measured,
+    losses: Losses,
+    transport_weight: Measured,
+    sliced_distance: Measured,
+    movement: Measured,
+    movement_ratio: Measured,
+    smallest_singular_value: Measured,
+    cross_entropy: Measured,
+    slope: Measured,
+    accuracy: WithInterval,
+    agrees: Measured,
+    refusals: IntCounterVec,
+    restores: IntCounter,
+    assignment: Measured,
+}
+
+/// Scalars of a step.
+#[derive(Debug)]
+struct Losses {
+    critic: Measured,
+    distance: Measured,
+    penalty: Measured,
+    transport_cost: Measured,
+    classifier: Measured,
+}
+
+/// A value, and the ends of its 95 % interval.
+#[derive(Debug)]
+struct WithInterval {
+    value: Measured,
+    low: Measured,
+    high: Measured,
+}
+
+// === impl LearnerMetrics ===
+
+impl LearnerMetrics {
+    pub(super) fn new(families: &Families<'_>, classes: &[String], training: &[f64]) -> Self {
+        let measured = |name, help| families.measured(name, help, &[]);
+        let metrics = Self {
+            classes: classes.to_vec(),
+            blocks: families.counter("ostar_blocks_total", "Blocks of events learned from."),
+            events: families.counter("ostar_learned_events_total", "Events learned from."),
+            steps: families.counter("ostar_steps_total", "Alignment steps taken."),
+            skipped_steps: families.counter(
+                "ostar_steps_skipped_total",
+                "Alignment steps left out because the learner was behind.",
+            ),
+            step_duration: families.histogram(
+                "ostar_step_duration_seconds",
+                "Time of an alignment step.",
+                Buckets::Seconds,
+            ),
+            proportion: WithInterval::new(
+                families,
+                &["class", "candidate"],
+                [
+                    ("ostar_label_proportion", "Share of the class in the stream, or in training."),
+                    (
+                        "ostar_label_proportion_low",
+                        "Lower end of the share's 95 % interval.",
+                    ),
+                    (
+                        "ostar_label_proportion_high",
+                        "Upper end of the share's 95 % interval.",
+                    ),
+                ],
+            ),
+            effective_rows: families.measured(
+                "ostar_label_proportion_effective_rows",
+                "How many independent events the shares are worth.",
+                &["candidate"],
+            ),
+            losses: Losses::new(families),
+            transport_weight: measured(
+                "ostar_transport_weight",
+                "Weight of the transport cost (lambda_OT).",
+            ),
+            sliced_distance: families.measured(
+                "ostar_sliced_distance",
+                "Sliced Wasserstein distance of source and stream, without and with the map, and its noise floor.",
+                &["stage"],
+            ),
+            movement: families.measured(
+                "ostar_class_movement",
+                "Mean squared distance by which the map moves the class.",
+                &["class"],
+            ),
+            movement_ratio: families.measured(
+                "ostar_class_movement_ratio",
+                "The same over the squared distance to the nearest other class; the guard refuses large ones.",
+                &["class"],
+            ),
+            smallest_singular_value: measured(
+                "ostar_confusion_smallest_singular_value",
+                "Of the adapted classifier's confusion matrix; near 0 the shares cannot be told.",
+            ),
+            cross_entropy: families.measured(
+                "ostar_held_out_cross_entropy",
+                "Cross-entropy on held-out source rows, which are mapped for the adapted classifier.",
+                &["candidate"],
+            ),
+            slope: measured(
+                "ostar_classifier_slope",
+                "Largest input gradient of the adapted classifier on the window.",
+            ),
+            accuracy: WithInterval::new(
+                families,
+                &["candidate"],
+                [
+                    (
+                        "ostar_estimated_accuracy",
+                        "Accuracy on the stream without labels, as far as only the shares moved.",
+                    ),
+                    (
+                        "ostar_estimated_accuracy_low",
+                        "Lower end of its 95 % interval.",
+                    ),
+                    (
+                        "ostar_estimated_accuracy_high",
+                        "Upper end of its 95 % interval.",
+                    ),
+                ],
+            ),
+            agrees: measured(
+                "ostar_guard_agrees",
+                "1 if the newest state may be served, 0 if the guard refused it.",
+            ),
+            refusals: families.counters(
+                "ostar_guard_refusals_total",
+                "States that the guard refused, by reason.",
+                &["reason"],
+            ),
+            restores: families.counter(
+                "ostar_restores_total",
+                "Times the last good weights were restored.",
+            ),
+            assignment: measured(
+                "ostar_clusters_keep_classes",
+                "1 if every cluster of the window is nearest to the class it is taken for, else 0.",
+            ),
+        };
+        for (class, share) in metrics.classes.iter().zip(training) {
+            metrics.proportion.value.set(&[class, "training"], *share);
+        }
+        metrics
+    }
+
+    pub(crate) fn observe_block(&self, block: &BlockReport) {
+        self.blocks.inc();
+        self.events.inc_by(block.rows as u64);
+        self.observe_published("frozen", &block.frozen);
+        if let Some(adapted) = &block.adapted {
+            self.observe_published("adapted", adapted);
+        }
+        self.observe_published("published", &block.published);
+    }
+
+    pub(crate) fn observe_step(&self, step: &StepReport, duration: Duration) {
+        self.steps.inc();
+        self.step_duration.observe(duration.as_secs_f64());
+        self.losses.observe(step);
+        self.transport_weight.set(&[], step.transport_weight);
+    }
+
+    pub(crate) fn skipped_steps(&self, steps: u64) {
+        self.skipped_steps.inc_by(steps);
+    }
+
+    pub(crate) fn observe_refresh(&self, refresh: &RefreshReport) {
+        self.transport_weight.set(&[], refresh.transport_weight);
+        for (stage, distance) in [
+            ("before_map", refresh.label_shift_distance),
+            ("after_map", refresh.distance),
+            ("floor", refresh.distance_floor),
+        ] {
+            self.sliced_distance.set(&[stage], distance);
+        }
+        for (class, moved) in self.classes.iter().zip(&refresh.movement.classes) {
+            self.movement
+                .set_known(&[class], moved.map(|moved| moved.cost));
+            let ratio = moved.and_then(|moved| moved.ratio);
+            self.movement_ratio.set_known(&[class], ratio);
+        }
+        self.smallest_singular_value
+            .set(&[], refresh.smallest_singular_value);
+        self.cross_entropy
+            .set(&["frozen"], refresh.frozen_cross_entropy);
+        self.cross_entropy
+            .set(&["adapted"], refresh.adapted_cross_entropy);
+        self.slope.set(&[], refresh.slope);
+        for (candidate, accuracy) in [
+            ("source", &refresh.source_accuracy),
+            ("prior", &refresh.prior_accuracy),
+            ("adapted", &refresh.adapted_accuracy),
+        ] {
+            self.observe_accuracy(candidate, accuracy);
+        }
+        self.assignment
+            .set(&[], f64::from(refresh.assignment.identity));
+        self.agrees
+            .set(&[], f64::from(refresh.decision == Decision::Serve));
+        if let Decision::Refuse(reason) = &refresh.decision {
+            self.refusals.with_label_values(&[reason.label()]).inc();
+        }
+        if refresh.restored {
+            self.restores.inc();
+        }
+    }
+
+    fn observe_published(&self, candidate: &str, published: &Published) {
+        self.effective_rows
+            .set(&[candidate], published.effective_rows);
+        let shares = published
+            .proportions
+            .as_ref()
+            .iter()
+            .zip(&published.intervals);
+        for (class, (share, interval)) in self.classes.iter().zip(shares) {
+            let labels = [class.as_str(), candidate];
+            self.proportion
+                .set(&labels, *share, interval.low, interval.high);
+        }
+    }
+
+    fn observe_accuracy(&self, candidate: &str, accuracy: &EstimatedAccuracy) {
+        let interval = accuracy.interval;
+        self.accuracy
+            .set(&[candidate], accuracy.value, interval.low, interval.high);
+    }
+}
+
+// === impl Losses ===
+
+impl Losses {
+    fn new(families: &Families<'_>) -> Self {
+        let measured = |name, help| families.measured(name, help, &[]);
+        Self {
+            critic: measured("ostar_critic_loss", "Loss of the last critic step."),
+            distance: measured(
+                "ostar_critic_distance",
+                "The critic's estimate of the distance between mapped source and stream.",
+            ),
+            penalty: measured(
+                "ostar_gradient_penalty",
+                "Gradient penalty of the last critic step.",
+            ),
+            transport_cost: measured(
+                "ostar_transport_cost",
+                "Transport cost of the last map step.",
+            ),
+            classifier: measured(
+                "ostar_classifier_loss",
+                "Loss of the last step of the adapted classifier.",
+            ),
+        }
+    }
+
+    fn observe(&self, step: &StepReport) {
+        self.critic.set(&[], step.critic.loss);
+        self.distance.set(&[], step.critic.distance);
+        self.penalty.set(&[], step.critic.penalty);
+        self.transport_cost.set(&[], step.map.transport_cost);
+        self.classifier.set(&[], step.classifier.loss);
+    }
+}
+
+// === impl WithInterval ===
+
+impl WithInterval {
+    /// Names and help texts of value, lower and upper end.
+    fn new(families: &Families<'_>, labels: &[&str], texts: [(&str, &str); 3]) -> Self {
+        let [value, low, high] = texts.map(|(name, help)| families.measured(name, help, labels));
+        Self { value, low, high }
+    }
+
+    fn set(&self, labels: &[&str], value: f64, low: f64, high: f64) {
+        self.value.set(labels, value);
+        self.low.set(labels, low);
+        self.high.set(labels, high);
+    }
+}

@@ -1,0 +1,72 @@
+//! What Prometheus sees of the daemon. `docs/METRICS.md` lists it, and a test compares the two.
+//!
+//! Label values are bounded: classes come from the bundle, partitions from the topic, everything else from the code.
+
+mod checkpoints;
+mod families;
+mod ingest;
+mod labels;
+mod learner;
+mod outputs;
+mod process;
+mod scoring;
+mod serving;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ostar_model::bundle::Description;
+use prometheus::{Registry, TextEncoder};
+
+use self::families::Families;
+pub(crate) use self::{
+    checkpoints::CheckpointMetrics,
+    ingest::IngestMetrics,
+    labels::LabelMetrics,
+    learner::LearnerMetrics,
+    outputs::OutputMetrics,
+    process::ProcessMetrics,
+    scoring::{ScoringMetrics, ScoringPath},
+    serving::{Listener, Method, ServingMetrics},
+};
+
+/// All metrics of the process, by what they are about.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) process: ProcessMetrics,
+    pub(crate) ingest: IngestMetrics,
+    pub(crate) scoring: ScoringMetrics,
+    pub(crate) outputs: OutputMetrics,
+    pub(crate) learner: LearnerMetrics,
+    pub(crate) checkpoints: CheckpointMetrics,
+    pub(crate) labels: LabelMetrics,
+    pub(crate) serving: ServingMetrics,
+}
+
+impl Metrics {
+    /// Metrics of a model with this description.
+    pub(crate) fn new(description: &Description) -> Arc<Self> {
+        let registry = Registry::new();
+        let families = Families::new(&registry);
+        let classes = &description.classes;
+        let training = description.training_proportions.as_ref();
+        Arc::new(Self {
+            process: ProcessMetrics::new(&families, &description.name),
+            ingest: IngestMetrics::new(&families),
+            scoring: ScoringMetrics::new(&families, classes),
+            outputs: OutputMetrics::new(&families),
+            learner: LearnerMetrics::new(&families, classes, training),
+            checkpoints: CheckpointMetrics::new(&families),
+            labels: LabelMetrics::new(&families, classes),
+            serving: ServingMetrics::new(&families),
+            registry,
+        })
+    }
+
+    /// All of it, in Prometheus' text format.
+    pub(crate) fn render(&self) -> prometheus::Result<String> {
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}

@@ -1,0 +1,82 @@
+//! The process itself: what runs, since when, in which mode, with which state.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus::{IntGauge, IntGaugeVec};
+
+use super::families::{Families, Measured};
+use crate::{
+    current::{Current, ServingMode},
+    health::Health,
+    status::Status,
+};
+
+/// Version, start, mode, readiness.
+#[derive(Debug)]
+pub(crate) struct ProcessMetrics {
+    mode: IntGaugeVec,
+    epoch: IntGauge,
+    step: IntGauge,
+    ready: IntGauge,
+    paused: IntGauge,
+    standby: IntGauge,
+}
+
+impl ProcessMetrics {
+    pub(super) fn new(families: &Families<'_>, model: &str) -> Self {
+        let build = families.measured(
+            "ostar_build_info",
+            "Always 1; the labels say which version runs with which model.",
+            &["version", "model"],
+        );
+        build.set(&[env!("CARGO_PKG_VERSION"), model], 1.0);
+        set_now(&families.measured(
+            "ostar_start_time_seconds",
+            "When the process started, in seconds since 1970.",
+            &[],
+        ));
+        Self {
+            mode: families.gauges(
+                "ostar_serving_mode",
+                "1 for the mode that predictions are served in, 0 for the others.",
+                &["mode"],
+            ),
+            epoch: families.gauge(
+                "ostar_model_version_epoch",
+                "Starts of the learner behind the state that is served.",
+            ),
+            step: families.gauge(
+                "ostar_model_version_step",
+                "Alignment steps behind the state that is served.",
+            ),
+            ready: families.gauge("ostar_ready", "1 if /readyz agrees, else 0."),
+            paused: families.gauge("ostar_paused", "1 while learning is paused, else 0."),
+            standby: families.gauge(
+                "ostar_standby",
+                "1 while another process learns and this one only serves, else 0.",
+            ),
+        }
+    }
+
+    /// How things are at the moment of a scrape.
+    pub(crate) fn observe(&self, current: &Current, health: &Health, status: &Status) {
+        let mode = current.mode();
+        for (name, value) in ServingMode::NAMED {
+            self.mode
+                .with_label_values(&[name])
+                .set((value == mode).into());
+        }
+        let version = current.load().version;
+        self.epoch.set(version.epoch as i64);
+        self.step.set(version.step as i64);
+        self.ready.set(health.readiness().is_ok().into());
+        self.paused.set(status.paused.into());
+        self.standby.set(status.standby.into());
+    }
+}
+
+/// Shows the present time, in seconds since 1970.
+pub(super) fn set_now(gauge: &Measured) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    gauge.set_known(&[], now.ok().map(|now| now.as_secs_f64()));
+}

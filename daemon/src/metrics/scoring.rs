@@ -1,0 +1,85 @@
+//! Predictions, whoever they are made for.
+
+use std::time::Duration;
+
+use prometheus::{Histogram, IntCounter};
+
+use super::families::{Buckets, Families};
+
+/// Who a prediction is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScoringPath {
+    Stream,
+    Grpc,
+}
+
+/// Counts and durations of both paths.
+#[derive(Debug)]
+pub(crate) struct ScoringMetrics {
+    stream: PathMetrics,
+    grpc: PathMetrics,
+}
+
+#[derive(Debug)]
+struct PathMetrics {
+    /// One a class.
+    predictions: Vec<IntCounter>,
+    duration: Histogram,
+    rows: Histogram,
+}
+
+impl ScoringMetrics {
+    pub(super) fn new(families: &Families<'_>, classes: &[String]) -> Self {
+        let predictions = families.counters(
+            "ostar_predictions_total",
+            "Predictions made, by what they were made for and the most probable class.",
+            &["path", "class"],
+        );
+        let duration = families.histograms(
+            "ostar_scoring_duration_seconds",
+            "Time to score a batch.",
+            &["path"],
+            Buckets::Seconds,
+        );
+        let rows = families.histograms(
+            "ostar_scoring_batch_rows",
+            "Rows of a batch that was scored at once.",
+            &["path"],
+            Buckets::Rows,
+        );
+        let path = |name: &str| {
+            let counters = classes
+                .iter()
+                .map(|class| predictions.with_label_values(&[name, class]));
+            PathMetrics {
+                predictions: counters.collect(),
+                duration: duration.with_label_values(&[name]),
+                rows: rows.with_label_values(&[name]),
+            }
+        };
+        Self {
+            stream: path("stream"),
+            grpc: path("grpc"),
+        }
+    }
+
+    /// A batch was scored; `predicted` are the most probable classes of its rows.
+    pub(crate) fn observe(
+        &self,
+        path: ScoringPath,
+        predicted: impl IntoIterator<Item = usize>,
+        duration: Duration,
+    ) {
+        let path = match path {
+            ScoringPath::Stream => &self.stream,
+            ScoringPath::Grpc => &self.grpc,
+        };
+        let mut rows = 0.0;
+        for class in predicted {
+            path.predictions[class].inc();
+            rows += 1.0;
+        }
+        path.rows.observe(rows);
+        path.duration.observe(duration.as_secs_f64());
+    }
+}

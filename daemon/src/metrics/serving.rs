@@ -1,0 +1,144 @@
+//! Requests over gRPC, and who was turned away.
+
+use std::time::Instant;
+
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use tonic::Code;
+
+use super::families::{Buckets, Families};
+
+/// A method of `ostar.v1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Predict,
+    PredictStream,
+    GetState,
+    WatchState,
+    Control,
+}
+
+/// Where a request without a token came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listener {
+    Grpc,
+    Control,
+    Http,
+}
+
+/// Requests, latency, queue and refusals.
+#[derive(Debug)]
+pub(crate) struct ServingMetrics {
+    requests: IntCounterVec,
+    rows: IntCounter,
+    duration: Histogram,
+    queue: IntGauge,
+    refusals: IntCounterVec,
+    unauthenticated: IntCounterVec,
+}
+
+/// Counts a request when it ends, also when its client goes away.
+#[derive(Debug)]
+pub(crate) struct RequestTimer<'a> {
+    metrics: &'a ServingMetrics,
+    method: Method,
+    start: Instant,
+    code: Code,
+}
+
+// === impl ServingMetrics ===
+
+impl ServingMetrics {
+    pub(super) fn new(families: &Families<'_>) -> Self {
+        Self {
+            requests: families.counters(
+                "ostar_requests_total",
+                "gRPC requests that ended, by method and status code; each message of PredictStream is one.",
+                &["method", "code"],
+            ),
+            rows: families.counter(
+                "ostar_request_rows_total",
+                "Inputs of the requests that were answered.",
+            ),
+            duration: families.histogram(
+                "ostar_request_duration_seconds",
+                "Time to answer a Predict request or a message of PredictStream, refusals included.",
+                Buckets::Seconds,
+            ),
+            queue: families.gauge(
+                "ostar_request_queue_rows",
+                "Inputs that wait to be scored.",
+            ),
+            refusals: families.counters(
+                "ostar_requests_refused_total",
+                "Requests that were not scored, by reason.",
+                &["reason"],
+            ),
+            unauthenticated: families.counters(
+                "ostar_unauthenticated_requests_total",
+                "Requests turned away because their token was missing or wrong.",
+                &["listener"],
+            ),
+        }
+    }
+
+    /// A request begins. It counts as cancelled unless [`RequestTimer::finish`] is called.
+    pub(crate) fn start(&self, method: Method) -> RequestTimer<'_> {
+        RequestTimer {
+            metrics: self,
+            method,
+            start: Instant::now(),
+            code: Code::Cancelled,
+        }
+    }
+
+    pub(crate) fn answered(&self, rows: usize) {
+        self.rows.inc_by(rows as u64);
+    }
+
+    pub(crate) fn set_queue(&self, rows: usize) {
+        self.queue.set(rows as i64);
+    }
+
+    /// `reason` is one of a fixed set.
+    pub(crate) fn refused(&self, reason: &'static str) {
+        self.refusals.with_label_values(&[reason]).inc();
+    }
+
+    pub(crate) fn unauthenticated(&self, listener: Listener) {
+        let listener = match listener {
+            Listener::Grpc => "grpc",
+            Listener::Control => "control",
+            Listener::Http => "http",
+        };
+        self.unauthenticated.with_label_values(&[listener]).inc();
+    }
+}
+
+// === impl RequestTimer ===
+
+impl RequestTimer<'_> {
+    pub(crate) fn finish(mut self, code: Code) {
+        self.code = code;
+    }
+}
+
+impl Drop for RequestTimer<'_> {
+    fn drop(&mut self) {
+        let method = match self.method {
+            Method::Predict => "Predict",
+            Method::PredictStream => "PredictStream",
+            Method::GetState => "GetState",
+            Method::WatchState => "WatchState",
+            Method::Control => "Control",
+        };
+        let code = format!("{:?}", self.code);
+        self.metrics
+            .requests
+            .with_label_values(&[method, &code])
+            .inc();
+        if matches!(self.method, Method::Predict | Method::PredictStream) {
+            let seconds = self.start.elapsed().as_secs_f64();
+            self.metrics.duration.observe(seconds);
+        }
+    }
+}

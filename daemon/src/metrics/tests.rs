@@ -1,0 +1,156 @@
+//! The documentation lists what a scrape shows, and a scrape shows what the documentation lists.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use ostar_connectors::labels::{LabelJoin, LabelSettings};
+use ostar_model::diagnostics::{Decision, Reason};
+use tonic::Code;
+
+use super::*;
+use crate::{
+    current::{Current, ServingMode, Version},
+    health::Health,
+    serving::fixture,
+    status::Status,
+};
+
+/// Type and label names, by name.
+type Listing = BTreeMap<String, (String, BTreeSet<String>)>;
+
+/// Metrics to which everything has happened.
+fn observed() -> Arc<Metrics> {
+    let bundle = fixture::bundle();
+    let metrics = Metrics::new(bundle.description());
+    let learned = fixture::learned(&bundle);
+
+    metrics.ingest.accepted(3);
+    metrics.ingest.rejected("malformed");
+    metrics.ingest.set_lag(0, 5, Some(Duration::from_secs(2)));
+    metrics.ingest.offsets_lost(4);
+    metrics.ingest.set_broker_connected(true);
+    metrics.ingest.set_consumption_stopped(false);
+    metrics.ingest.observe_delay(Duration::from_millis(30));
+
+    let duration = Duration::from_millis(1);
+    metrics
+        .scoring
+        .observe(ScoringPath::Stream, [0, 1, 1], duration);
+    metrics.outputs.predictions.delivered(3);
+    metrics.outputs.dead_letters.failed(1);
+    metrics.outputs.predictions.set_in_flight(2);
+
+    metrics.learner.observe_block(&learned.block);
+    metrics.learner.observe_step(&learned.step, duration);
+    metrics.learner.skipped_steps(1);
+    metrics.learner.observe_refresh(&learned.refresh);
+    let mut refused = learned.refresh.clone();
+    let name = "critic loss".into();
+    refused.decision = Decision::Refuse(Reason::NonFinite { name });
+    refused.restored = true;
+    metrics.learner.observe_refresh(&refused);
+
+    metrics.checkpoints.written(duration, 1000);
+    metrics.checkpoints.failed();
+    let mut labels = LabelJoin::new(&LabelSettings::default(), 2);
+    for (id, class) in [("a", 0), ("b", 1)] {
+        labels.predicted(id, [&[0.6, 0.4]; 4]);
+        labels.label(id, class);
+    }
+    metrics.labels.observe(&labels.report());
+
+    metrics.serving.start(Method::Predict).finish(Code::Ok);
+    metrics.serving.answered(2);
+    metrics.serving.set_queue(1);
+    metrics.serving.refused("queue_full");
+    metrics.serving.unauthenticated(Listener::Http);
+    let current = Current::new(learned.snapshot, Version::default(), ServingMode::Prior);
+    let status = Status::default();
+    metrics.process.observe(&current, &Health::new(), &status);
+    metrics
+}
+
+fn scraped(metrics: &Metrics) -> Listing {
+    let mut listing = Listing::new();
+    for family in metrics.registry.gather() {
+        let metrics = family.get_metric().iter();
+        let labels = metrics.flat_map(|metric| metric.get_label());
+        let labels = labels.map(|label| label.name().to_owned()).collect();
+        let kind = format!("{:?}", family.get_field_type()).to_lowercase();
+        listing.insert(family.name().to_owned(), (kind, labels));
+    }
+    listing
+}
+
+/// Rows `| name | type | labels | meaning |`; the alerts' rows begin with an expression.
+fn documented() -> Listing {
+    let text = include_str!("../../../docs/METRICS.md");
+    let mut listing = Listing::new();
+    for line in text.lines().filter(|line| line.starts_with("| `ostar_")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let name = cells[1].trim_matches('`');
+        if name.contains(|letter: char| !letter.is_ascii_lowercase() && letter != '_') {
+            continue;
+        }
+        let labels = cells[3].split(',');
+        let labels = labels.map(|label| label.trim().trim_matches('`'));
+        let labels = labels.filter(|label| !label.is_empty());
+        let entry = (cells[2].to_owned(), labels.map(str::to_owned).collect());
+        let earlier = listing.insert(name.to_owned(), entry);
+        assert!(earlier.is_none(), "{name} is listed twice");
+        assert!(!cells[4].is_empty(), "{name} has no meaning");
+    }
+    listing
+}
+
+#[test]
+fn the_documentation_and_a_scrape_list_the_same_metrics() {
+    let (scraped, documented) = (scraped(&observed()), documented());
+    for (name, shown) in &scraped {
+        assert_eq!(
+            Some(shown),
+            documented.get(name),
+            "{name} in docs/METRICS.md"
+        );
+    }
+    for name in documented.keys() {
+        assert!(
+            scraped.contains_key(name),
+            "{name} is documented, but never shown"
+        );
+    }
+}
+
+#[test]
+fn every_metric_has_the_prefix_a_help_text_and_a_name_that_fits_its_type() {
+    for family in observed().registry.gather() {
+        let name = family.name();
+        assert!(name.starts_with("ostar_"), "{name}");
+        assert!(family.help().ends_with('.'), "{name}");
+        let counter = family.get_field_type() == prometheus::proto::MetricType::COUNTER;
+        assert_eq!(counter, name.ends_with("_total"), "{name}");
+    }
+}
+
+#[test]
+fn what_was_never_measured_is_not_shown() {
+    let bundle = fixture::bundle();
+    let text = Metrics::new(bundle.description()).render().unwrap();
+    assert!(!text.contains("ostar_transport_weight"), "{text}");
+    assert!(
+        text.contains(r#"ostar_label_proportion{candidate="training",class="spam"} 0.5"#),
+        "{text}"
+    );
+    assert!(text.contains("ostar_steps_total 0"), "counters start at 0");
+}
+
+#[test]
+fn a_request_whose_client_went_away_counts_as_cancelled() {
+    let metrics = Metrics::new(fixture::bundle().description());
+    drop(metrics.serving.start(Method::Predict));
+    let text = metrics.render().unwrap();
+    let line = r#"ostar_requests_total{code="Cancelled",method="Predict"} 1"#;
+    assert!(text.contains(line), "{text}");
+}

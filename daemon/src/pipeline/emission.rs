@@ -1,0 +1,222 @@
+//! The second thread: scores chunks, writes predictions and dead letters, and commits what is flushed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use ostar_connectors::{
+    event::{Chunk, Offsets},
+    kafka::{Committer, DeadLetter, OutputError, Outputs},
+    proto,
+};
+use tracing::warn;
+
+use super::scoring::{Predictions, Scoring};
+use crate::{health::Health, metrics::Metrics, serving::most_probable};
+
+/// Outputs are flushed and their offsets committed at least this often, while there are any.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// And after so many events: with [`FLUSH_EVERY`] the most that a crash repeats.
+pub(crate) const FLUSH_EVENTS: usize = 2_000;
+/// How long one attempt to flush waits for the broker.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Everything that leaves the process because of an event, in the order of events.
+pub(crate) struct Emission {
+    pub(crate) scoring: Scoring,
+    pub(crate) outputs: Outputs,
+    pub(crate) committer: Committer,
+    /// Outputs of events before these offsets were flushed by an earlier run.
+    pub(crate) emitted: Offsets,
+    pub(crate) classes: Vec<String>,
+    /// How long outputs may wait for a broker before the process is unready.
+    pub(crate) patience: Duration,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Chunks whose outputs may not have arrived: sent again if a flush fails.
+    pub(crate) unflushed: Vec<(Arc<Chunk>, Predictions)>,
+    /// Where the chunks end whose outputs have arrived since the last commit.
+    pub(crate) flushed: Offsets,
+    /// Whether messages of `unflushed` are lost.
+    pub(crate) send_again: bool,
+    /// Since when outputs wait in vain.
+    pub(crate) stuck_since: Option<Instant>,
+    pub(crate) sent: Sent,
+}
+
+/// Messages since the last flush.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    predictions: u64,
+    dead_letters: u64,
+}
+
+impl Emission {
+    pub(crate) fn run(mut self, chunks: &Receiver<Arc<Chunk>>) -> Result<()> {
+        let mut last_commit = Instant::now();
+        loop {
+            let wait = FLUSH_EVERY.saturating_sub(last_commit.elapsed());
+            match chunks.recv_timeout(wait) {
+                Ok(chunk) => {
+                    let predictions = self.scoring.score(&chunk)?;
+                    self.emit(&chunk, &predictions)?;
+                    self.show_in_flight();
+                    self.unflushed.push((chunk, predictions));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let waiting: usize = self.unflushed.iter().map(|(chunk, _)| chunk.len()).sum();
+            let due = last_commit.elapsed() >= FLUSH_EVERY;
+            if due || waiting >= FLUSH_EVENTS {
+                let delivered = self.flush();
+                // Without outputs a crash repeats none, and the broker need not be asked so often.
+                if due || delivered > 0 {
+                    self.commit();
+                    last_commit = Instant::now();
+                }
+            }
+        }
+        // Whoever waits for this thread has the deadline.
+        while !self.unflushed.is_empty() {
+            self.flush();
+        }
+        self.commit();
+        Ok(())
+    }
+
+    fn emit(&mut self, chunk: &Chunk, predictions: &Predictions) -> Result<(), OutputError> {
+        let emitted = &self.emitted;
+        let is_new =
+            |partition: i32, offset: i64| offset >= emitted.get(&partition).copied().unwrap_or(0);
+        let rows = predictions.probabilities.chunks_exact(self.classes.len());
+        if self.outputs.takes_predictions() {
+            for (event, probabilities) in chunk.events.iter().zip(rows) {
+                if !is_new(event.partition, event.offset) {
+                    continue;
+                }
+                let class = most_probable(probabilities);
+                let prediction = proto::Prediction {
+                    id: event.id.as_deref().unwrap_or_default().to_owned(),
+                    probabilities: probabilities.to_vec(),
+                    class: class as u32,
+                    class_name: self.classes[class].clone(),
+                    version: Some(proto::Version {
+                        epoch: predictions.version.epoch,
+                        step: predictions.version.step,
+                    }),
+                };
+                send(|| self.outputs.predict(event, &prediction))?;
+                self.sent.predictions += 1;
+            }
+        }
+        for rejected in &chunk.rejected {
+            if is_new(rejected.partition, rejected.offset) {
+                let letter = DeadLetter {
+                    partition: rejected.partition,
+                    offset: rejected.offset,
+                    key: rejected.key.as_deref(),
+                    payload: &rejected.payload,
+                    size: rejected.size,
+                    reason: rejected.reject.reason.as_str(),
+                    detail: &rejected.reject.detail,
+                };
+                send(|| self.outputs.dead_letter(&letter))?;
+                self.sent.dead_letters += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes, and gives how many messages were delivered. On a failure the chunks stay, to be flushed or sent
+    /// again.
+    fn flush(&mut self) -> u64 {
+        if self.unflushed.is_empty() {
+            return 0;
+        }
+        let start = Instant::now();
+        match self.deliver() {
+            Ok(()) => {
+                self.stuck_since = None;
+                self.health.clear("outputs");
+                let outputs = &self.metrics.outputs;
+                let sent = std::mem::take(&mut self.sent);
+                outputs.predictions.delivered(sent.predictions);
+                outputs.dead_letters.delivered(sent.dead_letters);
+                self.show_in_flight();
+                for (chunk, _) in self.unflushed.drain(..) {
+                    self.flushed.extend(&chunk.next);
+                }
+                sent.predictions + sent.dead_letters
+            }
+            Err(error) => {
+                warn!(%error, chunks = self.unflushed.len(), "outputs are not delivered");
+                let stuck = self.stuck_since.get_or_insert(start).elapsed();
+                let is_lost = matches!(error, OutputError::Lost { .. });
+                // A broker that is away may come back; one that refuses will not change its mind.
+                if is_lost || stuck >= self.patience {
+                    self.health.obstruct("outputs", error.to_string());
+                }
+                if is_lost {
+                    let sent = std::mem::take(&mut self.sent);
+                    let outputs = &self.metrics.outputs;
+                    outputs.predictions.failed(sent.predictions);
+                    outputs.dead_letters.failed(sent.dead_letters);
+                    self.send_again = true;
+                }
+                0
+            }
+        }
+    }
+
+    fn show_in_flight(&self) {
+        let outputs = &self.metrics.outputs;
+        outputs
+            .predictions
+            .set_in_flight(self.sent.predictions as usize);
+        outputs
+            .dead_letters
+            .set_in_flight(self.sent.dead_letters as usize);
+    }
+
+    fn deliver(&mut self) -> Result<(), OutputError> {
+        if self.send_again {
+            let unflushed = std::mem::take(&mut self.unflushed);
+            let emitted = unflushed
+                .iter()
+                .try_for_each(|(chunk, predictions)| self.emit(chunk, predictions));
+            self.unflushed = unflushed;
+            emitted?;
+            self.send_again = false;
+        }
+        self.outputs.flush(FLUSH_TIMEOUT)
+    }
+
+    fn commit(&mut self) {
+        let mut next = std::mem::take(&mut self.flushed);
+        if next.is_empty() {
+            return;
+        }
+        // Never back: an event that is only learned again was emitted before.
+        for (partition, offset) in &mut next {
+            let emitted = self.emitted.get(partition).copied().unwrap_or(0);
+            *offset = emitted.max(*offset);
+        }
+        if let Err(error) = self.committer.commit_and_wait(&next) {
+            warn!(%error, "cannot commit offsets to the group");
+        }
+    }
+}
+
+/// Hands a message over; while librdkafka's queue is full, again.
+fn send(mut hand_over: impl FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
+    loop {
+        match hand_over() {
+            Err(OutputError::Full) => warn!("the queue of outgoing messages is full"),
+            outcome => return outcome,
+        }
+    }
+}

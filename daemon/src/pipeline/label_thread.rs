@@ -1,0 +1,89 @@
+//! Late labels: joined with what was predicted, to measure and for nothing else.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use ostar_connectors::{
+    kafka::{LabelSource, Polled},
+    labels::{LabelDecoder, LabelJoin},
+};
+use ostar_model::Bundle;
+use tracing::debug;
+
+use crate::{config::Config, metrics::Metrics};
+
+/// How long the broker may take to answer at the start.
+const OPEN: Duration = Duration::from_secs(10);
+/// How long a poll waits, so that stopping is noticed.
+const POLL: Duration = Duration::from_millis(50);
+/// How often what was measured is shown.
+const SHOW_EVERY: Duration = Duration::from_secs(1);
+
+/// Reads the topic of labels.
+pub(crate) struct LabelThread {
+    source: LabelSource,
+    decoder: LabelDecoder,
+    join: Arc<Mutex<LabelJoin>>,
+    metrics: Arc<Metrics>,
+}
+
+impl LabelThread {
+    pub(crate) fn open(
+        config: &Config,
+        bundle: &Bundle,
+        join: Arc<Mutex<LabelJoin>>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self> {
+        let classes = &bundle.description().classes;
+        let topic = config.labels.topic.as_deref().unwrap_or_default();
+        let source = LabelSource::open(&config.kafka, topic, OPEN);
+        Ok(Self {
+            source: source.context("cannot read labels.topic")?,
+            decoder: LabelDecoder::new(&config.labels, classes),
+            join,
+            metrics: Arc::clone(metrics),
+        })
+    }
+
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<()> {
+        let mut shown = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            match self.source.poll(POLL)? {
+                Polled::Record(record) => match self.decoder.decode(Some(record.payload())) {
+                    Ok(label) => {
+                        let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
+                        join.label(&label.id, label.class);
+                    }
+                    Err(reject) => {
+                        debug!(%reject, "left out a label");
+                        self.metrics.labels.rejected();
+                    }
+                },
+                // Labels only measure: the stream's own notices tell the same of the broker.
+                Polled::Notice(notice) => debug!(?notice, "on the labels topic"),
+                Polled::Idle => {}
+            }
+            if shown.elapsed() >= SHOW_EVERY {
+                shown = Instant::now();
+                self.show();
+            }
+        }
+        self.show();
+        self.source.close()?;
+        Ok(())
+    }
+
+    fn show(&self) {
+        let report = {
+            let join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
+            join.report()
+        };
+        self.metrics.labels.observe(&report);
+    }
+}

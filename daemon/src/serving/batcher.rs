@@ -1,0 +1,241 @@
+//! Scores requests in batches: what has queued while the batch before was scored makes the next one.
+
+use std::{
+    mem,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+use anyhow::Context;
+use ostar_connectors::{event::InputRows, settings::Period};
+use ostar_model::learner::Scores;
+use tokio::{sync::oneshot, time::timeout};
+use tracing::error;
+
+use super::{
+    Services,
+    queue::{Job, Queue},
+    settings::GrpcSettings,
+};
+use crate::{
+    current::{ServingMode, Version},
+    metrics::ScoringPath,
+};
+
+/// Takes requests. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Batcher {
+    queue: Arc<Queue>,
+    services: Arc<Services>,
+    max_wait: Period,
+}
+
+/// The threads that score.
+pub(crate) struct Workers {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a request gets.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    /// One a class, row after row.
+    pub(crate) probabilities: Vec<f32>,
+    /// The state that made them.
+    pub(crate) version: Version,
+    /// The mode that made them.
+    pub(crate) mode: ServingMode,
+}
+
+/// Why a request was not scored.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("too many requests: {limit} inputs wait already (grpc.queue_rows)")]
+    QueueFull { limit: usize },
+    #[error("too many requests: this one waited {limit} without being scored (grpc.max_wait)")]
+    WaitedTooLong { limit: Period },
+    #[error("the daemon is stopping")]
+    Stopping,
+    #[error("scoring failed: {0}")]
+    Failed(String),
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::QueueFull { .. } => "queue_full",
+            Self::WaitedTooLong { .. } => "waited_too_long",
+            Self::Stopping => "stopping",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+// === impl Batcher ===
+
+impl Batcher {
+    /// Takes requests that nobody scores until [`Workers::start`].
+    pub(crate) fn new(services: &Arc<Services>, settings: &GrpcSettings) -> Self {
+        let queue = Queue::new(settings.queue_rows, services.metrics.clone());
+        Self {
+            queue: Arc::new(queue),
+            services: services.clone(),
+            max_wait: settings.max_wait,
+        }
+    }
+
+    /// Scores rows, at least one, with the newest state.
+    pub(crate) async fn score(
+        &self,
+        rows: InputRows,
+        mode: Option<ServingMode>,
+    ) -> Result<Answer, Refusal> {
+        let metrics = &self.services.metrics.serving;
+        let count = rows.len();
+        let outcome = self.wait(rows, mode).await;
+        match &outcome {
+            Ok(_) => metrics.answered(count),
+            Err(refusal) => metrics.refused(refusal.label()),
+        }
+        outcome
+    }
+
+    async fn wait(&self, rows: InputRows, mode: Option<ServingMode>) -> Result<Answer, Refusal> {
+        let (reply, mut answer) = oneshot::channel();
+        let job = Job {
+            rows,
+            mode,
+            claim: Arc::default(),
+            reply,
+        };
+        let claim = job.claim.clone();
+        self.queue.push(job)?;
+        let answered = match timeout(self.max_wait.get(), &mut answer).await {
+            Ok(answered) => answered,
+            Err(_) if claim.take() => {
+                let limit = self.max_wait;
+                return Err(Refusal::WaitedTooLong { limit });
+            }
+            // It is being scored.
+            Err(_) => answer.await,
+        };
+        let died = |_| Err(Refusal::Failed("the scoring thread died".into()));
+        answered.unwrap_or_else(died)
+    }
+}
+
+// === impl Workers ===
+
+impl Workers {
+    /// Starts the threads.
+    pub(crate) fn start(batcher: &Batcher, settings: &GrpcSettings) -> anyhow::Result<Self> {
+        let mut workers = Self {
+            queue: batcher.queue.clone(),
+            threads: Vec::new(),
+        };
+        for number in 0..settings.threads {
+            let worker = Worker {
+                queue: batcher.queue.clone(),
+                services: batcher.services.clone(),
+                most_rows: settings.max_batch_rows,
+            };
+            let thread = thread::Builder::new().name(format!("scoring-{number}"));
+            let thread = thread.spawn(move || worker.run());
+            workers
+                .threads
+                .push(thread.context("cannot start a scoring thread")?);
+        }
+        Ok(workers)
+    }
+
+    /// Refuses new requests, answers those that were accepted, and ends the threads. Blocks.
+    pub(crate) fn finish(mut self) {
+        self.queue.close();
+        for thread in mem::take(&mut self.threads) {
+            // A panic was told to the health endpoints already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// What a scoring thread works with.
+struct Worker {
+    queue: Arc<Queue>,
+    services: Arc<Services>,
+    most_rows: usize,
+}
+
+impl Worker {
+    fn run(self) {
+        let mut rows = self.services.no_rows();
+        let mut scores = Scores::default();
+        let mut batch = Vec::new();
+        while self.queue.take(self.most_rows, &mut batch) {
+            self.score(&mut batch, &mut rows, &mut scores);
+        }
+    }
+
+    fn score(&self, batch: &mut Vec<Job>, rows: &mut InputRows, scores: &mut Scores) {
+        let start = Instant::now();
+        rows.clear();
+        for job in batch.iter() {
+            rows.append(&job.rows, 0..job.rows.len());
+        }
+        let served = self.services.current.load();
+        if let Err(problem) = served.snapshot.score(rows.inputs(), scores) {
+            error!(%problem, "scoring failed");
+            for job in batch.drain(..) {
+                let _ = job.reply.send(Err(Refusal::Failed(problem.to_string())));
+            }
+            return;
+        }
+        let classes = self.services.classes();
+        let configured = self.services.current.mode();
+        let mut first = 0;
+        let mut predicted = Vec::with_capacity(rows.len());
+        for job in batch.drain(..) {
+            let mode = job.mode.unwrap_or(configured);
+            let values = first..first + job.rows.len() * classes;
+            first = values.end;
+            let probabilities = mode.select(scores)[values].to_vec();
+            predicted.extend(probabilities.chunks_exact(classes).map(most_probable));
+            // The client may be gone.
+            let _ = job.reply.send(Ok(Answer {
+                probabilities,
+                version: served.version,
+                mode,
+            }));
+        }
+        let scoring = &self.services.metrics.scoring;
+        scoring.observe(ScoringPath::Grpc, predicted, start.elapsed());
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let part = thread::current().name().unwrap_or("scoring").to_owned();
+            self.services.health.fail(format!("{part}: panicked"));
+        }
+    }
+}
+
+/// Number of the most probable class; the first of equals.
+pub(crate) fn most_probable(probabilities: &[f32]) -> usize {
+    let mut best = 0;
+    for (class, probability) in probabilities.iter().enumerate() {
+        if *probability > probabilities[best] {
+            best = class;
+        }
+    }
+    best
+}

@@ -1,0 +1,160 @@
+//! A small model and servers around it, for tests.
+
+use ostar_connectors::{
+    event::{Decoder, EventSettings},
+    proto::{Input, Vector, input::Kind},
+    settings::Period,
+};
+use ostar_model::{
+    Bundle, Generator, Inputs, Rows,
+    fit::{FitSettings, Labelled, LabelledRows, fit},
+    learner::{BlockReport, Learner, LearnerSettings, RefreshReport, Snapshot, StepReport},
+};
+use tokio::sync::{mpsc, watch};
+use tonic::transport::{Channel, Endpoint};
+
+use super::*;
+use crate::{
+    control::Request,
+    current::{ServingMode, Version},
+    proto::PredictRequest,
+};
+
+/// Numbers of a latent.
+const WIDTH: usize = 4;
+
+/// What the served state is called.
+pub(crate) const VERSION: Version = Version { epoch: 3, step: 42 };
+
+/// What a learner says after a block and a step.
+pub(crate) struct Learned {
+    pub(crate) block: BlockReport,
+    pub(crate) step: StepReport,
+    pub(crate) refresh: RefreshReport,
+    pub(crate) snapshot: Snapshot,
+}
+
+/// Services, and the ends that the rest of the daemon holds.
+pub(crate) struct Parts {
+    pub(crate) services: Services,
+    pub(crate) status: watch::Sender<Status>,
+    pub(crate) orders: mpsc::Receiver<Request>,
+}
+
+/// Two Gaussians, of which the second has `share` of the rows.
+fn draw(rows: usize, share: f64, seed: u64) -> (Vec<f32>, Vec<u32>) {
+    let mut generator = Generator::new(seed);
+    let (mut latents, mut labels) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let label = u32::from((row as f64) < share * rows as f64);
+        let mean = 2.0 * f64::from(label) - 1.0;
+        latents.extend((0..WIDTH).map(|_| (mean + generator.normal()) as f32));
+        labels.push(label);
+    }
+    (latents, labels)
+}
+
+/// Tells ham, around -1, from spam, around 1.
+pub(crate) fn bundle() -> Bundle {
+    let (latents, labels) = draw(400, 0.5, 1);
+    let classes = ["ham".to_owned(), "spam".to_owned()];
+    let labelled = Labelled {
+        classes: &classes,
+        labels: &labels,
+        rows: LabelledRows::Latents(Rows::new(&latents[..], WIDTH).unwrap()),
+    };
+    let settings = FitSettings {
+        name: "mail".into(),
+        ..FitSettings::default()
+    };
+    fit(labelled, &settings, &mut |_| ()).unwrap()
+}
+
+/// A learner that has seen a block with few spam, and taken a step.
+pub(crate) fn learned(bundle: &Bundle) -> Learned {
+    let settings = LearnerSettings {
+        batch: 50,
+        window: 1000,
+        ..LearnerSettings::default()
+    };
+    let mut learner = Learner::new(bundle, settings).unwrap();
+    let (latents, _) = draw(500, 0.1, 2);
+    let inputs = Inputs::Dense(Rows::new(&latents[..], WIDTH).unwrap());
+    let block = learner.observe(inputs).unwrap();
+    let (step, refresh) = learner.step().unwrap();
+    Learned {
+        block,
+        step,
+        refresh: refresh.expect("the first step refreshes"),
+        snapshot: learner.snapshot(),
+    }
+}
+
+/// Services of a daemon that is ready and serves in the mode `source`.
+pub(crate) fn parts() -> Parts {
+    let bundle = bundle();
+    let learned = learned(&bundle);
+    let description = bundle.description().clone();
+    let classes = description.classes.len();
+    let decoder = Decoder::new(&EventSettings::default(), &description.input, classes).unwrap();
+    let (controller, orders) = Controller::new();
+    let (status, receiver) = watch::channel(Status {
+        version: VERSION,
+        events: 500,
+        steps: 1,
+        block: Some(learned.block),
+        refresh: Some(learned.refresh),
+        ..Status::default()
+    });
+    let health = Health::new();
+    health.set_started();
+    let services = Services {
+        current: Current::new(learned.snapshot, VERSION, ServingMode::Source),
+        metrics: Metrics::new(&description),
+        health,
+        status: receiver,
+        controller,
+        description,
+        read_input: Box::new(move |input, rows| {
+            decoder
+                .push_input(input, rows)
+                .map_err(|reject| reject.to_string())
+        }),
+    };
+    Parts {
+        services,
+        status,
+        orders,
+    }
+}
+
+/// Settings with any free ports, for machines that are busy with other tests.
+pub(crate) fn settings() -> ServeSettings {
+    let mut settings = ServeSettings::default();
+    let free = "127.0.0.1:0".parse().unwrap();
+    settings.grpc.listen = free;
+    settings.http.listen = free;
+    settings.grpc.max_wait = Period::from_secs(30);
+    settings
+}
+
+/// A latent with the same number everywhere: ham below 0, spam above.
+pub(crate) fn latent(value: f32) -> Input {
+    let values = vec![value; WIDTH];
+    Input {
+        kind: Some(Kind::Latent(Vector { values })),
+    }
+}
+
+pub(crate) fn request(values: &[f32]) -> PredictRequest {
+    PredictRequest {
+        inputs: values.iter().map(|value| latent(*value)).collect(),
+        mode: 0,
+    }
+}
+
+/// A client's connection.
+pub(crate) async fn connect(address: SocketAddr) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    endpoint.connect().await.unwrap()
+}

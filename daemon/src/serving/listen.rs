@@ -1,0 +1,37 @@
+//! Takes the ports, before anything else happens on them.
+
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::Context;
+
+use super::settings::ServeSettings;
+
+/// One an address.
+pub(super) struct Ports {
+    pub(super) grpc: TcpListener,
+    pub(super) control: Option<TcpListener>,
+    pub(super) http: TcpListener,
+}
+
+impl Ports {
+    pub(super) fn bind(settings: &ServeSettings) -> anyhow::Result<Self> {
+        let control = settings.grpc.control_listen;
+        let control = control.map(|address| bind("grpc.control_listen", address));
+        Ok(Self {
+            grpc: bind("grpc.listen", settings.grpc.listen)?,
+            control: control.transpose()?,
+            http: bind("http.listen", settings.http.listen)?,
+        })
+    }
+}
+
+fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).with_context(|| {
+        format!("{key}: cannot listen on {address}; end what listens there, or set {key} to a free address")
+    })?;
+    // Tokio takes it over.
+    listener
+        .set_nonblocking(true)
+        .with_context(|| format!("{key}: {address}"))?;
+    Ok(listener)
+}

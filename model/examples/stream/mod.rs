@@ -1,0 +1,110 @@
+//! A learner on a stream of blocks, as the daemon runs it, and what comes of it.
+
+use anyhow::{Context, Result};
+use ostar_model::{
+    Inputs, Rows,
+    diagnostics::Decision,
+    learner::{Learner, LearnerSettings, RefreshReport},
+};
+
+/// Rows and their labels.
+#[derive(Default)]
+pub(crate) struct Data {
+    pub(crate) width: usize,
+    pub(crate) rows: Vec<f32>,
+    pub(crate) labels: Vec<u32>,
+}
+
+/// How long and in which steps the target is learned.
+#[derive(clap::Args)]
+pub(crate) struct Pace {
+    /// Alignment iterations.
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) iterations: u64,
+    /// Rows of a block.
+    #[arg(long, default_value_t = 500)]
+    pub(crate) block: usize,
+    /// Iterations after a block.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) steps: u64,
+    /// Settings that differ from the defaults, as JSON: '{"critic_steps": 10}'.
+    #[arg(long, default_value = "{}")]
+    pub(crate) settings: String,
+}
+
+/// What the refreshes on the way decided.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Decisions {
+    pub(crate) refreshes: usize,
+    pub(crate) refused: usize,
+    pub(crate) translated: usize,
+}
+
+/// Observes the target in blocks, over and over, with a fixed number of iterations after each. `after_block`
+/// gets the newest refresh.
+pub(crate) fn learn(
+    learner: &mut Learner,
+    target: &Data,
+    pace: &Pace,
+    mut after_block: impl FnMut(&Learner, &RefreshReport) -> Result<()>,
+) -> Result<Decisions> {
+    let mut decisions = Decisions::default();
+    let mut newest = None;
+    let mut stream = target.rows.chunks(pace.block * target.width).cycle();
+    while learner.iterations() < pace.iterations {
+        let block = stream.next().context("the target has no rows")?;
+        learner.observe(inputs(block, target.width)?)?;
+        let left = pace.iterations - learner.iterations();
+        for _ in 0..pace.steps.min(left) {
+            let (_, refresh) = learner.step()?;
+            if let Some(report) = refresh {
+                decisions.refreshes += 1;
+                decisions.refused += usize::from(report.decision != Decision::Serve);
+                decisions.translated += usize::from(report.translated);
+                newest = Some(report);
+            }
+        }
+        if let Some(report) = &newest {
+            after_block(learner, report)?;
+        }
+    }
+    Ok(decisions)
+}
+
+/// The defaults, with what `overrides` says differently.
+pub(crate) fn settings(overrides: &str, seed: u64) -> Result<LearnerSettings> {
+    let mut settings: LearnerSettings = serde_json::from_str(overrides).context("--settings")?;
+    settings.seed = seed;
+    Ok(settings)
+}
+
+/// Rows as encoder inputs.
+pub(crate) fn inputs(rows: &[f32], width: usize) -> Result<Inputs<'_>> {
+    Ok(Inputs::Dense(Rows::new(rows, width)?))
+}
+
+/// Share of rows whose label has the largest probability.
+pub(crate) fn accuracy(probabilities: &[f32], labels: &[u32]) -> f64 {
+    let classes = probabilities.len() / labels.len();
+    let rows = probabilities.chunks_exact(classes).zip(labels);
+    let right = rows.filter(|(row, label)| row.iter().all(|p| *p <= row[**label as usize]));
+    right.count() as f64 / labels.len() as f64
+}
+
+/// Sum of absolute differences of shares.
+pub(crate) fn l1(shares: &[f64], truth: &[f64]) -> f64 {
+    let differences = shares.iter().zip(truth);
+    differences.map(|(a, b)| (a - b).abs()).sum()
+}
+
+// === impl Data ===
+
+impl Data {
+    pub(crate) fn inputs(&self) -> Result<Inputs<'_>> {
+        inputs(&self.rows, self.width)
+    }
+
+    pub(crate) fn matrix(&self) -> Result<Rows<'_>> {
+        Ok(Rows::new(&self.rows[..], self.width)?)
+    }
+}

@@ -1,0 +1,239 @@
+//! Label shift and conditional shift at once, and label shift alone, with one configuration: accuracy of
+//! the frozen, prior-corrected and adapted classifier beside an oracle's, which is trained on target labels.
+//!
+//! Classes are unit Gaussians with means on a sphere. In the first regime the target is rotated in every
+//! plane and translated, in the second it is not; in both its label proportions are far from the source's.
+//! The target is observed in blocks, over and over, with a fixed number of steps after each, as the daemon
+//! does; accuracy is that of a snapshot on rows which the learner has not seen.
+
+mod stream;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use ostar_model::{
+    Bundle, Generator,
+    fit::{FitSettings, Labelled, LabelledRows, fit},
+    learner::{Learner, LearnerSettings, RefreshReport, Scores},
+};
+use stream::{Data, Pace, accuracy, l1, learn, settings};
+
+const WIDTH: usize = 16;
+const CLASSES: usize = 5;
+const RADIUS: f64 = 4.0;
+const SOURCE_SHARES: [f64; CLASSES] = [0.2; CLASSES];
+const TARGET_SHARES: [f64; CLASSES] = [0.4, 0.3, 0.15, 0.1, 0.05];
+
+#[derive(Parser)]
+#[command(about = "Accuracy of frozen, prior-corrected and adapted classifiers under two shifts")]
+struct Options {
+    /// Seeds to average over, from 0.
+    #[arg(long, default_value_t = 5)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    first_seed: u64,
+    /// Rows of source, target and test.
+    #[arg(long, default_value_t = 5000)]
+    rows: usize,
+    #[command(flatten)]
+    pace: Pace,
+    /// Degrees, and translation as a share of the smallest distance of two means; both regimes if it is
+    /// left out.
+    #[arg(long, num_args = 2)]
+    shift: Option<Vec<f64>>,
+    /// Prints a line a block.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Accuracy of each candidate, and the l1 errors of their proportions.
+#[derive(Clone, Copy, Default)]
+struct Outcome {
+    frozen: f64,
+    prior: f64,
+    adapted: f64,
+    oracle: f64,
+    frozen_l1: f64,
+    adapted_l1: f64,
+    refused: f64,
+}
+
+#[expect(clippy::print_stdout, reason = "the table is the result")]
+fn main() -> Result<()> {
+    let options = Options::parse();
+    ensure!(options.seeds > 0, "--seeds must be at least 1");
+    let regimes = match options.shift.as_deref() {
+        Some(shift) => vec![(shift[0], shift[1])],
+        None => vec![(55.0, 0.5), (0.0, 0.0)],
+    };
+    println!(
+        "rotation translation | frozen  prior adapted oracle | of oracle: frozen adapted | l1: frozen adapted | refused"
+    );
+    for (degrees, translation) in regimes {
+        let mut sum = Outcome::default();
+        for seed in options.first_seed..options.first_seed + options.seeds {
+            let outcome = run(&options, degrees, translation, seed)?;
+            println!("{}", outcome.line(&format!("  seed {seed}")));
+            sum = sum.combined(&outcome, |a, b| a + b);
+        }
+        let seeds = options.seeds as f64;
+        let mean = sum.combined(&sum, |a, _| a / seeds);
+        println!("{}", mean.line(&format!("{degrees} {translation}, mean")));
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "asked for")]
+fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<Outcome> {
+    let mut generator = Generator::new(1000 + seed);
+    let means: Vec<Vec<f64>> = (0..CLASSES)
+        .map(|_| of_length(RADIUS, &mut generator))
+        .collect();
+    let offset = of_length(translation * smallest_distance(&means), &mut generator);
+    let source = draw(options.rows, &means, &SOURCE_SHARES, &mut generator);
+    let mut target = draw(options.rows, &means, &TARGET_SHARES, &mut generator);
+    let mut test = draw(options.rows, &means, &TARGET_SHARES, &mut generator);
+    for data in [&mut target, &mut test] {
+        shift(&mut data.rows, degrees.to_radians(), &offset);
+    }
+    let bundle = train(&source, seed)?;
+    let oracle = Learner::new(&train(&target, seed)?, LearnerSettings::default())?;
+    let mut learner = Learner::new(&bundle, settings(&options.pace.settings, seed)?)?;
+
+    let mut scores = Scores::default();
+    let decisions = learn(&mut learner, &target, &options.pace, |learner, report| {
+        if options.verbose {
+            learner.snapshot().score(test.inputs()?, &mut scores)?;
+            let served = accuracy(&scores.adapted, &test.labels);
+            println!("{}", progress(report, served));
+        }
+        Ok(())
+    })?;
+    let refresh = learner.refresh_proportions()?;
+    let published = learner.observe(target.inputs()?)?;
+    learner.snapshot().score(test.inputs()?, &mut scores)?;
+    let right = |probabilities: &[f32]| accuracy(probabilities, &test.labels);
+    let mut outcome = Outcome {
+        frozen: right(&scores.source),
+        prior: right(&scores.prior),
+        adapted: right(&scores.adapted),
+        oracle: 0.0,
+        frozen_l1: l1(published.frozen.proportions.as_ref(), &TARGET_SHARES),
+        adapted_l1: l1(refresh.alignment_proportions.as_ref(), &TARGET_SHARES),
+        refused: decisions.refused as f64 / decisions.refreshes as f64,
+    };
+    oracle.snapshot().score(test.inputs()?, &mut scores)?;
+    outcome.oracle = right(&scores.source);
+    Ok(outcome)
+}
+
+fn progress(report: &RefreshReport, accuracy: f64) -> String {
+    format!(
+        "    {:5}: distance {:.4}, by label shift alone {:.4}, floor {:.4}, lambda {:8.4}, moved {:.3}, l1 of p {:.3}, served accuracy {accuracy:.3}, {:?}",
+        report.iterations,
+        report.distance,
+        report.label_shift_distance,
+        report.distance_floor,
+        report.transport_weight,
+        report.movement.all.ratio.unwrap_or(f64::NAN),
+        l1(report.alignment_proportions.as_ref(), &TARGET_SHARES),
+        report.decision,
+    )
+}
+
+fn train(data: &Data, seed: u64) -> Result<Bundle> {
+    let classes: Vec<String> = (0..CLASSES).map(|class| class.to_string()).collect();
+    let labelled = Labelled {
+        classes: &classes,
+        labels: &data.labels,
+        rows: LabelledRows::Latents(data.matrix()?),
+    };
+    let settings = FitSettings {
+        seed,
+        ..FitSettings::default()
+    };
+    Ok(fit(labelled, &settings, &mut |_| ())?)
+}
+
+fn of_length(length: f64, generator: &mut Generator) -> Vec<f64> {
+    let vector: Vec<f64> = (0..WIDTH).map(|_| generator.normal()).collect();
+    let norm = vector.iter().map(|v| v * v).sum::<f64>().sqrt();
+    vector.iter().map(|v| v * length / norm).collect()
+}
+
+fn smallest_distance(means: &[Vec<f64>]) -> f64 {
+    let mut smallest = f64::INFINITY;
+    for (number, mean) in means.iter().enumerate() {
+        for other in &means[..number] {
+            let square: f64 = mean.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum();
+            smallest = smallest.min(square.sqrt());
+        }
+    }
+    smallest
+}
+
+fn draw(rows: usize, means: &[Vec<f64>], shares: &[f64], generator: &mut Generator) -> Data {
+    let mut data = Data {
+        width: WIDTH,
+        ..Data::default()
+    };
+    for _ in 0..rows {
+        let mut left = generator.uniform();
+        let mut label = 0;
+        while label + 1 < shares.len() && left >= shares[label] {
+            left -= shares[label];
+            label += 1;
+        }
+        data.labels.push(label as u32);
+        let row = means[label].iter();
+        data.rows
+            .extend(row.map(|mean| (mean + generator.normal()) as f32));
+    }
+    data
+}
+
+/// Rotates in the planes of neighbouring coordinates, then translates.
+fn shift(latents: &mut [f32], angle: f64, offset: &[f64]) {
+    let (sin, cos) = (angle.sin() as f32, angle.cos() as f32);
+    for row in latents.chunks_exact_mut(WIDTH) {
+        for pair in row.chunks_exact_mut(2) {
+            let (x, y) = (pair[0], pair[1]);
+            pair[0] = cos * x - sin * y;
+            pair[1] = sin * x + cos * y;
+        }
+        for (value, offset) in row.iter_mut().zip(offset) {
+            *value += *offset as f32;
+        }
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    fn combined(&self, other: &Self, with: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            frozen: with(self.frozen, other.frozen),
+            prior: with(self.prior, other.prior),
+            adapted: with(self.adapted, other.adapted),
+            oracle: with(self.oracle, other.oracle),
+            frozen_l1: with(self.frozen_l1, other.frozen_l1),
+            adapted_l1: with(self.adapted_l1, other.adapted_l1),
+            refused: with(self.refused, other.refused),
+        }
+    }
+
+    fn line(&self, name: &str) -> String {
+        format!(
+            "{name:20} | {:6.3} {:6.3} {:7.3} {:6.3} | {:17.3} {:7.3} | {:10.3} {:7.3} | {:7.2}",
+            self.frozen,
+            self.prior,
+            self.adapted,
+            self.oracle,
+            self.frozen / self.oracle,
+            self.adapted / self.oracle,
+            self.frozen_l1,
+            self.adapted_l1,
+            self.refused,
+        )
+    }
+}

@@ -1,0 +1,99 @@
+//! What the guard answers: a decision with its reason.
+
+use serde::{Deserialize, Serialize};
+
+/// The guard's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The state may be served.
+    Serve,
+    /// It may not.
+    Refuse(Reason),
+}
+
+/// Why a state may not be served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Reason {
+    /// A parameter, a loss or a piece of evidence is NaN or infinite.
+    #[error("{name} is not finite")]
+    NonFinite {
+        /// What is not finite.
+        name: String,
+    },
+    /// The map carries a class towards another.
+    #[error(
+        "class {class} is moved by {cost:.4} (mean squared), more than {limit} of the squared \
+         distance {separation:.4} between its mean and the nearest other, while label shift alone \
+         leaves a distance of {label_shift_distance:.4} with a floor of {distance_floor:.4}"
+    )]
+    ClassMovement {
+        /// The class, counted from 0.
+        class: usize,
+        /// Mean ||phi(z) - z||^2 of its rows.
+        cost: f64,
+        /// Squared distance of its mean to the nearest other.
+        separation: f64,
+        /// The largest share allowed.
+        limit: f64,
+        /// What label shift alone leaves unexplained, which the limit depends on.
+        label_shift_distance: f64,
+        /// What sampling alone makes of a distance.
+        distance_floor: f64,
+    },
+    /// The map carries a part of a class towards another.
+    #[error(
+        "class {class} is deformed by {deformation:.4} (mean squared movement apart from its mean's), \
+         more than {limit} of the squared distance {separation:.4} between its mean and the nearest other"
+    )]
+    ClassDeformation {
+        /// The class, counted from 0.
+        class: usize,
+        /// Mean squared movement of its rows apart from its mean's.
+        deformation: f64,
+        /// Squared distance of its mean to the nearest other.
+        separation: f64,
+        /// The largest share allowed.
+        limit: f64,
+    },
+    /// The target classifier lost what the frozen one knows.
+    #[error(
+        "held-out cross-entropy on mapped source samples is {adapted:.4}, more than {margin} above \
+         the frozen classifier's {frozen:.4}"
+    )]
+    HeldOutLoss {
+        /// The target classifier's.
+        adapted: f64,
+        /// The frozen classifier's.
+        frozen: f64,
+        /// The margin allowed.
+        margin: f64,
+    },
+    /// Different label proportions give the same predictions.
+    #[error(
+        "the confusion matrix is ill conditioned: its smallest singular value is {smallest:.2e}, \
+         expected at least {limit:.2e}"
+    )]
+    IllConditioned {
+        /// The smallest singular value.
+        smallest: f64,
+        /// The least allowed.
+        limit: f64,
+    },
+}
+
+// === impl Reason ===
+
+impl Reason {
+    /// A name that does not change, for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::NonFinite { .. } => "non_finite",
+            Self::ClassMovement { .. } => "class_movement",
+            Self::ClassDeformation { .. } => "class_deformation",
+            Self::HeldOutLoss { .. } => "held_out_loss",
+            Self::IllConditioned { .. } => "ill_conditioned",
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Classes moved as wholes, before the map learns the rest.
+//!
+//! Where conditionals have moved far, a map that starts at the identity is led astray: the proportions it
+//! is to fit are those of a classifier that is wrong there, and it carries rows across classes to fit them.
+//! The first term of the transport needs neither: clusters of the window, found from the class means on, say
+//! where each class is now. Labels of source rows are known, so each class can simply be translated there.
+
+use super::{
+    adaptation::Adaptation,
+    mixture::find_centres,
+    settings::LearnerSettings,
+    view::{Sample, View},
+};
+use crate::{
+    Generator, NamedTensors, Result, Rows,
+    architecture::Network,
+    diagnostics::{ClassMeans, class_means},
+    optimiser::RateSchedule,
+    proportions::LabelProportions,
+};
+
+/// Of a coordinate within classes; standardised latents have at most 1.
+const LEAST_VARIANCE: f64 = 1e-2;
+/// Steps of the target classifier after classes were translated: it is judged on where they are now.
+const TRANSLATED_STEPS: u64 = 300;
+/// Rate of the first of these steps: the classifier has far to go.
+const TRANSLATED_RATE: f64 = 1e-2;
+
+impl Adaptation {
+    /// Moves classes to the clusters of the window, with a map that starts anew, and gives the new view;
+    /// unless source and target can still be told apart: clusters that are no classes, as those of mail,
+    /// are not to be followed.
+    pub(crate) fn retranslate(
+        &mut self,
+        settings: &LearnerSettings,
+        sample: &Sample,
+        generator: &mut Generator,
+    ) -> Result<Option<View>> {
+        let translations = self.source.translations().to_vec();
+        let tensors = self.engine.export()?;
+        self.source.translate(self.propose(sample)?);
+        self.restart_map(&tensors)?;
+        let moved = self.view(settings, sample)?;
+        if moved.distance > sample.floor {
+            self.source.translate(translations);
+            self.engine.import(&tensors)?;
+            return Ok(None);
+        }
+        self.learn_translated(settings, &moved.proportions, generator)?;
+        self.view(settings, sample).map(Some)
+    }
+
+    /// Translations that bring each class mean to the centre of its cluster.
+    fn propose(&self, sample: &Sample) -> Result<Vec<f32>> {
+        let (latents, labels) = (&sample.source.latents, &sample.source.labels);
+        let width = self.source.width();
+        let classes = self.prior.classes();
+        let means = class_means(latents, labels, classes, width)?;
+        let variances = variances_within(&means, latents, labels, width);
+        let mut centres: Vec<Vec<f64>> = means.iter().flatten().cloned().collect();
+        find_centres(&sample.target, &variances, &mut centres);
+        let mut translations = vec![0.0; classes * width];
+        let moves = means.iter().zip(translations.chunks_exact_mut(width));
+        let known = moves.filter_map(|(mean, translation)| Some((mean.as_ref()?, translation)));
+        for ((mean, translation), centre) in known.zip(centres) {
+            for (value, (mean, centre)) in translation.iter_mut().zip(mean.iter().zip(centre)) {
+                *value = (centre - mean) as f32;
+            }
+        }
+        Ok(translations)
+    }
+
+    /// Gives the engine the source as it is translated now, and lets the target classifier learn it.
+    fn learn_translated(
+        &mut self,
+        settings: &LearnerSettings,
+        proportions: &LabelProportions,
+        generator: &mut Generator,
+    ) -> Result<()> {
+        self.set_translated_source()?;
+        let schedule = RateSchedule::Decaying {
+            steps: TRANSLATED_STEPS,
+        };
+        for step in 0..TRANSLATED_STEPS {
+            let rate = schedule.rate(TRANSLATED_RATE, step);
+            self.draw(settings, generator);
+            self.classifier_step(settings, proportions, rate, generator)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the map of the start, without what its optimiser has learned since, in the place of the one
+    /// in `tensors`.
+    fn restart_map(&mut self, tensors: &NamedTensors) -> Result<()> {
+        let map = Network::Map.prefix();
+        let mut tensors = tensors.clone();
+        tensors.retain(|name, _| !(name.starts_with("adam.") && name.contains(map)));
+        tensors.extend(self.initial_map.clone());
+        self.engine.import(&tensors)
+    }
+
+    /// Gives the engine the source as it is translated now.
+    pub(crate) fn set_translated_source(&mut self) -> Result<()> {
+        let train = self.source.train();
+        let latents = self.source.translated(train);
+        let rows = Rows::new(&latents[..], self.source.width())?;
+        self.engine.set_source(rows, &train.labels)
+    }
+}
+
+/// Variance of each coordinate around the means of the rows' classes.
+fn variances_within(means: &ClassMeans, latents: &[f32], labels: &[u32], width: usize) -> Vec<f64> {
+    let mut squares = vec![0.0; width];
+    for (row, label) in latents.chunks_exact(width).zip(labels) {
+        if let Some(mean) = &means[*label as usize] {
+            for ((square, value), mean) in squares.iter_mut().zip(row).zip(mean) {
+                *square += (f64::from(*value) - mean).powi(2);
+            }
+        }
+    }
+    let variance = |square: f64| (square / labels.len() as f64).max(LEAST_VARIANCE);
+    squares.into_iter().map(variance).collect()
+}

@@ -1,0 +1,176 @@
+//! 100 blocks in one go, and 50, a save, a load in a new process and 50 more, give the same bytes.
+//!
+//! The new process is this test binary, started again for the one test with a folder in its environment.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use ostar_model::{
+    Bundle, Generator, Inputs, Rows,
+    bundle::{Description, FORMAT_VERSION, Input, SourceBuffer},
+    fit::{FitSettings, Labelled, LabelledRows, fit},
+    learner::{Learner, LearnerSettings},
+    proportions::{LabelProportions, Temperature},
+};
+
+/// Tells the second process where the first left its bundle and state.
+const FOLDER: &str = "OSTAR_TEST_RESUME_FOLDER";
+const BLOCKS: usize = 100;
+const BLOCK_ROWS: usize = 100;
+
+/// Latents of two overlapping classes, of which the second has `share` of the rows.
+fn draw(rows: usize, width: usize, share: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
+    let (mut values, mut labels) = (Vec::new(), Vec::new());
+    for _ in 0..rows {
+        let label = u32::from(generator.uniform() < share);
+        let mean = 2.0 * f64::from(label) - 1.0;
+        values.extend((0..width).map(|_| (mean + generator.normal()) as f32));
+        labels.push(label);
+    }
+    (values, labels)
+}
+
+/// The logits of a model that sees rows of one number.
+fn logits(values: &[f32]) -> Vec<f32> {
+    values.iter().flat_map(|value| [-value, *value]).collect()
+}
+
+fn latent_bundle() -> Bundle {
+    let (latents, labels) = draw(2000, 4, 0.5, &mut Generator::new(1));
+    let classes = ["ham".to_owned(), "spam".to_owned()];
+    let labelled = Labelled {
+        classes: &classes,
+        labels: &labels,
+        rows: LabelledRows::Latents(Rows::new(&latents[..], 4).unwrap()),
+    };
+    fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
+}
+
+/// A model that gives its logits and nothing else.
+fn black_box_bundle() -> Bundle {
+    let (values, labels) = draw(2000, 1, 0.5, &mut Generator::new(1));
+    let second = values
+        .iter()
+        .map(|value| 1.0 / (1.0 + (-2.0 * value).exp()));
+    let probabilities = second.flat_map(|second| [1.0 - second, second]).collect();
+    let held_out = vec![true; labels.len()];
+    let description = Description {
+        format_version: FORMAT_VERSION,
+        name: "box".into(),
+        classes: vec!["ham".into(), "spam".into()],
+        input: Input::Logits,
+        model: None,
+        training_proportions: LabelProportions::uniform(2),
+        temperature: Temperature::ONE,
+    };
+    let source = SourceBuffer::new(probabilities, 2, labels, held_out).unwrap();
+    Bundle::new(description, Default::default(), source).unwrap()
+}
+
+fn settings() -> LearnerSettings {
+    LearnerSettings {
+        batch: 50,
+        window: 1000,
+        threads: 1,
+        ..LearnerSettings::default()
+    }
+}
+
+/// What both processes know without being told.
+struct Scenario {
+    /// The name of the test, by which the second process finds it.
+    test: &'static str,
+    bundle: fn() -> Bundle,
+    /// Numbers a row that is drawn.
+    width: usize,
+    black_box: bool,
+}
+
+impl Scenario {
+    /// Blocks in which the share of the second class drifts.
+    fn stream(&self) -> Vec<Vec<f32>> {
+        let mut generator = Generator::new(2);
+        let share = |block: usize| 0.2 + 0.6 * block as f64 / BLOCKS as f64;
+        (0..BLOCKS)
+            .map(|block| draw(BLOCK_ROWS, self.width, share(block), &mut generator).0)
+            .map(|rows| if self.black_box { logits(&rows) } else { rows })
+            .collect()
+    }
+
+    fn feed(&self, learner: &mut Learner, blocks: &[Vec<f32>]) {
+        for block in blocks {
+            let rows = Rows::new(&block[..], block.len() / BLOCK_ROWS).unwrap();
+            learner.observe(Inputs::Dense(rows)).unwrap();
+            if !self.black_box {
+                learner.step().unwrap();
+            }
+        }
+    }
+
+    fn run(&self) {
+        match env::var_os(FOLDER) {
+            Some(folder) => self.continue_in(&PathBuf::from(folder)),
+            None => self.compare(),
+        }
+    }
+
+    /// The first process.
+    fn compare(&self) {
+        let bundle = (self.bundle)();
+        let stream = self.stream();
+        let mut whole = Learner::new(&bundle, settings()).unwrap();
+        self.feed(&mut whole, &stream);
+
+        let mut half = Learner::new(&bundle, settings()).unwrap();
+        self.feed(&mut half, &stream[..BLOCKS / 2]);
+        let folder = env::temp_dir().join(format!("ostar-{}-{}", self.test, std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        bundle.save(&folder).unwrap();
+        fs::write(folder.join("state"), half.save().unwrap()).unwrap();
+        let second = Command::new(env::current_exe().unwrap())
+            .args([self.test, "--exact"])
+            .env(FOLDER, &folder)
+            .output()
+            .unwrap();
+        assert!(second.status.success(), "{second:?}");
+        let resumed = fs::read(folder.join("resumed")).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(resumed == whole.save().unwrap());
+    }
+
+    /// The second process.
+    fn continue_in(&self, folder: &Path) {
+        let bundle = Bundle::load(folder).unwrap();
+        let state = fs::read(folder.join("state")).unwrap();
+        let mut learner = Learner::load(&bundle, settings(), &state).unwrap();
+        self.feed(&mut learner, &self.stream()[BLOCKS / 2..]);
+        fs::write(folder.join("resumed"), learner.save().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn a_learner_loaded_in_a_new_process_continues_byte_by_byte() {
+    let scenario = Scenario {
+        test: "a_learner_loaded_in_a_new_process_continues_byte_by_byte",
+        bundle: latent_bundle,
+        width: 4,
+        black_box: false,
+    };
+    scenario.run();
+}
+
+#[test]
+fn a_black_box_s_learner_loaded_in_a_new_process_continues_byte_by_byte() {
+    let scenario = Scenario {
+        test: "a_black_box_s_learner_loaded_in_a_new_process_continues_byte_by_byte",
+        bundle: black_box_bundle,
+        width: 1,
+        black_box: true,
+    };
+    scenario.run();
+}

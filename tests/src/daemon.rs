@@ -1,0 +1,264 @@
+//! A running `ostard`: started as a user would, watched through its log and its endpoints.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+/// Longer than any wait in a healthy run under load.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What is asked of a daemon: keys of the configuration and their values.
+#[derive(Debug, Clone, Default)]
+pub struct Settings(BTreeMap<String, String>);
+
+/// A process. Dropping it kills it.
+pub struct Daemon {
+    process: Child,
+    log: Arc<Mutex<Vec<Value>>>,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// A daemon of its own: any free ports, a log that can be read by machines.
+    pub fn new(brokers: &str, topic: &str, bundle: &Path, checkpoints: &Path) -> Self {
+        Self::default()
+            .with("kafka.brokers", brokers)
+            .with("kafka.topic", topic)
+            .with("kafka.group", &format!("{topic}-group"))
+            .with("bundle.path", &bundle.display().to_string())
+            .with("checkpoints.folder", &checkpoints.display().to_string())
+            .with("grpc.listen", "127.0.0.1:0")
+            .with("http.listen", "127.0.0.1:0")
+            .with("log.format", "json")
+    }
+
+    /// As flags of any command that takes the configuration, the keys that begin like this.
+    pub fn flags(&self, beginning: &str) -> Vec<String> {
+        let own = self.0.iter().filter(|(key, _)| key.starts_with(beginning));
+        own.flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")])
+            .collect()
+    }
+
+    /// The same with one key set.
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.0.insert(key.to_owned(), value.to_owned());
+        self
+    }
+}
+
+// === impl Daemon ===
+
+impl Daemon {
+    /// Starts `ostard run`.
+    pub fn start(program: &str, settings: &Settings) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.arg("run").env_remove("RUST_LOG");
+        command.args(settings.flags(""));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut process = command.stderr(Stdio::piped()).spawn().context("ostard")?;
+        let lines = BufReader::new(process.stderr.take().context("no error stream")?);
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&log);
+        thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let entry = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                read.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(entry);
+            }
+        });
+        Ok(Self { process, log })
+    }
+
+    /// Everything logged so far.
+    pub fn log(&self) -> Vec<Value> {
+        self.log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Waits for a log entry with this message.
+    pub fn logged(&self, message: &str) -> Result<Value> {
+        crate::until(message, TIMEOUT, || {
+            let log = self.log();
+            let is_it = |entry: &&Value| entry["message"] == message;
+            Ok(log.iter().find(is_it).cloned())
+        })
+        .with_context(|| format!("the log is {:#?}", self.log()))
+    }
+
+    /// Address of a listener: `grpc_address`, `http_address` or `control_address`.
+    pub fn address(&self, listener: &str) -> Result<String> {
+        let entry = self.logged("listening")?;
+        let address = entry[listener].as_str().context("no such listener")?;
+        Ok(address
+            .trim_start_matches("Some(")
+            .trim_end_matches(')')
+            .to_owned())
+    }
+
+    /// Status and body of an HTTP endpoint.
+    pub fn get(&self, path: &str) -> Result<(u16, String)> {
+        let address = self.address("http_address")?;
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_secs(10)))
+            .build()
+            .new_agent();
+        let mut answer = agent.get(format!("http://{address}{path}")).call()?;
+        Ok((
+            answer.status().as_u16(),
+            answer.body_mut().read_to_string()?,
+        ))
+    }
+
+    /// A metric's value; `series` is its name with its labels, as `/metrics` writes it.
+    pub fn metric(&self, series: &str) -> Result<Option<f64>> {
+        let (_, text) = self.get("/metrics")?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        Ok(line.map(str::parse).transpose()?)
+    }
+
+    /// Waits until a metric is at least this.
+    pub fn metric_reaches(&self, series: &str, least: f64) -> Result<()> {
+        let what = format!("{series} >= {least}");
+        crate::until(&what, TIMEOUT, || {
+            Ok(self.metric(series)?.filter(|value| *value >= least))
+        })
+        .with_context(|| format!("the log is {:#?}", self.log()))?;
+        Ok(())
+    }
+
+    /// Waits until a metric is this.
+    pub fn metric_is(&self, series: &str, value: f64) -> Result<()> {
+        crate::until(&format!("{series} = {value}"), TIMEOUT, || {
+            Ok(self.metric(series)?.filter(|found| *found == value))
+        })
+        .with_context(|| format!("the log is {:#?}", self.log()))?;
+        Ok(())
+    }
+
+    /// Waits until `/readyz` agrees.
+    pub fn is_ready(&self) -> Result<()> {
+        crate::until("readiness", TIMEOUT, || {
+            Ok((self.get("/readyz")?.0 == 200).then_some(()))
+        })
+        .with_context(|| format!("the log is {:#?}", self.log()))
+    }
+
+    /// Number of the process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(mut self) -> Result<ExitStatus> {
+        self.terminate()?;
+        self.wait()
+    }
+
+    /// SIGTERM.
+    pub fn terminate(&self) -> Result<()> {
+        let id = self.process.id().to_string();
+        let sent = Command::new("kill").arg(&id).status().context("kill")?;
+        ensure!(sent.success(), "kill {id}: {sent}");
+        Ok(())
+    }
+
+    /// Waits for the end.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        crate::until("the daemon's end", TIMEOUT, || {
+            Ok(self.process.try_wait()?)
+        })
+    }
+
+    /// SIGTERM, and expects that everything was finished.
+    pub fn stop_cleanly(self) -> Result<()> {
+        let log = Arc::clone(&self.log);
+        match self.stop()? {
+            status if status.success() => Ok(()),
+            status => {
+                let log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                bail!("ostard ended with {status}: {log:#?}")
+            }
+        }
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The newest checkpoint: its folder, manifest and state.
+pub fn newest_checkpoint(folder: &Path) -> Result<(PathBuf, Value, Vec<u8>)> {
+    let mut names: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("checkpoint-")
+        })
+        .collect();
+    names.sort();
+    let newest = names.pop().context("no checkpoint was written")?;
+    let manifest = serde_json::from_slice(&std::fs::read(newest.join("manifest.json"))?)?;
+    let state = std::fs::read(newest.join("state.safetensors"))?;
+    Ok((newest, manifest, state))
+}
+
+/// Waits until the newest checkpoint has learned so many events.
+pub fn checkpoint_reaches(folder: &Path, events: usize) -> Result<()> {
+    crate::until(&format!("{events} events in a checkpoint"), TIMEOUT, || {
+        // None is there yet, or the newest one was removed while it was read.
+        let Ok((_, manifest, _)) = newest_checkpoint(folder) else {
+            return Ok(None);
+        };
+        let learned = manifest["events"].as_u64().context("events")?;
+        Ok((learned >= events as u64).then_some(()))
+    })
+}
+
+/// A manifest without what a restart changes.
+fn timeless(manifest: &Value) -> Value {
+    let mut manifest = manifest.clone();
+    if let Some(keys) = manifest.as_object_mut() {
+        keys.remove("created_at_ms");
+        keys.remove("epoch");
+    }
+    manifest
+}
+
+/// The newest checkpoints of two folders are the same but for times and epoch.
+pub fn same_state(one: &Path, other: &Path) -> Result<()> {
+    let (_, manifest, state) = newest_checkpoint(one)?;
+    let (_, other_manifest, other_state) = newest_checkpoint(other)?;
+    let (manifest, other_manifest) = (timeless(&manifest), timeless(&other_manifest));
+    ensure!(
+        manifest == other_manifest,
+        "{manifest:#} differs from {other_manifest:#}"
+    );
+    ensure!(state == other_state, "the states differ");
+    Ok(())
+}

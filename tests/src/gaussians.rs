@@ -1,0 +1,57 @@
+//! A small problem: classes are Gaussians, latents are the events.
+
+use std::path::Path;
+
+use anyhow::Result;
+use ostar_model::{
+    Bundle, Generator, Rows,
+    fit::{FitSettings, Labelled, LabelledRows, fit},
+};
+
+/// Numbers of a latent.
+pub const WIDTH: usize = 8;
+/// Names of the classes.
+pub const CLASSES: [&str; 2] = ["ham", "spam"];
+
+/// Rows and their classes; `spam` is the share of class 1, `shift` is added to every number.
+pub fn draw(rows: usize, spam: f64, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
+    let mut generator = Generator::new(seed);
+    let row = |_| {
+        let class = u32::from(generator.uniform() < spam);
+        let mean = 2.0 * f64::from(class) - 1.0;
+        let values = (0..WIDTH).map(|_| (mean + generator.normal()) as f32 + shift);
+        (values.collect(), class)
+    };
+    (0..rows).map(row).unzip()
+}
+
+/// A classifier of them, written to a folder.
+pub fn write_bundle(folder: &Path) -> Result<Bundle> {
+    let (rows, labels) = draw(2_000, 0.3, 0.0, 1);
+    let values: Vec<f32> = rows.concat();
+    let classes = CLASSES.map(str::to_owned);
+    let labelled = Labelled {
+        classes: &classes,
+        labels: &labels,
+        rows: LabelledRows::Latents(Rows::new(&values[..], WIDTH)?),
+    };
+    let settings = FitSettings {
+        epochs: 5,
+        ..FitSettings::default()
+    };
+    let bundle = fit(labelled, &settings, &mut |_| ())?;
+    bundle.save(folder)?;
+    Ok(bundle)
+}
+
+/// A latent as a raw event.
+pub fn raw(row: &[f32]) -> Vec<u8> {
+    row.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// A latent as a JSON event.
+pub fn json(id: &str, row: &[f32]) -> Vec<u8> {
+    serde_json::json!({"id": id, "latent": row})
+        .to_string()
+        .into_bytes()
+}

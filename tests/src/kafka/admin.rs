@@ -1,0 +1,172 @@
+//! Topics and records, made and removed.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use rdkafka::{
+    ClientConfig, Offset, TopicPartitionList,
+    admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication},
+    client::DefaultClientContext,
+    consumer::{BaseConsumer, Consumer},
+    error::KafkaError,
+    message::{BorrowedMessage, Headers, Message},
+    producer::{BaseProducer, BaseRecord, Producer},
+    types::RDKafkaErrorCode,
+};
+
+use super::Kafka;
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Kafka {
+    /// Makes a topic, and waits until it can be used.
+    pub fn create_topic(
+        &self,
+        name: &str,
+        partitions: i32,
+        config: &[(&str, &str)],
+    ) -> anyhow::Result<()> {
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        for (key, value) in config {
+            topic = topic.set(key, value);
+        }
+        let admin = self.admin()?;
+        first(block_on(admin.create_topics([&topic], &options()))??)
+    }
+
+    /// Removes a topic with all it holds.
+    pub fn delete_topic(&self, name: &str) -> anyhow::Result<()> {
+        first(block_on(self.admin()?.delete_topics(&[name], &options()))??)
+    }
+
+    /// Grows a topic to so many partitions.
+    pub fn add_partitions(&self, topic: &str, partitions: usize) -> anyhow::Result<()> {
+        let partitions = NewPartitions::new(topic, partitions);
+        let admin = self.admin()?;
+        first(block_on(
+            admin.create_partitions([&partitions], &options()),
+        )??)
+    }
+
+    /// Removes what a partition holds before the offset, as retention does.
+    pub fn delete_records(&self, topic: &str, partition: i32, before: i64) -> anyhow::Result<()> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(before))?;
+        block_on(self.admin()?.delete_records(&list, &options()))??;
+        Ok(())
+    }
+
+    /// Sends values to a partition and waits until they are there.
+    pub fn produce<V: AsRef<[u8]>>(
+        &self,
+        topic: &str,
+        partition: i32,
+        values: impl IntoIterator<Item = V>,
+    ) -> anyhow::Result<()> {
+        self.produce_at(topic, partition, values, None)
+    }
+
+    /// The same, with this time instead of now.
+    pub fn produce_at<V: AsRef<[u8]>>(
+        &self,
+        topic: &str,
+        partition: i32,
+        values: impl IntoIterator<Item = V>,
+        time_ms: Option<i64>,
+    ) -> anyhow::Result<()> {
+        let producer: BaseProducer = self.config().create()?;
+        for value in values {
+            let record = BaseRecord::<(), [u8]>::to(topic);
+            let mut record = record.partition(partition).payload(value.as_ref());
+            record.timestamp = time_ms;
+            let mut waiting = Some(record);
+            while let Some(record) = waiting.take() {
+                match producer.send(record) {
+                    Ok(()) => {}
+                    // Large records fill the queue.
+                    Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), record)) => {
+                        producer.poll(Duration::from_millis(50));
+                        waiting = Some(record);
+                    }
+                    Err((error, _)) => return Err(error.into()),
+                }
+            }
+        }
+        producer.flush(TIMEOUT).context("producing")
+    }
+
+    /// A header's values over all records of a topic's first partition, in their order.
+    pub fn header_values(&self, topic: &str, header: &str) -> anyhow::Result<Vec<String>> {
+        self.read(topic, |message| {
+            let headers = message.headers().context("a record without headers")?;
+            let value = headers.iter().find(|found| found.key == header);
+            let value = value
+                .and_then(|found| found.value)
+                .context("no such header")?;
+            Ok(String::from_utf8_lossy(value).into_owned())
+        })
+    }
+
+    /// The values of all records of a topic's first partition, in their order.
+    pub fn values(&self, topic: &str) -> anyhow::Result<Vec<Vec<u8>>> {
+        self.read(topic, |message| {
+            let value = message.payload().context("a record without a value")?;
+            Ok(value.to_vec())
+        })
+    }
+
+    fn read<T>(
+        &self,
+        topic: &str,
+        mut take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        let mut config = self.config();
+        config
+            .set("group.id", "looker")
+            .set("enable.partition.eof", "true");
+        let consumer: BaseConsumer = config.create()?;
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, 0, Offset::Beginning)?;
+        consumer.assign(&list)?;
+        let mut taken = Vec::new();
+        loop {
+            match consumer.poll(TIMEOUT).context("no answer")? {
+                Ok(message) => taken.push(take(&message)?),
+                Err(KafkaError::PartitionEOF(_)) => return Ok(taken),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn admin(&self) -> anyhow::Result<AdminClient<DefaultClientContext>> {
+        Ok(self.config().create()?)
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.plaintext());
+        config.set("linger.ms", "5");
+        // Tests send records that a careful producer would refuse.
+        config.set("message.max.bytes", "20000000");
+        config
+    }
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new()
+        .request_timeout(Some(TIMEOUT))
+        .operation_timeout(Some(TIMEOUT))
+}
+
+fn block_on<F: Future>(future: F) -> anyhow::Result<F::Output> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    Ok(runtime.block_on(future))
+}
+
+fn first<E: std::fmt::Display>(results: Vec<Result<String, (String, E)>>) -> anyhow::Result<()> {
+    match results.into_iter().next() {
+        Some(Ok(_)) => Ok(()),
+        Some(Err((name, error))) => Err(anyhow!("{name}: {error}")),
+        None => Err(anyhow!("the broker did not answer")),
+    }
+}

@@ -1,0 +1,241 @@
+//! A real Apache Kafka: one node, KRaft, started from its jars on ports of its own.
+
+mod admin;
+mod certificate;
+mod install;
+mod properties;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    net::TcpListener,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use rdkafka::{
+    ClientConfig,
+    consumer::{BaseConsumer, Consumer},
+};
+use tempfile::TempDir;
+
+pub use install::missing_tool;
+
+use certificate::Certificate;
+
+/// A running broker. Dropping it kills it and removes its data.
+pub struct Kafka {
+    jars: PathBuf,
+    folder: TempDir,
+    ports: Ports,
+    certificate: Option<Certificate>,
+    listener: Listener,
+    /// `None` while it is stopped.
+    process: Option<Child>,
+}
+
+/// How clients talk to the broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listener {
+    /// Without encryption or passwords.
+    Plaintext,
+    /// TLS and SCRAM-SHA-256, with this one user.
+    SaslSsl {
+        /// The user's name.
+        user: String,
+        /// The user's password.
+        password: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    plaintext: u16,
+    secure: u16,
+    controller: u16,
+}
+
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Kafka {
+    /// Fetches Kafka if need be, formats its storage, starts it and waits until it answers.
+    pub fn start(listener: Listener) -> anyhow::Result<Self> {
+        let jars = install::jars()?;
+        let folder = tempfile::tempdir()?;
+        let certificate = match &listener {
+            Listener::Plaintext => None,
+            Listener::SaslSsl { .. } => Some(Certificate::new(folder.path())?),
+        };
+        let mut kafka = Self {
+            jars,
+            ports: Ports::free()?,
+            folder,
+            certificate,
+            listener,
+            process: None,
+        };
+        kafka.format()?;
+        kafka.restart()?;
+        Ok(kafka)
+    }
+
+    /// Address of the listener that was asked for.
+    pub fn bootstrap(&self) -> String {
+        match self.listener {
+            Listener::Plaintext => self.plaintext(),
+            Listener::SaslSsl { .. } => format!("127.0.0.1:{}", self.ports.secure),
+        }
+    }
+
+    /// Address without encryption, which there always is: for what a test does besides.
+    pub fn plaintext(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.plaintext)
+    }
+
+    /// Options that a client of [`Kafka::bootstrap`] needs, its password not among them.
+    pub fn client_options(&self) -> Vec<(&'static str, String)> {
+        let (Listener::SaslSsl { user, .. }, Some(certificate)) =
+            (&self.listener, &self.certificate)
+        else {
+            return Vec::new();
+        };
+        let authority = certificate.authority.display().to_string();
+        vec![
+            ("security.protocol", "SASL_SSL".to_owned()),
+            ("sasl.mechanism", "SCRAM-SHA-256".to_owned()),
+            ("sasl.username", user.clone()),
+            ("ssl.ca.location", authority),
+        ]
+    }
+
+    /// Stops it as an operator would, and waits.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
+        let Some(mut process) = self.process.take() else {
+            return Ok(());
+        };
+        let stopped = Command::new("kill").arg(process.id().to_string()).status();
+        stopped.context("kill")?;
+        let ended = crate::until("the broker's end", STOP_TIMEOUT, || Ok(process.try_wait()?));
+        if ended.is_err() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        ended.map(drop)
+    }
+
+    /// Kills it at once.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        if let Some(mut process) = self.process.take() {
+            process.kill()?;
+            process.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Starts it again, on the same data and ports.
+    pub fn restart(&mut self) -> anyhow::Result<()> {
+        self.kill()?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.path().join("server.log"))?;
+        let properties = self.folder.path().join("server.properties");
+        let mut command = self.java(&log)?;
+        let process = command.arg("kafka.Kafka").arg(properties).spawn();
+        self.process = Some(process.context("java")?);
+        self.wait_until_ready()
+    }
+
+    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.plaintext());
+        config.set("reconnect.backoff.max.ms", "200");
+        config.set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg);
+        let client: BaseConsumer = config.create()?;
+        let Some(process) = self.process.as_mut() else {
+            bail!("the broker is stopped");
+        };
+        let ready = crate::until("the broker's first answer", START_TIMEOUT, || {
+            if let Some(status) = process.try_wait()? {
+                bail!("the broker ended with {status}");
+            }
+            let metadata = client.fetch_metadata(None, Duration::from_secs(1));
+            Ok(metadata
+                .ok()
+                .filter(|metadata| !metadata.brokers().is_empty()))
+        });
+        ready.map(drop).with_context(|| self.end_of_log())
+    }
+
+    fn format(&self) -> anyhow::Result<()> {
+        let folder = self.folder.path();
+        let password = self.certificate.as_ref().map(|_| certificate::PASSWORD);
+        let data = folder.join("data");
+        fs::write(
+            folder.join("server.properties"),
+            properties::server(self.ports, &data, self.certificate.as_ref().zip(password)),
+        )?;
+        fs::write(folder.join("log4j2.properties"), properties::LOGGING)?;
+        let log = File::create(folder.join("server.log"))?;
+        let mut command = self.java(&log)?;
+        command
+            .args(["kafka.tools.StorageTool", "format"])
+            .args(["--cluster-id", "b3N0YXJkLXRlc3RzLWtyYQ"])
+            .arg("--config")
+            .arg(folder.join("server.properties"));
+        if let Listener::SaslSsl { user, password } = &self.listener {
+            let user = format!("SCRAM-SHA-256=[name={user},password={password}]");
+            command.args(["--add-scram", &user]);
+        }
+        match command.status().context("java")?.success() {
+            true => Ok(()),
+            false => bail!("storage was not formatted: {}", self.end_of_log()),
+        }
+    }
+
+    fn java(&self, log: &File) -> anyhow::Result<Command> {
+        let mut command = Command::new("java");
+        let logging = self.folder.path().join("log4j2.properties");
+        // A short life on few cores: the quick compiler and the simple collector start soonest.
+        command
+            .args(["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC"])
+            .arg("-XX:TieredStopAtLevel=1")
+            .arg(format!("-Dlog4j2.configurationFile={}", logging.display()))
+            .arg("-cp")
+            .arg(self.jars.join("*"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?);
+        Ok(command)
+    }
+
+    fn end_of_log(&self) -> String {
+        let log = fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        let end = lines.len().saturating_sub(30);
+        format!("the broker's log ends with\n{}", lines[end..].join("\n"))
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+impl Ports {
+    /// Ports that were free a moment ago.
+    fn free() -> anyhow::Result<Self> {
+        // Bound all at once, or the same one might be given twice.
+        let bind = || TcpListener::bind("127.0.0.1:0");
+        let listeners = [bind()?, bind()?, bind()?];
+        let [plaintext, secure, controller] = &listeners;
+        Ok(Self {
+            plaintext: plaintext.local_addr()?.port(),
+            secure: secure.local_addr()?.port(),
+            controller: controller.local_addr()?.port(),
+        })
+    }
+}

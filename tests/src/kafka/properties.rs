@@ -1,0 +1,64 @@
+//! The broker's configuration.
+
+use std::path::Path;
+
+use super::{Ports, certificate::Certificate};
+
+/// Warnings are enough to tell why a broker does not start.
+pub(super) const LOGGING: &str = "\
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %p %c %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+";
+
+/// `server.properties` of a single node.
+pub(super) fn server(ports: Ports, data: &Path, secure: Option<(&Certificate, &str)>) -> String {
+    let Ports {
+        plaintext,
+        controller,
+        ..
+    } = ports;
+    let client = format!("PLAIN://127.0.0.1:{plaintext}");
+    let (client, security) = match secure {
+        None => (client, String::new()),
+        Some((certificate, password)) => (
+            format!("{client},SECURE://127.0.0.1:{}", ports.secure),
+            format!(
+                "sasl.enabled.mechanisms=SCRAM-SHA-256\n\
+                 ssl.keystore.type=PKCS12\n\
+                 ssl.keystore.location={}\n\
+                 ssl.keystore.password={password}\n\
+                 listener.name.secure.scram-sha-256.sasl.jaas.config=\
+                 org.apache.kafka.common.security.scram.ScramLoginModule required;\n",
+                certificate.keystore.display(),
+            ),
+        ),
+    };
+    let data = data.display();
+    format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.voters=1@127.0.0.1:{controller}\n\
+         controller.listener.names=CONTROLLER\n\
+         listeners={client},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners={client}\n\
+         inter.broker.listener.name=PLAIN\n\
+         listener.security.protocol.map=PLAIN:PLAINTEXT,SECURE:SASL_SSL,CONTROLLER:PLAINTEXT\n\
+         log.dirs={data}\n\
+         auto.create.topics.enable=false\n\
+         group.initial.rebalance.delay.ms=0\n\
+         offsets.topic.num.partitions=1\n\
+         offsets.topic.replication.factor=1\n\
+         transaction.state.log.num.partitions=1\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         share.coordinator.state.topic.replication.factor=1\n\
+         share.coordinator.state.topic.min.isr=1\n\
+         file.delete.delay.ms=100\n\
+         {security}"
+    )
+}

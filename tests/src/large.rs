@@ -1,0 +1,59 @@
+//! The problem that benchmarks run: ten classes in 128 dimensions, a classifier with two hidden layers.
+
+use std::path::Path;
+
+use anyhow::Result;
+use ostar_connectors::proto::{self, input::Kind};
+use ostar_model::{
+    Generator, Rows,
+    architecture::{ClassifierShape, Norm},
+    fit::{FitSettings, Labelled, LabelledRows, fit},
+};
+
+/// Numbers of a latent.
+pub const WIDTH: usize = 128;
+/// Classes.
+pub const CLASSES: usize = 10;
+
+/// Rows and their classes, in turn. Each class has its own place; `shift` is added to every number.
+pub fn draw(rows: usize, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
+    let mut generator = Generator::new(seed);
+    let row = |number| {
+        let class = number % CLASSES;
+        let mean = |column| if column % CLASSES == class { 1.0 } else { 0.0 };
+        let values = (0..WIDTH).map(|column| (mean(column) + generator.normal()) as f32 + shift);
+        (values.collect(), class as u32)
+    };
+    (0..rows).map(row).unzip()
+}
+
+/// A classifier of them, 128-100-100-10, written to a folder.
+pub fn write_bundle(folder: &Path) -> Result<()> {
+    let (rows, labels) = draw(4_000, 0.0, 1);
+    let values: Vec<f32> = rows.concat();
+    let classes: Vec<String> = (0..CLASSES).map(|class| format!("class-{class}")).collect();
+    let labelled = Labelled {
+        classes: &classes,
+        labels: &labels,
+        rows: LabelledRows::Latents(Rows::new(&values[..], WIDTH)?),
+    };
+    let settings = FitSettings {
+        epochs: 5,
+        classifier: ClassifierShape {
+            hidden: vec![100, 100],
+            norm: Norm::None,
+            dropout: 0.0,
+        },
+        ..FitSettings::default()
+    };
+    fit(labelled, &settings, &mut |_| ())?.save(folder)?;
+    Ok(())
+}
+
+/// A latent as a request's or an event's input.
+pub fn input(row: &[f32]) -> proto::Input {
+    let values = row.to_vec();
+    proto::Input {
+        kind: Some(Kind::Latent(proto::Vector { values })),
+    }
+}

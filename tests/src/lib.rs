@@ -1,0 +1,28 @@
+//! What the end-to-end tests share: real services to test against, and how to wait for them.
+
+pub mod daemon;
+pub mod gaussians;
+pub mod kafka;
+pub mod large;
+mod wait;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+pub use wait::until;
+
+/// Whether services that cannot be started fail the tests instead of skipping them: CI never skips.
+pub fn services_are_required() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    set("CI") || set("OSTARD_REQUIRE_SERVICES")
+}
+
+/// Where what was fetched for the tests is kept, outside the checkout.
+pub fn cache_folder() -> anyhow::Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("OSTARD_TEST_CACHE") {
+        return Ok(PathBuf::from(folder));
+    }
+    let home = std::env::var_os("HOME").context("neither OSTARD_TEST_CACHE nor HOME")?;
+    Ok(Path::new(&home).join(".cache/ostard"))
+}

@@ -1,0 +1,232 @@
+//! Late labels: what is measured is what a recount gives.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+use ostar_model::Generator;
+use ostar_tests::{daemon::Daemon, gaussians, kafka::Kafka};
+use serde_json::{Value, json};
+
+use crate::{PROGRAM, Place, Test, start};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    (
+        "labels_early_late_shuffled_and_repeated_measure_what_a_recount_gives",
+        recount,
+    ),
+    (
+        "a_backtest_of_the_demos_stream_gives_the_figures_of_the_daemon",
+        backtest,
+    ),
+];
+
+const EVENTS: usize = 1_000;
+/// Predictions that wait for their labels: the newest of [`EVENTS`].
+const CACHE: usize = 300;
+/// Events whose labels come before them.
+const EARLY: usize = 100;
+/// Labels that come again, with the other class.
+const REPEATED: usize = 50;
+
+fn recount(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    for topic in ["measured", "measured-labels", "measured-predictions"] {
+        kafka.create_topic(topic, 1, &[])?;
+    }
+    let settings = place
+        .settings(kafka, "measured", "state")
+        .with("events.format", "json")
+        .with("predictions.topic", "measured-predictions")
+        .with("labels.topic", "measured-labels")
+        .with("labels.cache", &CACHE.to_string());
+    let daemon = start(&settings)?;
+    // Labels are read from where their topic ends when the daemon first comes.
+    daemon.logged("learning from the stream")?;
+    let (rows, classes) = gaussians::draw(EVENTS, 0.5, 0.8, 23);
+    let truth = |number: usize| label(number, classes[number]);
+    let lie = |number: usize| label(number, 1 - classes[number]);
+
+    // The last early label comes twice: once it is counted as a duplicate, all of them are read.
+    let early = (0..EARLY).rev().map(truth).chain([lie(0)]);
+    kafka.produce("measured-labels", 0, early)?;
+    counted(&daemon, "duplicate", 1)?;
+    let events = rows.iter().enumerate();
+    let events = events.map(|(number, row)| gaussians::json(&format!("event-{number}"), row));
+    kafka.produce("measured", 0, events)?;
+    daemon.metric_is(
+        "ostar_output_records_total{outcome=\"delivered\",output=\"predictions\"}",
+        EVENTS as f64,
+    )?;
+    counted(&daemon, "joined", EARLY)?;
+
+    // All the others in any order: those whose predictions still wait, and those that come too late.
+    let kept = EVENTS - CACHE..EVENTS;
+    let mut late: Vec<usize> = (EARLY..EVENTS).collect();
+    shuffle(&mut late, 29);
+    kafka.produce("measured-labels", 0, late.into_iter().map(truth))?;
+    let repeated = kept.clone().take(REPEATED).map(lie);
+    kafka.produce("measured-labels", 0, repeated)?;
+    kafka.produce("measured-labels", 0, [b"no label".to_vec()])?;
+    counted(&daemon, "rejected", 1)?;
+    counted(&daemon, "joined", EARLY + CACHE)?;
+    counted(&daemon, "duplicate", 1 + REPEATED)?;
+    // Labels without a prediction wait as long as others come; as many as the cache holds wait still.
+    counted(&daemon, "expired", EVENTS - EARLY - CACHE - CACHE)?;
+
+    let joined: BTreeSet<usize> = (0..EARLY).chain(kept).collect();
+    let predictions = predictions(kafka)?;
+    let mut correct = 0;
+    let mut spam = 0;
+    let mut log_loss = 0.0;
+    for number in &joined {
+        let prediction = &predictions[&format!("event-{number}")];
+        let class = classes[*number];
+        correct += usize::from(prediction["class"] == class);
+        spam += class;
+        let probability = prediction["probabilities"][class as usize].as_f64();
+        // Written with as many digits as 32 bits need, and floored as the documentation says.
+        let probability = probability.context("a probability")? as f32;
+        log_loss -= f64::from(probability.max(f32::EPSILON)).ln();
+    }
+    let count = joined.len() as f64;
+    ensure!(
+        correct > 0 && correct < joined.len(),
+        "{correct} are right: nothing to tell apart"
+    );
+    for (series, expected) in [
+        (
+            "ostar_measured_accuracy{candidate=\"served\"}",
+            correct as f64 / count,
+        ),
+        (
+            "ostar_measured_log_loss{candidate=\"served\"}",
+            log_loss / count,
+        ),
+        (
+            "ostar_true_proportion{class=\"spam\"}",
+            f64::from(spam) / count,
+        ),
+    ] {
+        close(&daemon, series, expected)?;
+    }
+    daemon.stop_cleanly()
+}
+
+fn label(number: usize, class: u32) -> Vec<u8> {
+    let label = gaussians::CLASSES[class as usize];
+    let label = json!({"id": format!("event-{number}"), "label": label});
+    label.to_string().into_bytes()
+}
+
+fn shuffle(numbers: &mut [usize], seed: u64) {
+    let mut generator = Generator::new(seed);
+    for last in (1..numbers.len()).rev() {
+        numbers.swap(last, generator.below(last + 1));
+    }
+}
+
+fn predictions(kafka: &Kafka) -> Result<BTreeMap<String, Value>> {
+    let mut predictions = BTreeMap::new();
+    for value in kafka.values("measured-predictions")? {
+        let prediction: Value = serde_json::from_slice(&value)?;
+        let id = prediction["id"].as_str().context("an id")?.to_owned();
+        predictions.insert(id, prediction);
+    }
+    Ok(predictions)
+}
+
+/// Waits until so many labels had this end.
+fn counted(daemon: &Daemon, outcome: &str, count: usize) -> Result<()> {
+    let series = format!("ostar_labels_total{{outcome=\"{outcome}\"}}");
+    daemon.metric_is(&series, count as f64)
+}
+
+/// The metric is this, but for the rounding of sums.
+fn close(daemon: &Daemon, series: &str, expected: f64) -> Result<()> {
+    let found = daemon.metric(series)?;
+    ensure!(
+        found.is_some_and(|found| (found - expected).abs() < 1e-9),
+        "{series} is {found:?}, expected {expected}"
+    );
+    Ok(())
+}
+
+fn backtest(kafka: &mut Kafka) -> Result<()> {
+    const SECONDS: usize = 8;
+    /// The demo's rate is 500 mails a second.
+    const MAILS: usize = 500 * SECONDS;
+    let place = Place::new()?;
+    let demo = place.folder.path().join("demo");
+    let report = place.folder.path().join("report");
+    let (bundle, stream) = (demo.join("bundle"), demo.join("stream.jsonl"));
+    ostard(|command| {
+        command.args(["demo", "--seed", "3", "--seconds"]);
+        command.arg(SECONDS.to_string()).arg("--export").arg(&demo)
+    })?;
+    let mails = fs::read_to_string(&stream)?.lines().count();
+    ensure!(mails == MAILS, "{mails} mails");
+
+    for topic in ["mails", "mails-labels"] {
+        kafka.create_topic(topic, 1, &[])?;
+    }
+    let settings = place
+        .settings(kafka, "mails", "state")
+        .with("bundle.path", &bundle.display().to_string())
+        .with("events.format", "json")
+        .with("labels.topic", "mails-labels");
+    let learner = settings.flags("learner.");
+    ostard(|command| {
+        command.args(["backtest", "--data"]).arg(&stream);
+        command.arg("--bundle").arg(&bundle).args(&learner);
+        command.arg("--out").arg(&report)
+    })?;
+    let report: Value = serde_json::from_slice(&fs::read(report.join("report.json"))?)?;
+
+    let daemon = start(&settings)?;
+    daemon.logged("learning from the stream")?;
+    ostard(|command| {
+        command.args(["replay", "--data"]).arg(&stream);
+        command.arg("--bundle").arg(&bundle);
+        command.args(["--brokers", &kafka.bootstrap(), "--topic", "mails"]);
+        command.args(["--set", "labels.topic=mails-labels"])
+    })?;
+    counted(&daemon, "joined", MAILS)?;
+    daemon.metric_reaches("ostar_learned_events_total", MAILS as f64)?;
+    // When an event is scored with what is up to timing, except for the frozen model; what is learned is not.
+    let accuracy = |name: &str| report[name].as_f64().with_context(|| format!("no {name}"));
+    close(
+        &daemon,
+        "ostar_measured_accuracy{candidate=\"source\"}",
+        accuracy("accuracy_frozen")?,
+    )?;
+    for name in ["accuracy_prior", "accuracy_adapted", "accuracy_served"] {
+        let accuracy = accuracy(name)?;
+        ensure!((0.5..=1.0).contains(&accuracy), "{name} is {accuracy}");
+    }
+    ensure!(report["events"] == MAILS, "{} events", report["events"]);
+    let moments = report["moments"].as_array().context("no moments")?;
+    let last = moments.last().context("no moments")?;
+    for candidate in ["frozen", "adapted"] {
+        let shares = last[candidate]["proportions"].as_array();
+        let shares = shares.with_context(|| format!("no shares in {last}"))?;
+        for (class, share) in gaussians::CLASSES.iter().zip(shares) {
+            let series =
+                format!("ostar_label_proportion{{candidate=\"{candidate}\",class=\"{class}\"}}");
+            close(&daemon, &series, share.as_f64().context("a share")?)?;
+        }
+    }
+    daemon.stop_cleanly()
+}
+
+/// Runs another command of the program to its end.
+fn ostard(arguments: impl FnOnce(&mut Command) -> &mut Command) -> Result<()> {
+    let mut command = Command::new(PROGRAM);
+    let output = arguments(&mut command).output().context("ostard")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {errors}");
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests say so and are ignored,
+//! unless CI or OSTARD_REQUIRE_SERVICES is set.
+
+mod labels;
+mod outages;
+mod poison;
+mod python;
+mod requests;
+mod restarts;
+mod standby;
+mod stopping;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Failed, Trial};
+use ostar_tests::{
+    daemon::{Daemon, Settings},
+    gaussians,
+    kafka::{Kafka, Listener, missing_tool},
+};
+use tempfile::TempDir;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
+
+type Test = fn(&mut Kafka) -> Result<()>;
+
+/// One broker for all tests, started by the first of them.
+#[derive(Default)]
+struct Shared(Mutex<Option<Kafka>>);
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // They share the broker and two cores.
+    arguments.test_threads = Some(1);
+    let shared = Arc::new(Shared::default());
+    let tests = [
+        restarts::TESTS,
+        poison::TESTS,
+        standby::TESTS,
+        outages::TESTS,
+        requests::TESTS,
+        stopping::TESTS,
+        labels::TESTS,
+    ]
+    .concat();
+    let missing = missing_tool();
+    let tests = tests.into_iter().map(|test| (test, missing));
+    let missing = missing.or_else(python::missing_tool);
+    let python_tests = python::TESTS.iter().map(|test| (*test, missing));
+    let trials = tests.chain(python_tests).map(|((name, test), missing)| {
+        let shared = Arc::clone(&shared);
+        trial(name, missing, move || shared.run(test))
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    // Exiting would leave the broker behind.
+    drop(shared);
+    conclusion.exit();
+}
+
+fn trial(
+    name: &str,
+    missing: Option<&str>,
+    test: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Trial {
+    let skip = missing.is_some() && !ostar_tests::services_are_required();
+    let name = match missing {
+        Some(tool) if skip => format!("{name} (skipped: no {tool})"),
+        _ => name.to_owned(),
+    };
+    let run = move || test().map_err(|error| Failed::from(format!("{error:?}")));
+    Trial::test(name, run).with_ignored_flag(skip)
+}
+
+impl Shared {
+    fn run(&self, test: Test) -> Result<()> {
+        let mut kafka = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kafka = match kafka.as_mut() {
+            Some(kafka) => kafka,
+            None => kafka.insert(Kafka::start(Listener::Plaintext)?),
+        };
+        test(kafka)
+    }
+}
+
+/// A folder with a bundle in it, for one test.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        gaussians::write_bundle(&folder.path().join("bundle"))?;
+        Ok(Self { folder })
+    }
+
+    fn checkpoints(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A daemon that learns quickly from raw events of a topic.
+    fn settings(&self, kafka: &Kafka, topic: &str, checkpoints: &str) -> Settings {
+        let bundle = self.folder.path().join("bundle");
+        Settings::new(
+            &kafka.bootstrap(),
+            topic,
+            &bundle,
+            &self.checkpoints(checkpoints),
+        )
+        .with("kafka.group", &format!("{topic}-{checkpoints}"))
+        .with("events.format", "raw")
+        .with("learner.block", "250")
+        .with("learner.steps_per_block", "2")
+        .with("learner.when_behind", "wait")
+        .with("learner.method.window", "1000")
+        .with("learner.method.threads", "1")
+        .with("checkpoints.every_events", "250")
+        .with("checkpoints.min_interval", "0s")
+    }
+}
+
+fn start(settings: &Settings) -> Result<Daemon> {
+    Daemon::start(PROGRAM, settings)
+}

@@ -1,0 +1,141 @@
+//! Bad events: counted, set aside, and without any trace in what is learned.
+
+use anyhow::{Result, ensure};
+use ostar_tests::{daemon::newest_checkpoint, gaussians, kafka::Kafka};
+
+use crate::{PROGRAM, Place, Test, start};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    (
+        "one_percent_poison_is_counted_exactly_and_leaves_no_trace_in_the_state",
+        one_percent,
+    ),
+    (
+        "nothing_but_poison_stops_reading_until_a_person_says_resume",
+        nothing_but_poison,
+    ),
+];
+
+const EVENTS: usize = 5_000;
+/// One poisonous event in so many.
+const EVERY: usize = 100;
+
+/// Bad events and the reasons they are counted under.
+fn poisons() -> Vec<(&'static str, Vec<u8>)> {
+    let not_a_number = format!("{{\"latent\": [{}NaN]}}", "0,".repeat(gaussians::WIDTH - 1));
+    let too_big = format!("{{\"latent\": [{}0]}}", "0.5, ".repeat(2_000_000));
+    let infinite = format!(
+        "{{\"latent\": [{}1e300]}}",
+        "0,".repeat(gaussians::WIDTH - 1)
+    );
+    vec![
+        ("malformed", b"{\"latent\": [0, 1".to_vec()),
+        ("wrong_width", b"{\"latent\": [1, 2, 3]}".to_vec()),
+        // JSON knows no NaN.
+        ("malformed", not_a_number.into_bytes()),
+        ("not_finite", infinite.into_bytes()),
+        ("too_large", too_big.into_bytes()),
+        ("empty", Vec::new()),
+    ]
+}
+
+fn one_percent(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    let large = [("max.message.bytes", "20000000")];
+    kafka.create_topic("clean", 1, &[])?;
+    kafka.create_topic("poisoned", 1, &large)?;
+    kafka.create_topic("poisoned-letters", 1, &[])?;
+    let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.1, 5);
+    let events: Vec<_> = rows.iter().map(|row| gaussians::json("", row)).collect();
+    kafka.produce("clean", 0, &events)?;
+    let poisons = poisons();
+    let mut expected = std::collections::BTreeMap::new();
+    let mut poisoned = Vec::new();
+    for (number, event) in events.iter().enumerate() {
+        if number % EVERY == 0 {
+            let (reason, poison) = &poisons[number / EVERY % poisons.len()];
+            *expected.entry(*reason).or_insert(0.0) += 1.0;
+            poisoned.push(poison.clone());
+        }
+        poisoned.push(event.clone());
+    }
+    kafka.produce("poisoned", 0, &poisoned)?;
+
+    let clean = place
+        .settings(kafka, "clean", "clean")
+        .with("events.format", "json");
+    let daemon = start(&clean)?;
+    daemon.metric_reaches("ostar_learned_events_total", EVENTS as f64)?;
+    daemon.stop_cleanly()?;
+    let settings = place
+        .settings(kafka, "poisoned", "poisoned")
+        .with("events.format", "json")
+        .with("dead_letters.topic", "poisoned-letters")
+        .with("dead_letters.max_bytes", "1000");
+    let daemon = start(&settings)?;
+    daemon.metric_reaches("ostar_learned_events_total", EVENTS as f64)?;
+    for (reason, count) in &expected {
+        let series = format!("ostar_events_rejected_total{{reason=\"{reason}\"}}");
+        let found = daemon.metric(&series)?;
+        ensure!(
+            found == Some(*count),
+            "{series} is {found:?}, expected {count}"
+        );
+    }
+    daemon.stop_cleanly()?;
+    let (_, _, clean) = newest_checkpoint(&place.checkpoints("clean"))?;
+    let (_, _, poisoned) = newest_checkpoint(&place.checkpoints("poisoned"))?;
+    ensure!(clean == poisoned, "poison left a trace in the state");
+
+    let reasons = kafka.header_values("poisoned-letters", "ostar-reason")?;
+    ensure!(reasons.len() == EVENTS / EVERY, "{} letters", reasons.len());
+    for (reason, count) in &expected {
+        let found = reasons.iter().filter(|found| found == reason).count();
+        ensure!(found as f64 == *count, "{found} letters of {reason}");
+    }
+    let sizes = kafka.header_values("poisoned-letters", "ostar-size")?;
+    ensure!(
+        sizes.iter().any(|size| size.len() >= 8),
+        "no size of 10 MB in {sizes:?}"
+    );
+    Ok(())
+}
+
+fn nothing_but_poison(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    kafka.create_topic("poison", 1, &[])?;
+    kafka.produce("poison", 0, vec![b"no event".to_vec(); 50])?;
+    let settings = place
+        .settings(kafka, "poison", "state")
+        .with("events.format", "json")
+        .with("dead_letters.max_consecutive", "20")
+        .with("grpc.control_listen", "127.0.0.1:0");
+    let daemon = start(&settings)?;
+    daemon.logged("stopped reading events; `ostard ctl resume` goes on")?;
+    let (status, reason) = daemon.get("/readyz")?;
+    ensure!(status == 503, "{status}: {reason}");
+    ensure!(
+        reason.contains("20") && reason.contains("ostard ctl resume"),
+        "{reason}"
+    );
+    ensure!(daemon.get("/livez")?.0 == 200);
+    let rejected = "ostar_events_rejected_total{reason=\"malformed\"}";
+    ensure!(daemon.metric(rejected)? == Some(20.0));
+
+    // Twenty more are bad, so it stops again: orders have to be given twice to get past fifty.
+    let address = daemon.address("control_address")?;
+    for total in [40.0, 50.0] {
+        let ordered = std::process::Command::new(PROGRAM)
+            .args(["ctl", "--address", &address, "resume"])
+            .status()?;
+        ensure!(ordered.success(), "ctl resume ended with {ordered}");
+        daemon.metric_reaches(rejected, total)?;
+    }
+    let (rows, _) = gaussians::draw(250, 0.4, 0.0, 5);
+    kafka.produce("poison", 0, rows.iter().map(|row| gaussians::json("", row)))?;
+    daemon.metric_reaches("ostar_learned_events_total", 250.0)?;
+    ostar_tests::until("readiness", ostar_tests::daemon::TIMEOUT, || {
+        Ok((daemon.get("/readyz")?.0 == 200).then_some(()))
+    })?;
+    daemon.stop_cleanly()
+}

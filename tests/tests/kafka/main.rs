@@ -1,0 +1,151 @@
+//! The connectors against a real Apache Kafka. Where Java or Maven is missing the tests say so and are ignored,
+//! unless CI or OSTARD_REQUIRE_SERVICES is set.
+
+mod outages;
+mod outputs;
+mod reading;
+mod secure;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use libtest_mimic::{Arguments, Failed, Trial};
+use ostar_connectors::{
+    event::Offsets,
+    kafka::{Connection, KafkaSettings, Notice, Polled, Source},
+    settings::Period,
+};
+use ostar_tests::kafka::{Kafka, Listener, missing_tool};
+
+/// Longer than any wait in a healthy run under load.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// One broker for all tests that need no other, started by the first of them.
+#[derive(Default)]
+struct Shared(Mutex<Option<Kafka>>);
+
+type Test = fn(&mut Kafka) -> anyhow::Result<()>;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // Some tests stop the broker that others use.
+    arguments.test_threads = Some(1);
+    let shared = Arc::new(Shared::default());
+    let tests = [reading::TESTS, outages::TESTS, outputs::TESTS].concat();
+    let mut trials: Vec<_> = tests
+        .into_iter()
+        .map(|(name, test)| {
+            let shared = Arc::clone(&shared);
+            trial(name, move || shared.run(test))
+        })
+        .collect();
+    trials.extend(secure::TESTS.iter().map(|(name, test)| trial(name, test)));
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // Exiting would leave the broker behind.
+    drop(shared);
+    conclusion.exit();
+}
+
+fn trial(name: &str, test: impl FnOnce() -> anyhow::Result<()> + Send + 'static) -> Trial {
+    let missing = missing_tool();
+    let skip = missing.is_some() && !ostar_tests::services_are_required();
+    let name = match missing {
+        Some(tool) if skip => format!("{name} (skipped: no {tool})"),
+        _ => name.to_owned(),
+    };
+    let run = move || test().map_err(|error| Failed::from(format!("{error:?}")));
+    Trial::test(name, run).with_ignored_flag(skip)
+}
+
+impl Shared {
+    fn run(&self, test: Test) -> anyhow::Result<()> {
+        let mut kafka = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kafka = match kafka.as_mut() {
+            Some(kafka) => kafka,
+            None => kafka.insert(Kafka::start(Listener::Plaintext)?),
+        };
+        test(kafka)
+    }
+}
+
+/// A value as the broker gave it, with where it was.
+type Read = (i32, i64, Vec<u8>);
+
+/// What came of reading: records in their order, and notices in theirs.
+#[derive(Debug, Default)]
+struct Seen {
+    records: Vec<Read>,
+    notices: Vec<Notice>,
+}
+
+fn settings(kafka: &Kafka, topic: &str) -> KafkaSettings {
+    KafkaSettings {
+        brokers: kafka.bootstrap(),
+        topic: topic.to_owned(),
+        group: format!("{topic}-group"),
+        metadata_refresh: Period::from_millis(300),
+        ..KafkaSettings::default()
+    }
+}
+
+fn open(settings: &KafkaSettings, resume: &[(i32, i64)]) -> anyhow::Result<Source> {
+    let connection = Connection::open(settings, TIMEOUT)?;
+    let resume: Offsets = resume.iter().copied().collect();
+    Ok(connection.read_from(&resume, TIMEOUT)?)
+}
+
+/// Polls until what was seen is enough.
+fn read_until(
+    source: &mut Source,
+    what: &str,
+    enough: impl Fn(&Seen) -> bool,
+) -> anyhow::Result<Seen> {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut seen = Seen::default();
+    while !enough(&seen) {
+        if Instant::now() > deadline {
+            bail!("waited in vain for {what}, seen {seen:?}");
+        }
+        match source.poll(Duration::from_millis(100)).context("poll")? {
+            Polled::Record(record) => {
+                let read = (record.partition, record.offset, record.payload().to_vec());
+                seen.records.push(read);
+            }
+            Polled::Notice(notice) => seen.notices.push(notice),
+            Polled::Idle => {}
+        }
+    }
+    Ok(seen)
+}
+
+/// Polls until so many records were seen.
+fn read(source: &mut Source, records: usize) -> anyhow::Result<Seen> {
+    let what = format!("{records} records");
+    read_until(source, &what, |seen| seen.records.len() >= records)
+}
+
+/// Values that tell where they were sent to.
+fn values(partition: i32, numbers: std::ops::Range<i64>) -> Vec<String> {
+    numbers
+        .map(|number| format!("{partition}/{number}"))
+        .collect()
+}
+
+/// Whether a partition's records are these values at these offsets, in order.
+fn check_partition(
+    seen: &Seen,
+    partition: i32,
+    offsets: std::ops::Range<i64>,
+) -> anyhow::Result<()> {
+    let found = seen.records.iter().filter(|record| record.0 == partition);
+    let found: Vec<_> = found.map(|record| (record.1, record.2.clone())).collect();
+    let expected = offsets.map(|offset| (offset, format!("{partition}/{offset}").into_bytes()));
+    let expected: Vec<_> = expected.collect();
+    match found == expected {
+        true => Ok(()),
+        false => bail!("partition {partition}: found {found:?}, expected {expected:?}"),
+    }
+}

@@ -1,0 +1,172 @@
+//! Where reading starts and how it goes on.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+use ostar_connectors::{
+    event::Offsets,
+    kafka::{Connection, KafkaSettings, Notice, Polled, Start},
+};
+use ostar_tests::kafka::Kafka;
+
+use crate::{TIMEOUT, Test, check_partition, open, read, settings, values};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    (
+        "all_partitions_are_read_from_the_earliest_event",
+        all_partitions_are_read_from_the_earliest_event,
+    ),
+    (
+        "reading_resumes_at_the_offsets_given_and_new_partitions_from_their_beginning",
+        reading_resumes_at_the_offsets_given_and_new_partitions_from_their_beginning,
+    ),
+    (
+        "latest_and_timestamp_start_where_they_say",
+        latest_and_timestamp_start_where_they_say,
+    ),
+    (
+        "partitions_added_while_running_are_read_from_their_beginning",
+        partitions_added_while_running_are_read_from_their_beginning,
+    ),
+    (
+        "committed_offsets_are_there_for_the_next_start",
+        committed_offsets_are_there_for_the_next_start,
+    ),
+    (
+        "a_missing_topic_is_named_and_worth_another_try",
+        a_missing_topic_is_named_and_worth_another_try,
+    ),
+    (
+        "lag_is_told_and_a_pause_loses_nothing",
+        lag_is_told_and_a_pause_loses_nothing,
+    ),
+];
+
+fn all_partitions_are_read_from_the_earliest_event(kafka: &mut Kafka) -> anyhow::Result<()> {
+    kafka.create_topic("earliest", 3, &[])?;
+    for partition in 0..3 {
+        kafka.produce("earliest", partition, values(partition, 0..50))?;
+    }
+    let mut source = open(&settings(kafka, "earliest"), &[])?;
+    let seen = read(&mut source, 150)?;
+    for partition in 0..3 {
+        check_partition(&seen, partition, 0..50)?;
+    }
+    ensure!(source.offsets() == Offsets::from([(0, 50), (1, 50), (2, 50)]));
+    ensure!(seen.notices.is_empty(), "{:?}", seen.notices);
+    Ok(())
+}
+
+fn reading_resumes_at_the_offsets_given_and_new_partitions_from_their_beginning(
+    kafka: &mut Kafka,
+) -> anyhow::Result<()> {
+    kafka.create_topic("resume", 2, &[])?;
+    for partition in 0..2 {
+        kafka.produce("resume", partition, values(partition, 0..20))?;
+    }
+    // Latest is for the very first start only.
+    let settings = KafkaSettings {
+        start: Start::Latest,
+        ..settings(kafka, "resume")
+    };
+    let seen = read(&mut open(&settings, &[(0, 15)])?, 25)?;
+    check_partition(&seen, 0, 15..20)?;
+    check_partition(&seen, 1, 0..20)
+}
+
+fn latest_and_timestamp_start_where_they_say(kafka: &mut Kafka) -> anyhow::Result<()> {
+    kafka.create_topic("start", 1, &[])?;
+    kafka.produce("start", 0, values(0, 0..10))?;
+    let latest = KafkaSettings {
+        start: Start::Latest,
+        ..settings(kafka, "start")
+    };
+    let mut from_latest = open(&latest, &[])?;
+
+    kafka.produce("start", 0, values(0, 10..15))?;
+    check_partition(&read(&mut from_latest, 5)?, 0, 10..15)?;
+
+    kafka.create_topic("times", 1, &[])?;
+    kafka.produce_at("times", 0, values(0, 0..10), Some(1_000))?;
+    kafka.produce_at("times", 0, values(0, 10..15), Some(2_000))?;
+    let by_time = KafkaSettings {
+        start: Start::Timestamp,
+        start_time_ms: Some(1_500),
+        ..settings(kafka, "times")
+    };
+    check_partition(&read(&mut open(&by_time, &[])?, 5)?, 0, 10..15)
+}
+
+fn partitions_added_while_running_are_read_from_their_beginning(
+    kafka: &mut Kafka,
+) -> anyhow::Result<()> {
+    kafka.create_topic("growing", 1, &[])?;
+    kafka.produce("growing", 0, values(0, 0..10))?;
+    let settings = KafkaSettings {
+        start: Start::Latest,
+        ..settings(kafka, "growing")
+    };
+    let mut source = open(&settings, &[])?;
+    kafka.add_partitions("growing", 3)?;
+    for partition in 1..3 {
+        kafka.produce("growing", partition, values(partition, 0..10))?;
+    }
+    let seen = read(&mut source, 20)?;
+    ensure!(seen.notices == [Notice::PartitionsAdded(vec![1, 2])]);
+    check_partition(&seen, 1, 0..10)?;
+    check_partition(&seen, 2, 0..10)?;
+    // The old one goes on.
+    kafka.produce("growing", 0, values(0, 10..15))?;
+    check_partition(&read(&mut source, 5)?, 0, 10..15)
+}
+
+fn committed_offsets_are_there_for_the_next_start(kafka: &mut Kafka) -> anyhow::Result<()> {
+    kafka.create_topic("commits", 2, &[])?;
+    let settings = settings(kafka, "commits");
+    let connection = Connection::open(&settings, TIMEOUT)?;
+    ensure!(connection.committed(TIMEOUT)?.is_empty());
+    let committer = connection.committer();
+    committer.commit_and_wait(&Offsets::from([(1, 7)]))?;
+    drop((connection, committer));
+
+    let connection = Connection::open(&settings, TIMEOUT)?;
+    ensure!(connection.committed(TIMEOUT)? == Offsets::from([(1, 7)]));
+    Ok(())
+}
+
+fn a_missing_topic_is_named_and_worth_another_try(kafka: &mut Kafka) -> anyhow::Result<()> {
+    let settings = settings(kafka, "missing");
+    let Err(error) = Connection::open(&settings, TIMEOUT) else {
+        bail!("a topic that is not there was opened");
+    };
+    ensure!(error.is_transient());
+    let text = error.to_string();
+    ensure!(text.starts_with("topic \"missing\" at "), "{text}");
+    kafka.create_topic("missing", 1, &[])?;
+    open(&settings, &[]).map(drop)
+}
+
+fn lag_is_told_and_a_pause_loses_nothing(kafka: &mut Kafka) -> anyhow::Result<()> {
+    kafka.create_topic("lag", 1, &[])?;
+    let mut source = open(&settings(kafka, "lag"), &[])?;
+    kafka.produce("lag", 0, values(0, 0..10))?;
+    check_partition(&read(&mut source, 10)?, 0, 0..10)?;
+
+    source.pause();
+    kafka.produce("lag", 0, values(0, 10..35))?;
+    let deadline = Instant::now() + TIMEOUT;
+    while source.lags()[0].records < 25 {
+        ensure!(Instant::now() < deadline, "{:?}", source.lags());
+        let polled = source.poll(Duration::from_millis(20))?;
+        ensure!(matches!(polled, Polled::Idle));
+    }
+    ensure!(
+        source.lags()[0]
+            .seconds
+            .is_some_and(|seconds| seconds < 60.0)
+    );
+    source.resume();
+    check_partition(&read(&mut source, 25)?, 0, 10..35)?;
+    ensure!(source.lags()[0].records == 0);
+    Ok(())
+}
