@@ -1,13 +1,19 @@
 //! The learner's thread: chunks and orders in, checkpoints out.
 
-use std::{sync::Arc, thread};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use anyhow::{Context, Result};
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 use ostar_connectors::event::Chunk;
 use tracing::{error, info};
 
-use super::{checkpoints::Checkpoints, learning::Learning};
+use super::{checkpoints::Checkpoints, ingest::IngestOrders, learning::Learning};
 use crate::{
     config::{LearnerSection, WhenBehind},
     control::{Order, Request},
@@ -18,7 +24,7 @@ const WAITING_CHUNKS: usize = 16;
 
 /// The ends that the rest of the process holds.
 pub(crate) struct LearnerThread {
-    /// Dropped to stop: the learner takes what is there, writes a checkpoint and ends.
+    /// Dropped to stop: the learner finishes its chunk, writes a checkpoint and ends.
     pub(crate) chunks: Sender<Arc<Chunk>>,
     pub(crate) orders: Sender<Request>,
     pub(crate) thread: thread::JoinHandle<Result<()>>,
@@ -29,6 +35,7 @@ pub(crate) fn start(
     learning: Learning,
     checkpoints: Option<Checkpoints>,
     section: &LearnerSection,
+    ingest: Arc<IngestOrders>,
 ) -> Result<LearnerThread> {
     let (chunks, waiting) = bounded(WAITING_CHUNKS);
     // Orders are rare and made by people.
@@ -39,7 +46,14 @@ pub(crate) fn start(
         .name("learner".into())
         .spawn(move || {
             lower_priority(nice.into());
-            run(learning, checkpoints, &waiting, given, when_behind)
+            run(
+                learning,
+                checkpoints,
+                &waiting,
+                given,
+                when_behind,
+                &ingest.stop,
+            )
         });
     Ok(LearnerThread {
         chunks,
@@ -54,6 +68,7 @@ fn run(
     chunks: &Receiver<Arc<Chunk>>,
     mut orders: Receiver<Request>,
     when_behind: WhenBehind,
+    stop: &AtomicBool,
 ) -> Result<()> {
     let behind = || when_behind == WhenBehind::Skip && chunks.len() > WAITING_CHUNKS / 2;
     loop {
@@ -74,6 +89,10 @@ fn run(
                 })?,
                 Err(_) => break,
             },
+        }
+        // What still waits is not in the checkpoint's offsets, and read again at the next start.
+        if stop.load(Ordering::Relaxed) {
+            break;
         }
     }
     if let Some(checkpoints) = &mut checkpoints {

@@ -94,7 +94,12 @@ impl Pipeline {
         let classes = bundle.classes();
         let empty = InputRows::new(&description.input, classes);
         let ingest_orders = Arc::new(IngestOrders::default());
-        let learner = learner_thread::start(learning, checkpoints, &config.learner)?;
+        let learner = learner_thread::start(
+            learning,
+            checkpoints,
+            &config.learner,
+            Arc::clone(&ingest_orders),
+        )?;
         let (to_emission, chunks) = bounded(WAITING_CHUNKS);
         let metrics = &outlets.metrics;
         let ingest = Ingest {
