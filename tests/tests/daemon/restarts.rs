@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, thread, time::Duration};
 use anyhow::{Result, ensure};
 use ostar_model::{Generator, tensors::from_safetensors};
 use ostar_tests::{
-    daemon::{TIMEOUT, newest_checkpoint},
+    daemon::{TIMEOUT, newest_checkpoint, same_state},
     gaussians,
     kafka::Kafka,
     until,
