@@ -52,6 +52,7 @@ fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
         kafka.produce("kills", 0, piece)?;
     }
     let daemon = start(&killed)?;
+    daemon.metric_is("ostar_consumer_lag_records{partition=\"0\"}", 0.0)?;
     until("all events in a checkpoint", TIMEOUT, || {
         let (_, manifest, _) = newest_checkpoint(&place.checkpoints("killed"))?;
         Ok((manifest["events"] == EVENTS).then_some(()))
