@@ -34,7 +34,7 @@ fn an_unreachable_broker_is_named_with_its_key_and_waited_for() -> Result<()> {
     let bundle = folder.path().join("bundle");
     gaussians::write_bundle(&bundle)?;
     let settings = Settings::new(NOBODY, "mails", &bundle, &folder.path().join("state"));
-    let daemon = Daemon::start(PROGRAM, &settings.with("kafka.patience", "0s"))?;
+    let daemon = Daemon::start(PROGRAM, &settings.with("kafka.patience", "1ms"))?;
     let entry = daemon.logged("cannot reach the topic yet, trying again")?;
     let error = entry["error"].as_str().context("no error")?;
     ensure!(
