@@ -143,15 +143,14 @@ fn another_choice_replaces_the_one_below_and_the_same_is_merged() {
     let mut trial = Trial::new();
     trial.file(
         "ostard.toml",
-        "[learner.method]\ntransport.solved.start = 5.0",
+        "[learner.method]\ntransport.solved = { start = 5.0, factor = 1.5 }",
     );
-    let solved = TransportWeight::Solved {
-        start: 5.0,
-        factor: 1.25,
-    };
-    assert_eq!(trial.config().learner.method.transport, solved);
-    trial.variable("OSTAR__LEARNER__METHOD__TRANSPORT__FIXED__WEIGHT", "1");
-    let fixed = TransportWeight::Fixed { weight: 1.0 };
+    let solved = |start| TransportWeight::Solved { start, factor: 1.5 };
+    assert_eq!(trial.config().learner.method.transport, solved(5.0));
+    trial.variable("OSTAR__LEARNER__METHOD__TRANSPORT__SOLVED__START", "7");
+    assert_eq!(trial.config().learner.method.transport, solved(7.0));
+    trial.set("learner.method.transport.fixed.weight", "0.5");
+    let fixed = TransportWeight::Fixed { weight: 0.5 };
     assert_eq!(trial.config().learner.method.transport, fixed);
 }
 
@@ -174,7 +173,7 @@ fn printing_shows_each_value_with_its_origin_and_masks_secrets() {
         "[kafka.options]",
         "\"sasl.password\" = \"***\" # OSTAR__KAFKA__OPTIONS__SASL_PASSWORD",
         "\"sasl.username\" = \"me\" # OSTAR__KAFKA__OPTIONS__SASL_USERNAME",
-        "[learner.method.transport.solved]",
+        "[learner.method.transport.fixed]",
     ] {
         assert!(
             printed.lines().any(|printed| printed == line),
