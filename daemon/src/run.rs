@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use ostar_connectors::{
     checkpoint::{Checkpoint, CheckpointStore, WriterLock},
-    event::{Decoder, InputRows, Offsets},
+    event::{Decoder, Offsets},
     kafka::{Committer, Connection, KafkaError, KafkaSettings, Source, Start},
     labels::{LabelJoin, LabelReport},
 };
@@ -176,11 +176,9 @@ impl Process {
         let Some(opened) = self.open_source(&learned.offsets, signals).await? else {
             return Ok(None);
         };
-        let classes = self.bundle.classes();
         let learning = Learning::new(
             learner,
             &self.config.learner,
-            InputRows::new(&self.bundle.description().input, classes),
             epoch,
             learned,
             self.outlets.clone(),

@@ -1,6 +1,6 @@
 //! Plain data at the crate's edge: numbers in host memory, alone or by name.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
@@ -135,6 +135,16 @@ impl<'a> Rows<'a> {
     /// All numbers, row after row.
     pub fn values(&self) -> Scalars<'a> {
         self.values
+    }
+
+    /// At most `count` rows from the one numbered `first` on, in single precision.
+    pub(crate) fn block(&self, first: usize, count: usize) -> Cow<'a, [f32]> {
+        let end = self.count().min(first + count);
+        let range = first * self.width..end * self.width;
+        match self.values {
+            Scalars::F32(values) => Cow::Borrowed(&values[range]),
+            Scalars::F64(values) => values[range].iter().map(|value| *value as f32).collect(),
+        }
     }
 
     /// Refuses another width and any NaN or infinity, naming its row.

@@ -59,12 +59,12 @@ impl InputRows {
         }
     }
 
-    /// None of the rows, but of the same kind.
+    /// None of the rows, but of the same kind and with room for as many.
     pub fn cleared(&self) -> Self {
         let values = match &self.values {
-            Values::Dense { width, .. } => Values::Dense {
+            Values::Dense { width, values } => Values::Dense {
                 width: *width,
-                values: Vec::new(),
+                values: Vec::with_capacity(values.len()),
             },
             Values::Fields(_) => Values::Fields(FieldBlock::default()),
         };

@@ -26,7 +26,7 @@ use crate::{
     config::Config,
     current::{Current, Version},
     metrics::Metrics,
-    pipeline::{Learning, Outlets, Progress, Scoring, load_learner},
+    pipeline::{FrozenScoring, Learning, Outlets, Progress, Scoring, load_learner},
     status::Status,
 };
 
@@ -42,6 +42,7 @@ pub(crate) struct Options {
 /// The daemon's parts without its threads.
 struct Replay {
     decoder: Decoder,
+    frozen: FrozenScoring,
     scoring: Scoring,
     learning: Learning,
     labels: Arc<Mutex<LabelJoin>>,
@@ -107,16 +108,10 @@ impl Replay {
         };
         let labels = Arc::new(Mutex::new(LabelJoin::new(&labels, classes)));
         let metrics = Arc::clone(&outlets.metrics);
-        let learning = Learning::new(
-            learner,
-            &config.learner,
-            empty.clone(),
-            1,
-            Progress::default(),
-            outlets,
-        );
+        let learning = Learning::new(learner, &config.learner, 1, Progress::default(), outlets);
         Ok(Self {
             decoder: Decoder::new(&config.events, &description.input, classes)?,
+            frozen: FrozenScoring::new(learning.learner().model().clone()),
             scoring: Scoring::new(current, metrics, Some(Arc::clone(&labels)), classes),
             learning,
             labels,
@@ -160,21 +155,23 @@ impl Replay {
         if self.chunk.is_empty() {
             return Ok(());
         }
-        self.scoring.score(&self.chunk)?;
-        let report = self.join_labels();
-        self.learning.take(&self.chunk, || false, |_| Ok(()))?;
-        let time_ms = self.chunk.events.last().map_or(0, |event| event.time_ms);
+        let next = Chunk::new(self.chunk.rows.cleared());
+        let chunk = self
+            .frozen
+            .score(std::mem::replace(&mut self.chunk, next))?;
+        self.scoring.score(&chunk)?;
+        let report = self.join_labels(&chunk.events);
+        self.learning.take(&chunk, || false, |_| Ok(()))?;
+        let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
         let status = self.status.borrow_and_update().clone();
         self.moments.push(Moment::new(time_ms, status, report));
-        self.chunk.rows.clear();
-        self.chunk.events.clear();
         self.classes.clear();
         Ok(())
     }
 
-    fn join_labels(&self) -> LabelReport {
+    fn join_labels(&self, events: &[EventMeta]) -> LabelReport {
         let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        for (event, class) in self.chunk.events.iter().zip(&self.classes) {
+        for (event, class) in events.iter().zip(&self.classes) {
             if let (Some(id), Some(class)) = (&event.id, class) {
                 labels.label(id, *class);
             }

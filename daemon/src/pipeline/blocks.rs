@@ -3,66 +3,86 @@
 //! Chunks end by size or by deadline, so their boundaries depend on timing. What is learned must not:
 //! the learner sees blocks that depend on the order of events alone.
 
-use ostar_connectors::event::{Chunk, InputRows, Offsets};
+use ostar_connectors::event::Offsets;
+use ostar_model::learner::FrozenScores;
+
+use super::scored::ScoredChunk;
 
 /// The block that is being filled.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
     size: usize,
-    rows: InputRows,
-    /// Where reading goes on after the rows in `rows`.
+    scores: FrozenScores,
+    /// Where reading goes on after the rows in `scores`.
     next: Offsets,
 }
 
 impl BlockBuilder {
-    /// Blocks of `size` events; `empty` fixes what kind of rows they hold.
-    pub(crate) fn new(size: usize, empty: InputRows) -> Self {
+    /// Blocks of `size` events.
+    pub(crate) fn new(size: usize) -> Self {
         Self {
             size,
-            rows: empty,
+            scores: FrozenScores::default(),
             next: Offsets::new(),
         }
     }
 
-    /// Takes a chunk's events, leaving out those before `learned`, and calls `full` with the rows and the
-    /// offsets after them whenever a block is complete.
-    pub(crate) fn take<E>(
-        &mut self,
-        chunk: &Chunk,
-        learned: &Offsets,
-        mut full: impl FnMut(&InputRows, &Offsets) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for (number, event) in chunk.events.iter().enumerate() {
-            let first = learned.get(&event.partition).copied().unwrap_or(0);
-            if event.offset < first {
-                continue;
+    /// Takes a chunk's events from the one numbered `first` on, leaving out those before `learned`, until the
+    /// block is full or the chunk at its end. Gives the number of the event to go on with.
+    pub(crate) fn fill(&mut self, chunk: &ScoredChunk, first: usize, learned: &Offsets) -> usize {
+        let mut number = first;
+        // Neighbours are copied together.
+        let mut run = first..first;
+        while number < chunk.events.len() && self.scores.len() + run.len() < self.size {
+            let event = &chunk.events[number];
+            let is_new = learned
+                .get(&event.partition)
+                .is_none_or(|at| event.offset >= *at);
+            if is_new {
+                self.next.insert(event.partition, event.offset + 1);
+                run.end = number + 1;
+            } else {
+                self.scores.append(&chunk.frozen, run);
+                run = number + 1..number + 1;
             }
-            self.rows.append(&chunk.rows, number..number + 1);
-            self.next.insert(event.partition, event.offset + 1);
-            if self.rows.len() == self.size {
-                let complete = full(&self.rows, &self.next);
-                self.rows.clear();
-                self.next.clear();
-                complete?;
-            }
+            number += 1;
         }
-        Ok(())
+        self.scores.append(&chunk.frozen, run);
+        number
+    }
+
+    /// The block's rows and the offsets after them, if it is complete.
+    pub(crate) fn full(&self) -> Option<(&FrozenScores, &Offsets)> {
+        (self.scores.len() == self.size).then_some((&self.scores, &self.next))
+    }
+
+    /// Begins the next block.
+    pub(crate) fn clear(&mut self) {
+        self.scores.clear();
+        self.next.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ostar_connectors::event::{Decoder, EventMeta, EventSettings, Row};
-    use ostar_model::{Inputs, bundle::Input};
+    use ostar_connectors::event::{Chunk, Decoder, EventMeta, EventSettings, InputRows, Row};
+    use ostar_model::learner::{FrozenModel, Learner, LearnerSettings};
 
     use super::*;
+    use crate::{pipeline::scored::FrozenScoring, serving::fixture};
 
-    fn chunk(events: &[(i32, i64)]) -> Chunk {
-        let input = Input::Latent { width: 1 };
+    fn model() -> FrozenModel {
+        let learner = Learner::new(&fixture::bundle(), LearnerSettings::default()).unwrap();
+        learner.model().clone()
+    }
+
+    /// Events whose inputs tell their offsets.
+    fn chunk(model: &FrozenModel, events: &[(i32, i64)]) -> ScoredChunk {
+        let input = fixture::bundle().description().input.clone();
         let decoder = Decoder::new(&EventSettings::default(), &input, 2).unwrap();
         let mut chunk = Chunk::new(InputRows::new(&input, 2));
         for (partition, offset) in events {
-            let row = Row::Dense(vec![*offset as f32]);
+            let row = Row::Dense(vec![*offset as f32; fixture::WIDTH]);
             decoder.push_row(&row, &mut chunk.rows).unwrap();
             chunk.events.push(EventMeta {
                 id: None,
@@ -71,51 +91,63 @@ mod tests {
                 offset: *offset,
             });
         }
-        chunk
+        FrozenScoring::new(model.clone()).score(chunk).unwrap()
     }
 
-    fn blocks(chunks: &[Chunk], learned: &Offsets) -> Vec<(Vec<f32>, Offsets)> {
-        let mut builder = BlockBuilder::new(3, InputRows::new(&Input::Latent { width: 1 }, 2));
+    /// Latents and probabilities of each complete block of three, and the offsets after it.
+    fn blocks(chunks: &[ScoredChunk], learned: &Offsets) -> Vec<(Vec<f32>, Vec<f32>, Offsets)> {
+        let mut builder = BlockBuilder::new(3);
         let mut complete = Vec::new();
         for chunk in chunks {
-            let taken = builder.take(chunk, learned, |rows, next| {
-                let Inputs::Dense(rows) = rows.inputs() else {
-                    return Err("not dense");
-                };
-                let row = |number| rows.values().get(number) as f32;
-                complete.push(((0..3).map(row).collect(), next.clone()));
-                Ok(())
-            });
-            taken.unwrap();
+            let mut number = 0;
+            while number < chunk.events.len() {
+                number = builder.fill(chunk, number, learned);
+                if let Some((scores, next)) = builder.full() {
+                    let (latents, source) = (scores.latents().to_vec(), scores.source().to_vec());
+                    complete.push((latents, source, next.clone()));
+                    builder.clear();
+                }
+            }
         }
         complete
     }
 
+    fn expected(
+        model: &FrozenModel,
+        events: &[(i32, i64)],
+        next: Offsets,
+    ) -> (Vec<f32>, Vec<f32>, Offsets) {
+        let scores = chunk(model, events).frozen;
+        (scores.latents().to_vec(), scores.source().to_vec(), next)
+    }
+
     #[test]
     fn blocks_do_not_depend_on_where_chunks_end() {
+        let model = model();
         let events: Vec<_> = (0..8).map(|offset| (0, offset)).collect();
-        let whole = blocks(&[chunk(&events)], &Offsets::new());
+        let whole = blocks(&[chunk(&model, &events)], &Offsets::new());
         assert_eq!(
             whole,
             [
-                (vec![0.0, 1.0, 2.0], Offsets::from([(0, 3)])),
-                (vec![3.0, 4.0, 5.0], Offsets::from([(0, 6)])),
+                expected(&model, &events[..3], Offsets::from([(0, 3)])),
+                expected(&model, &events[3..6], Offsets::from([(0, 6)])),
             ]
         );
         for cut in 0..events.len() {
             let (left, right) = events.split_at(cut);
-            assert_eq!(blocks(&[chunk(left), chunk(right)], &Offsets::new()), whole);
+            let parts = [chunk(&model, left), chunk(&model, right)];
+            assert_eq!(blocks(&parts, &Offsets::new()), whole);
         }
     }
 
     #[test]
     fn events_that_were_learned_before_are_left_out() {
-        let events = [(0, 4), (1, 0), (0, 5), (1, 1), (0, 6)];
+        let model = model();
+        let events = [(0, 4), (1, 0), (0, 5), (0, 3), (1, 1), (0, 6)];
         let learned = Offsets::from([(0, 5)]);
-        let complete = blocks(&[chunk(&events)], &learned);
-        assert_eq!(
-            complete,
-            [(vec![0.0, 5.0, 1.0], Offsets::from([(0, 6), (1, 2)]))]
-        );
+        let complete = blocks(&[chunk(&model, &events)], &learned);
+        let kept = [(1, 0), (0, 5), (1, 1)];
+        let next = Offsets::from([(0, 6), (1, 2)]);
+        assert_eq!(complete, [expected(&model, &kept, next)]);
     }
 }

@@ -1,4 +1,5 @@
-//! The second thread: scores chunks, writes predictions and dead letters, and commits what is flushed.
+//! The second thread: scores chunks, hands them to the learner, writes predictions and dead letters, and commits what is
+//! flushed.
 
 use std::{
     sync::Arc,
@@ -6,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ostar_connectors::{
     event::{Chunk, Offsets},
     kafka::{Committer, DeadLetter, OutputError, Outputs},
@@ -14,7 +15,10 @@ use ostar_connectors::{
 };
 use tracing::warn;
 
-use super::scoring::{Predictions, Scoring};
+use super::{
+    scored::{FrozenScoring, ScoredChunk},
+    scoring::{Predictions, Scoring},
+};
 use crate::{health::Health, metrics::Metrics, serving::most_probable};
 
 /// Outputs are flushed and their offsets committed at least this often, while there are any.
@@ -26,6 +30,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything that leaves the process because of an event, in the order of events.
 pub(crate) struct Emission {
+    pub(crate) frozen: FrozenScoring,
     pub(crate) scoring: Scoring,
     pub(crate) outputs: Outputs,
     pub(crate) committer: Committer,
@@ -37,7 +42,7 @@ pub(crate) struct Emission {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     /// Chunks whose outputs may not have arrived: sent again if a flush fails.
-    pub(crate) unflushed: Vec<(Arc<Chunk>, Predictions)>,
+    pub(crate) unflushed: Vec<(Arc<ScoredChunk>, Predictions)>,
     /// Where the chunks end whose outputs have arrived since the last commit.
     pub(crate) flushed: Offsets,
     /// Whether messages of `unflushed` are lost.
@@ -55,12 +60,21 @@ pub(crate) struct Sent {
 }
 
 impl Emission {
-    pub(crate) fn run(mut self, chunks: &Receiver<Arc<Chunk>>) -> Result<()> {
+    /// Until the chunks end. The learner gets each before its outputs are written, and is not held up by them at
+    /// the end.
+    pub(crate) fn run(
+        mut self,
+        chunks: &Receiver<Chunk>,
+        learner: Sender<Arc<ScoredChunk>>,
+    ) -> Result<()> {
         let mut last_commit = Instant::now();
         loop {
             let wait = FLUSH_EVERY.saturating_sub(last_commit.elapsed());
             match chunks.recv_timeout(wait) {
                 Ok(chunk) => {
+                    let chunk = Arc::new(self.frozen.score(chunk)?);
+                    // A learner that has died has told so by itself.
+                    let _ = learner.send(Arc::clone(&chunk));
                     let predictions = self.scoring.score(&chunk)?;
                     self.emit(&chunk, &predictions)?;
                     self.show_in_flight();
@@ -69,7 +83,11 @@ impl Emission {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            let waiting: usize = self.unflushed.iter().map(|(chunk, _)| chunk.len()).sum();
+            let waiting: usize = self
+                .unflushed
+                .iter()
+                .map(|(chunk, _)| chunk.events.len())
+                .sum();
             let due = last_commit.elapsed() >= FLUSH_EVERY;
             if due || waiting >= FLUSH_EVENTS {
                 let delivered = self.flush();
@@ -80,6 +98,7 @@ impl Emission {
                 }
             }
         }
+        drop(learner);
         // Whoever waits for this thread has the deadline.
         while !self.unflushed.is_empty() {
             self.flush();
@@ -88,7 +107,7 @@ impl Emission {
         Ok(())
     }
 
-    fn emit(&mut self, chunk: &Chunk, predictions: &Predictions) -> Result<(), OutputError> {
+    fn emit(&mut self, chunk: &ScoredChunk, predictions: &Predictions) -> Result<(), OutputError> {
         let emitted = &self.emitted;
         let is_new =
             |partition: i32, offset: i64| offset >= emitted.get(&partition).copied().unwrap_or(0);

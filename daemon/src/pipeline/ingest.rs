@@ -46,8 +46,8 @@ pub(crate) struct Ingest {
     /// How long without a broker before the process is unready.
     pub(crate) patience: Duration,
     pub(crate) empty: InputRows,
-    /// Learner and outputs, each with its own bound: the slower one holds reading back.
-    pub(crate) outlets: Vec<Sender<Arc<Chunk>>>,
+    /// Bounded: what comes after holds reading back.
+    pub(crate) chunks: Sender<Chunk>,
     pub(crate) orders: Arc<IngestOrders>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
@@ -135,12 +135,9 @@ impl Ingest {
         }
         self.metrics.ingest.accepted(chunk.len());
         self.observe_delay(chunk);
-        let full = std::mem::replace(chunk, Chunk::new(self.empty.clone()));
-        let full = Arc::new(full);
-        for outlet in &self.outlets {
-            // A part that has died has told so by itself.
-            let _ = outlet.send(Arc::clone(&full));
-        }
+        let next = Chunk::new(chunk.rows.cleared());
+        // A part that has died has told so by itself.
+        let _ = self.chunks.send(std::mem::replace(chunk, next));
     }
 
     /// How old the newest event of a chunk is.

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
-use ostar_connectors::event::{Chunk, InputRows, Offsets};
+use ostar_connectors::event::Offsets;
 use ostar_model::{
     Bundle,
     diagnostics::Decision,
@@ -14,7 +14,7 @@ use ostar_model::{
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::blocks::BlockBuilder;
+use super::{blocks::BlockBuilder, scored::ScoredChunk};
 use crate::{
     config::LearnerSection,
     current::{Current, Version},
@@ -80,13 +80,12 @@ impl Learning {
     pub(crate) fn new(
         learner: Learner,
         section: &LearnerSection,
-        rows: InputRows,
         epoch: u64,
         progress: Progress,
         outlets: Outlets,
     ) -> Self {
         let learning = Self {
-            blocks: BlockBuilder::new(section.block, rows),
+            blocks: BlockBuilder::new(section.block),
             steps_per_block: section.steps_per_block,
             epoch,
             learned: progress.offsets.clone(),
@@ -131,33 +130,29 @@ impl Learning {
     /// `behind` tells whether steps have to be left out to keep up.
     pub(crate) fn take(
         &mut self,
-        chunk: &Chunk,
+        chunk: &ScoredChunk,
         behind: impl Fn() -> bool,
         mut after_block: impl FnMut(&Self) -> Result<()>,
     ) -> Result<()> {
-        // Out of self, so that a complete block can change the rest.
-        let placeholder = BlockBuilder::new(usize::MAX, chunk.rows.cleared());
-        let mut blocks = std::mem::replace(&mut self.blocks, placeholder);
-        let learned = std::mem::take(&mut self.learned);
-        let taken = blocks.take(chunk, &learned, |rows, next| {
-            self.learn(rows, next, &behind)?;
-            after_block(self)
-        });
-        self.blocks = blocks;
-        self.learned = learned;
-        taken
+        let mut number = 0;
+        while number < chunk.events.len() {
+            number = self.blocks.fill(chunk, number, &self.learned);
+            if self.learn_if_full(&behind)? {
+                after_block(self)?;
+            }
+        }
+        Ok(())
     }
 
-    fn learn(
-        &mut self,
-        rows: &InputRows,
-        next: &Offsets,
-        behind: &impl Fn() -> bool,
-    ) -> Result<()> {
-        let block = self.learner.observe(rows.inputs());
+    fn learn_if_full(&mut self, behind: &impl Fn() -> bool) -> Result<bool> {
+        let Some((scores, next)) = self.blocks.full() else {
+            return Ok(false);
+        };
+        let block = self.learner.observe_scored(scores);
         let block = block.context("the learner refused a block of decoded events")?;
-        self.progress.events += rows.len() as u64;
+        self.progress.events += scores.len() as u64;
         self.progress.offsets.extend(next);
+        self.blocks.clear();
         self.outlets.metrics.learner.observe_block(&block);
         self.status.block = Some(block);
         if self.learner.is_ready() && !self.status.paused {
@@ -172,7 +167,7 @@ impl Learning {
             }
         }
         self.publish();
-        Ok(())
+        Ok(true)
     }
 
     fn step(&mut self) -> Result<()> {

@@ -1,14 +1,15 @@
 //! The way of an event: read, decoded, scored, emitted, learned from.
 //!
 //! ```text
-//!  ingest ──chunks──> emission   scores with what is served, writes outputs, commits
-//!     │
-//!     └─────chunks──> learner    observes fixed blocks, steps, publishes, checkpoints
-//!  labels ───────────────────>   joins late labels with predictions, to measure only
+//!  ingest ──chunks──> emission ──scored──> learner
+//!  polls, decodes     scores, writes       observes fixed blocks, steps,
+//!                     outputs, commits     publishes, checkpoints
+//!  labels             joins late labels with predictions, to measure only
 //! ```
 //!
-//! Three threads and two bounded channels; forward only. Stopping runs down the same way: ingest ends and
-//! drops its senders, then the others finish what they hold.
+//! Emission scores each event once with the frozen model, which nothing learned changes, for itself and the
+//! learner. Three threads and two bounded channels; forward only. Stopping runs down the same way: ingest ends and
+//! drops its sender, then the others finish what they hold.
 
 mod blocks;
 mod checkpoints;
@@ -17,6 +18,7 @@ mod ingest;
 mod label_thread;
 mod learner_thread;
 mod learning;
+mod scored;
 mod scoring;
 
 use std::{
@@ -38,6 +40,7 @@ use tracing::{error, info};
 
 pub(crate) use checkpoints::{Checkpoints, Identity};
 pub(crate) use learning::{Learning, Outlets, Progress, load_learner};
+pub(crate) use scored::FrozenScoring;
 pub(crate) use scoring::Scoring;
 
 use crate::{
@@ -47,10 +50,12 @@ use crate::{
     pipeline::{
         emission::Emission,
         ingest::{Ingest, IngestOrders},
+        learner_thread::LearnerThread,
     },
 };
 
-/// Chunks that may wait to be scored.
+/// Chunks that may wait for emission or learner: enough to ride out a slow refresh, few enough to notice being
+/// behind soon.
 const WAITING_CHUNKS: usize = 16;
 
 /// What a pipeline is made of.
@@ -94,12 +99,19 @@ impl Pipeline {
         let classes = bundle.classes();
         let empty = InputRows::new(&description.input, classes);
         let ingest_orders = Arc::new(IngestOrders::default());
-        let learner = learner_thread::start(
+        let frozen = FrozenScoring::new(learning.learner().model().clone());
+        let (to_learner, learner_chunks) = bounded(WAITING_CHUNKS);
+        // Orders are rare and made by people.
+        let (learner_orders, orders) = bounded(4);
+        let learner = LearnerThread {
             learning,
             checkpoints,
-            &config.learner,
-            Arc::clone(&ingest_orders),
-        )?;
+            chunks: learner_chunks,
+            orders,
+            when_behind: config.learner.when_behind,
+            nice: config.learner.nice,
+            ingest: Arc::clone(&ingest_orders),
+        };
         let (to_emission, chunks) = bounded(WAITING_CHUNKS);
         let metrics = &outlets.metrics;
         let ingest = Ingest {
@@ -109,13 +121,14 @@ impl Pipeline {
             dead_letter_bytes: config.dead_letters.max_bytes,
             patience: config.kafka.patience.get(),
             empty,
-            outlets: vec![to_emission, learner.chunks],
+            chunks: to_emission,
             orders: Arc::clone(&ingest_orders),
             health: Arc::clone(&health),
             metrics: Arc::clone(metrics),
         };
         let current = Arc::clone(&outlets.current);
         let emission = Emission {
+            frozen,
             scoring: Scoring::new(current, Arc::clone(metrics), labels.clone(), classes),
             outputs: Outputs::open(&config.kafka, &config.predictions, &config.dead_letters)?,
             committer,
@@ -137,11 +150,8 @@ impl Pipeline {
             failed,
             running: vec![],
         };
-        threads.start("learner", || match learner.thread.join() {
-            Ok(outcome) => outcome,
-            Err(_) => Err(anyhow!("panicked")),
-        })?;
-        threads.start("emission", move || emission.run(&chunks))?;
+        threads.start("learner", move || learner.run())?;
+        threads.start("emission", move || emission.run(&chunks, to_learner))?;
         if let Some(join) = labels {
             let labels = label_thread::LabelThread::open(config, bundle, join, metrics)?;
             let orders = Arc::clone(&ingest_orders);
@@ -150,7 +160,7 @@ impl Pipeline {
         threads.start("ingest", move || ingest.run())?;
         Ok(Self {
             ingest_orders,
-            learner_orders: learner.orders,
+            learner_orders,
             threads: threads.running,
             failures,
         })

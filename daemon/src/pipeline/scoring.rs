@@ -6,9 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::{event::Chunk, labels::LabelJoin};
+use ostar_connectors::labels::LabelJoin;
 use ostar_model::learner::Scores;
 
+use super::scored::ScoredChunk;
 use crate::{
     current::{Current, Version},
     metrics::{Metrics, ScoringPath},
@@ -49,20 +50,20 @@ impl Scoring {
     }
 
     /// Scores a chunk with the newest snapshot; gives what its mode serves.
-    pub(crate) fn score(&mut self, chunk: &Chunk) -> Result<Predictions> {
+    pub(crate) fn score(&mut self, chunk: &ScoredChunk) -> Result<Predictions> {
         let start = Instant::now();
         let served = self.current.load();
         served
             .snapshot
-            .score(chunk.rows.inputs(), &mut self.scores)
-            .context("cannot score decoded events")?;
+            .score_frozen(&chunk.frozen, &mut self.scores)
+            .context("cannot score events with what is served")?;
         let probabilities = self.current.mode().select(&self.scores);
         let rows = probabilities.chunks_exact(self.classes);
         let scoring = &self.metrics.scoring;
         scoring.observe(
             ScoringPath::Stream,
             rows.map(most_probable),
-            start.elapsed(),
+            chunk.duration + start.elapsed(),
         );
         if let Some(labels) = &self.labels {
             let mut labels = labels.lock().unwrap_or_else(PoisonError::into_inner);

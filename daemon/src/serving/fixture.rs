@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Numbers of a latent.
-const WIDTH: usize = 4;
+pub(crate) const WIDTH: usize = 4;
 
 /// What the served state is called.
 pub(crate) const VERSION: Version = Version { epoch: 3, step: 42 };

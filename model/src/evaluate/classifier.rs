@@ -55,11 +55,12 @@ impl FrozenClassifier {
     ) -> Result<()> {
         latents.check("latents", self.latent)?;
         probabilities.clear();
+        probabilities.reserve(latents.count() * self.classes);
         for first in (0..latents.count()).step_by(BLOCK_ROWS) {
-            scratch.take_block(&latents, first);
-            self.layers.forward(scratch);
-            softmax_rows(&mut scratch.current, self.classes);
-            probabilities.extend_from_slice(&scratch.current);
+            let block = latents.block(first, BLOCK_ROWS);
+            let logits = self.layers.forward(&block, scratch);
+            softmax_rows(logits, self.classes);
+            probabilities.extend_from_slice(logits);
         }
         Ok(())
     }

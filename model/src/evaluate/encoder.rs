@@ -64,17 +64,24 @@ impl FrozenEncoder {
         inputs.check(&self.architecture)?;
         latents.clear();
         let rows = inputs.count(&self.architecture);
+        latents.reserve(rows * self.latent());
         for first in (0..rows).step_by(BLOCK_ROWS) {
             match &inputs {
-                Inputs::Dense(dense) => scratch.take_block(dense, first),
+                Inputs::Dense(dense) => {
+                    let block = dense.block(first, BLOCK_ROWS);
+                    match self.layers.is_empty() {
+                        true => self.standardise(&block, latents),
+                        false => self.standardise(self.layers.forward(&block, scratch), latents),
+                    }
+                }
                 Inputs::Fields(fields) => {
                     let end = rows.min(first + BLOCK_ROWS);
-                    self.embed(fields, first..end, &mut scratch.current);
+                    let mut embedded = std::mem::take(&mut scratch.embedded);
+                    self.embed(fields, first..end, &mut embedded);
+                    self.standardise(self.layers.forward(&embedded, scratch), latents);
+                    scratch.embedded = embedded;
                 }
             }
-            self.layers.forward(scratch);
-            self.standardise(&mut scratch.current);
-            latents.extend_from_slice(&scratch.current);
         }
         Ok(())
     }
@@ -102,11 +109,11 @@ impl FrozenEncoder {
         }
     }
 
-    fn standardise(&self, latents: &mut [f32]) {
-        for row in latents.chunks_exact_mut(self.mean.len()) {
-            for ((value, mean), deviation) in row.iter_mut().zip(&self.mean).zip(&self.deviation) {
-                *value = (*value - mean) / deviation;
-            }
+    /// Appends to `latents` what the layers gave, standardised.
+    fn standardise(&self, encoded: &[f32], latents: &mut Vec<f32>) {
+        for row in encoded.chunks_exact(self.mean.len()) {
+            let columns = row.iter().zip(&self.mean).zip(&self.deviation);
+            latents.extend(columns.map(|((value, mean), deviation)| (value - mean) / deviation));
         }
     }
 }

@@ -3,7 +3,7 @@
 use pulp::Arch;
 
 use crate::{
-    Architecture, NamedTensors, Result, Rows,
+    Architecture, NamedTensors, Result,
     architecture::{LayerSpec, Network, Norm},
     cpu::{
         gemm::{Finish, Left, Packed, multiply},
@@ -14,16 +14,23 @@ use crate::{
 
 /// Rows that pass through all layers before the next do: what lies between two layers stays in the cache,
 /// and the scratch does not grow with the call.
-pub(crate) const BLOCK_ROWS: usize = 256;
+pub(crate) const BLOCK_ROWS: usize = 96;
 
 /// Working space of evaluations. Any network may use any scratch; each thread wants its own.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// What enters the next layer.
-    pub(crate) current: Vec<f32>,
+    current: Vec<f32>,
     /// What leaves it.
     next: Vec<f32>,
-    /// What leaves it before layer normalisation.
+    spare: Spare,
+    /// Embedded fields, before the first layer.
+    pub(super) embedded: Vec<f32>,
+}
+
+#[derive(Debug, Default)]
+struct Spare {
+    /// What leaves a layer before layer normalisation.
     product: Vec<f32>,
     inverse_deviations: Vec<f32>,
 }
@@ -88,40 +95,32 @@ impl FrozenLayer {
         })
     }
 
-    /// Takes `scratch.current` through the layer, into `scratch.current`.
-    fn forward(&self, arch: Arch, scratch: &mut Scratch) {
-        let rows = scratch.current.len() / self.inputs;
-        let left = Left::Rows(&scratch.current);
-        scratch.next.resize(rows * self.bias.len(), 0.0);
+    /// Takes `input` through the layer, into `out`.
+    fn forward(&self, arch: Arch, input: &[f32], out: &mut Vec<f32>, spare: &mut Spare) {
+        let rows = input.len() / self.inputs;
+        let left = Left::Rows(input);
+        out.resize(rows * self.bias.len(), 0.0);
         match &self.normalisation {
             None => {
                 let finish = match self.relu {
                     true => Finish::BiasRelu(&self.bias),
                     false => Finish::Bias(&self.bias),
                 };
-                multiply(arch, rows, left, &self.weights, finish, &mut scratch.next);
+                multiply(arch, rows, left, &self.weights, finish, out);
             }
             Some((scale, shift)) => {
-                scratch.product.resize(rows * self.bias.len(), 0.0);
+                spare.product.resize(rows * self.bias.len(), 0.0);
                 let finish = Finish::Bias(&self.bias);
-                multiply(
-                    arch,
-                    rows,
-                    left,
-                    &self.weights,
-                    finish,
-                    &mut scratch.product,
-                );
+                multiply(arch, rows, left, &self.weights, finish, &mut spare.product);
                 layer_forward(
                     arch,
-                    &mut scratch.product,
-                    &mut scratch.inverse_deviations,
+                    &mut spare.product,
+                    &mut spare.inverse_deviations,
                     Affine { scale, shift },
-                    &mut scratch.next,
+                    out,
                 );
             }
         }
-        std::mem::swap(&mut scratch.current, &mut scratch.next);
     }
 }
 
@@ -143,34 +142,38 @@ impl FrozenStack {
         })
     }
 
-    /// Takes `scratch.current` through all layers.
-    pub(crate) fn forward(&self, scratch: &mut Scratch) {
-        for layer in &self.layers {
-            layer.forward(self.arch, scratch);
+    pub(crate) fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// Takes `input` through all layers; gives what leaves the last.
+    pub(crate) fn forward<'a>(&self, input: &'a [f32], scratch: &'a mut Scratch) -> &'a mut [f32] {
+        let Some((first, others)) = self.layers.split_first() else {
+            scratch.next.clear();
+            scratch.next.extend_from_slice(input);
+            return &mut scratch.next;
+        };
+        let Scratch {
+            current,
+            next,
+            spare,
+            ..
+        } = scratch;
+        first.forward(self.arch, input, next, spare);
+        for layer in others {
+            std::mem::swap(current, next);
+            layer.forward(self.arch, current, next, spare);
         }
+        next
     }
 
     /// Takes `point` through residual blocks of two layers each.
     pub(crate) fn forward_residual(&self, scratch: &mut Scratch, point: &mut [f32]) {
         for pair in self.layers.chunks_exact(2) {
-            scratch.current.clear();
-            scratch.current.extend_from_slice(point);
-            pair[0].forward(self.arch, scratch);
+            pair[0].forward(self.arch, point, &mut scratch.next, &mut scratch.spare);
             let rows = point.len() / pair[0].inputs;
-            let (left, finish) = (Left::Rows(&scratch.current), Finish::AddBias(&pair[1].bias));
+            let (left, finish) = (Left::Rows(&scratch.next), Finish::AddBias(&pair[1].bias));
             multiply(self.arch, rows, left, &pair[1].weights, finish, point);
         }
-    }
-}
-
-// === impl Scratch ===
-
-impl Scratch {
-    /// Puts the rows from `first` on, at most a block of them, into `current`.
-    pub(crate) fn take_block(&mut self, rows: &Rows<'_>, first: usize) {
-        let count = BLOCK_ROWS.min(rows.count() - first);
-        self.current.resize(count * rows.width(), 0.0);
-        rows.values()
-            .copy_f32(first * rows.width(), &mut self.current);
     }
 }

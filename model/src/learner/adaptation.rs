@@ -17,7 +17,7 @@ use crate::{
         Batch, ClassifierObjective, ClassifierReport, ClassifierStep, CriticStep, Diversity, Head,
         MapStep,
     },
-    evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
+    evaluate::{FrozenClassifier, Scratch},
     initial_parameters,
     learner::StepReport,
     optimiser::Adam,
@@ -30,8 +30,6 @@ const DIRECTIONS: usize = 64;
 
 pub(crate) struct Adaptation {
     pub(crate) engine: Box<dyn Engine>,
-    pub(crate) encoder: Arc<FrozenEncoder>,
-    pub(crate) source_classifier: Arc<FrozenClassifier>,
     pub(crate) source: TrainingSource,
     pub(crate) window: TargetWindow,
     /// Latents of the window, slot by slot, as they are in the engine.
@@ -77,9 +75,7 @@ impl Adaptation {
         generator: &mut Generator,
     ) -> Result<Option<Self>> {
         let architecture = bundle.training_architecture(settings.map, settings.critic.clone());
-        let (Some(architecture), Some(encoder), Some(source_classifier)) =
-            (architecture, bundle.encoder()?, bundle.source_classifier()?)
-        else {
+        let Some(architecture) = architecture else {
             return Ok(None);
         };
         let latents = bundle.standardised_source()?;
@@ -111,8 +107,6 @@ impl Adaptation {
         let good = GoodState::new(&architecture, engine.export()?, translations, 0)?;
         Ok(Some(Self {
             engine,
-            encoder: Arc::new(encoder),
-            source_classifier: Arc::new(source_classifier),
             window: TargetWindow::new(settings.window_kind, settings.window)?,
             target: Vec::new(),
             adapted: Candidate::new(estimator, &settings.tracker)?,
@@ -131,14 +125,6 @@ impl Adaptation {
             positions: vec![0.0; settings.batch],
             source,
         }))
-    }
-
-    /// Encodes a block; gives its standardised latents.
-    pub(crate) fn encode(&mut self, inputs: crate::Inputs<'_>) -> Result<Vec<f32>> {
-        let mut latents = Vec::new();
-        self.encoder
-            .encode(inputs, &mut self.scratch, &mut latents)?;
-        Ok(latents)
     }
 
     /// Offers rows to the window.
@@ -166,21 +152,9 @@ impl Adaptation {
 
     /// Probabilities of latents by the target classifier that is served.
     pub(crate) fn score_served(&mut self, latents: &[f32]) -> Result<Probabilities> {
-        self.score_frozen(&Arc::clone(&self.good.target_classifier), latents)
-    }
-
-    /// Probabilities of latents by the source classifier, on this thread alone.
-    pub(crate) fn score_source(&mut self, latents: &[f32]) -> Result<Probabilities> {
-        self.score_frozen(&Arc::clone(&self.source_classifier), latents)
-    }
-
-    fn score_frozen(
-        &mut self,
-        classifier: &FrozenClassifier,
-        latents: &[f32],
-    ) -> Result<Probabilities> {
         let mut probabilities = Vec::new();
         let rows = Rows::new(latents, self.source.width())?;
+        let classifier = &self.good.target_classifier;
         classifier.score(rows, &mut self.scratch, &mut probabilities)?;
         let classes = self.engine.architecture().classes;
         Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)

@@ -29,4 +29,10 @@ impl Candidate {
         self.published = Some(self.tracker.update(&evidence)?);
         Ok(())
     }
+
+    /// Knows what `other` knows of the stream, whose predictions were its own so far.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        self.tracker.clone_from(&other.tracker);
+        self.published.clone_from(&other.published);
+    }
 }

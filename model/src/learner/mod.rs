@@ -7,6 +7,7 @@
 mod adaptation;
 mod black_box;
 mod candidate;
+mod frozen;
 mod mixture;
 mod refresh;
 mod report;
@@ -19,6 +20,9 @@ mod transport_weight;
 mod view;
 mod window;
 
+use std::sync::Arc;
+
+pub use frozen::{FrozenModel, FrozenScores};
 pub use report::{BlockReport, RefreshReport, StepReport};
 pub use settings::{AlignmentProportions, LearnerSettings, Rates, TransportWeight};
 pub use snapshot::{Scores, Snapshot};
@@ -26,10 +30,11 @@ pub use source::SourceSampling;
 pub use state::STATE_FORMAT_VERSION;
 pub use window::WindowKind;
 
-use self::{adaptation::Adaptation, black_box::BlackBox, candidate::Candidate, snapshot::Networks};
+use self::{adaptation::Adaptation, candidate::Candidate};
 use crate::{
     Error, Generator, Inputs, Result, Rows,
     bundle::Bundle,
+    evaluate::Scratch,
     proportions::{LabelProportions, Probabilities, ProportionEstimator, Published},
 };
 
@@ -37,8 +42,7 @@ use crate::{
 pub struct Learner {
     settings: LearnerSettings,
     digest: String,
-    classes: usize,
-    black_box: BlackBox,
+    model: FrozenModel,
     training_proportions: LabelProportions,
     frozen: Candidate,
     /// `None` for a black box.
@@ -60,8 +64,7 @@ impl Learner {
         Ok(Self {
             frozen: Candidate::new(estimator, &settings.tracker)?,
             digest: bundle.digest().to_owned(),
-            classes: bundle.classes(),
-            black_box: BlackBox::new(bundle),
+            model: FrozenModel::new(bundle)?,
             training_proportions,
             adaptation,
             generator,
@@ -73,6 +76,11 @@ impl Learner {
     /// Settings as given.
     pub fn settings(&self) -> &LearnerSettings {
         &self.settings
+    }
+
+    /// The part of the model that stays as the bundle has it.
+    pub fn model(&self) -> &FrozenModel {
+        &self.model
     }
 
     /// Blocks observed since the start.
@@ -88,35 +96,45 @@ impl Learner {
     /// Takes a block of target rows (encoder inputs, or a black box's probabilities) into the window and
     /// the tracked proportions. On an error nothing has changed.
     pub fn observe(&mut self, inputs: Inputs<'_>) -> Result<BlockReport> {
-        let (rows, adapted) = match &mut self.adaptation {
-            Some(adaptation) => {
-                let latents = adaptation.encode(inputs)?;
-                let source = adaptation.score_source(&latents)?;
-                match adaptation.good.iterations {
-                    // f_N is still f_S.
-                    0 => adaptation.adapted.observe(&source)?,
-                    _ => {
-                        let target = adaptation.score_served(&latents)?;
-                        adaptation.adapted.observe(&target)?;
-                    }
-                }
-                self.frozen.observe(&source)?;
-                adaptation.keep(&latents, &mut self.generator)?;
-                (source.count(), adaptation.adapted.published.clone())
+        let mut scores = FrozenScores::default();
+        self.model
+            .score(inputs, &mut Scratch::default(), &mut scores)?;
+        self.observe_scored(&scores)
+    }
+
+    /// [`Learner::observe`] of rows that the frozen model has scored before.
+    pub fn observe_scored(&mut self, scores: &FrozenScores) -> Result<BlockReport> {
+        let (classes, latent) = (self.training_proportions.classes(), self.model.latent());
+        if scores.widths() != (classes, latent) {
+            return Err(Error::shape(
+                "scores of a block",
+                format!("{classes} classes and latents of {latent}"),
+                format!("{:?}", scores.widths()),
+            ));
+        }
+        let source = Rows::new(scores.source(), classes)?;
+        let source = Probabilities::new("probabilities", source)?;
+        let mut adapted = None;
+        if let Some(adaptation) = &mut self.adaptation {
+            let latents = scores.latents();
+            if adaptation.good.iterations > 0 {
+                let target = adaptation.score_served(latents)?;
+                adaptation.adapted.observe(&target)?;
             }
-            None => {
-                let mut values = Vec::new();
-                self.black_box.read(&inputs, &mut values)?;
-                let rows = Rows::new(&values[..], self.classes)?;
-                let probabilities = Probabilities::new("probabilities", rows)?;
-                self.frozen.observe(&probabilities)?;
-                (probabilities.count(), None)
+            self.frozen.observe(&source)?;
+            if adaptation.good.iterations == 0 {
+                // f_N is still f_S.
+                adaptation.adapted.follow(&self.frozen);
             }
-        };
+            adaptation.keep(latents, &mut self.generator)?;
+            adapted = adaptation.adapted.published.clone();
+        } else {
+            self.frozen.observe(&source)?;
+        }
         self.blocks += 1;
         let known = "a block has just been published";
         Ok(BlockReport {
-            rows,
+            rows: source.count(),
             frozen: self.frozen.published.clone().expect(known),
             adapted,
             published: self.published().cloned().expect(known),
@@ -187,26 +205,12 @@ impl Learner {
         let prior = &self.training_proportions;
         let frozen = self.frozen.published.as_ref();
         let frozen_proportions = frozen.map_or(prior, |p| &p.proportions).clone();
-        let (networks, iterations) = match &self.adaptation {
-            None => (None, 0),
-            Some(adaptation) => {
-                let source = adaptation.source_classifier.clone();
-                let target = match adaptation.good.iterations {
-                    0 => source.clone(),
-                    _ => adaptation.good.target_classifier.clone(),
-                };
-                let networks = Networks {
-                    encoder: adaptation.encoder.clone(),
-                    source,
-                    target,
-                };
-                (Some(networks), adaptation.good.iterations)
-            }
-        };
+        let good = self.adaptation.as_ref().map(|adaptation| &adaptation.good);
+        let learned = good.filter(|good| good.iterations > 0);
         Snapshot {
-            iterations,
-            black_box: self.black_box,
-            networks,
+            iterations: learned.map_or(0, |good| good.iterations),
+            model: self.model.clone(),
+            target: learned.map(|good| Arc::clone(&good.target_classifier)),
             training_proportions: prior.clone(),
             frozen_proportions,
             adapted_proportions: self.proportions().clone(),
@@ -253,7 +257,7 @@ fn held_out(bundle: &Bundle) -> Result<(Probabilities, Vec<u32>)> {
         None => kept,
         Some(classifier) => {
             let mut probabilities = Vec::new();
-            let mut scratch = crate::evaluate::Scratch::default();
+            let mut scratch = Scratch::default();
             classifier.score(
                 Rows::new(&kept[..], width)?,
                 &mut scratch,

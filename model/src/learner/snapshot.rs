@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::black_box::BlackBox;
+use super::frozen::{FrozenModel, FrozenScores};
 use crate::{
     Inputs, Result, Rows,
-    evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
+    evaluate::{FrozenClassifier, Scratch},
     proportions::{LabelProportions, prior_correct},
 };
 
@@ -14,23 +14,15 @@ use crate::{
 pub struct Snapshot {
     /// Iterations behind the target classifier.
     pub iterations: u64,
-    pub(crate) black_box: BlackBox,
-    /// `None` for a black box, whose events carry probabilities.
-    pub(crate) networks: Option<Networks>,
+    pub(crate) model: FrozenModel,
+    /// f_N; `None` while it is still f_S, and for a black box.
+    pub(crate) target: Option<Arc<FrozenClassifier>>,
     /// The prior inside both classifiers.
     pub(crate) training_proportions: LabelProportions,
     /// What the prior-corrected candidate is corrected to.
     pub(crate) frozen_proportions: LabelProportions,
-    /// What the adapted candidate is corrected to.
+    /// What the adapted candidate is corrected to. For a black box the same.
     pub(crate) adapted_proportions: LabelProportions,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Networks {
-    pub(crate) encoder: Arc<FrozenEncoder>,
-    pub(crate) source: Arc<FrozenClassifier>,
-    /// The same as `source` while nothing was learned; then it is scored once.
-    pub(crate) target: Arc<FrozenClassifier>,
 }
 
 /// What a caller keeps from call to call, so that scoring allocates nothing.
@@ -42,48 +34,39 @@ pub struct Scores {
     pub prior: Vec<f32>,
     /// Of f_N, corrected to the proportions of the stream. For a black box the same as `prior`.
     pub adapted: Vec<f32>,
-    /// Standardised latents of the rows; empty for a black box.
-    pub latents: Vec<f32>,
+    frozen: FrozenScores,
     scratch: Scratch,
 }
 
 impl Snapshot {
     /// Scores encoder inputs or, for a black box, rows of its probabilities.
     pub fn score(&self, inputs: Inputs<'_>, scores: &mut Scores) -> Result<()> {
-        let Scores {
-            source,
-            prior,
-            adapted,
-            latents,
-            scratch,
-        } = scores;
-        match &self.networks {
-            Some(networks) => {
-                networks.encoder.encode(inputs, scratch, latents)?;
-                let rows = Rows::new(&latents[..], networks.encoder.latent())?;
-                networks.source.score(rows, scratch, source)?;
-                match Arc::ptr_eq(&networks.source, &networks.target) {
-                    true => adapted.clone_from(source),
-                    false => networks.target.score(rows, scratch, adapted)?,
-                }
-                prior_correct(
-                    adapted,
-                    &self.training_proportions,
-                    &self.adapted_proportions,
-                );
+        let mut frozen = std::mem::take(&mut scores.frozen);
+        let scored = self.model.score(inputs, &mut scores.scratch, &mut frozen);
+        let scored = scored.and_then(|()| self.score_frozen(&frozen, scores));
+        scores.frozen = frozen;
+        scored
+    }
+
+    /// Scores rows that the frozen model has scored before.
+    pub fn score_frozen(&self, frozen: &FrozenScores, scores: &mut Scores) -> Result<()> {
+        frozen.source().clone_into(&mut scores.source);
+        scores.prior.clone_from(&scores.source);
+        match &self.target {
+            Some(target) => {
+                let latents = Rows::new(frozen.latents(), self.model.latent())?;
+                target.score(latents, &mut scores.scratch, &mut scores.adapted)?;
             }
-            None => {
-                latents.clear();
-                self.black_box.read(&inputs, source)?;
-            }
+            None => scores.adapted.clone_from(&scores.source),
         }
-        prior.clear();
-        prior.extend_from_slice(source);
-        prior_correct(prior, &self.training_proportions, &self.frozen_proportions);
-        if self.networks.is_none() {
-            adapted.clear();
-            adapted.extend_from_slice(prior);
-        }
+        let training = &self.training_proportions;
+        prior_correct(&mut scores.prior, training, &self.frozen_proportions);
+        prior_correct(&mut scores.adapted, training, &self.adapted_proportions);
         Ok(())
+    }
+
+    /// What none of the candidates changes.
+    pub fn model(&self) -> &FrozenModel {
+        &self.model
     }
 }

@@ -69,7 +69,7 @@ impl Learner {
     pub fn save(&self) -> Result<Vec<u8>> {
         let mut tensors = NamedTensors::new();
         if let Some(adaptation) = &self.adaptation {
-            adaptation.save_tensors(self.classes, &mut tensors)?;
+            adaptation.save_tensors(self.training_proportions.classes(), &mut tensors)?;
         }
         let header = Header {
             format_version: STATE_FORMAT_VERSION,

@@ -57,10 +57,14 @@ impl Temperature {
         if self == Self::ONE {
             return tempered;
         }
+        let inverse = (1.0 / self.0) as f32;
         for row in tempered.rows_mut() {
             let largest = row.iter().copied().fold(0.0, f64::max);
             for value in row.iter_mut() {
-                *value = (value.max(SMALLEST_PROBABILITY) / largest).powf(1.0 / self.0);
+                // Predictions come in single precision, in which a power costs a third.
+                let ratio = (value.max(SMALLEST_PROBABILITY) / largest) as f32;
+                let power = ratio.powf(inverse).max(f32::MIN_POSITIVE);
+                *value = f64::from(power);
             }
             let sum: f64 = row.iter().sum();
             row.iter_mut().for_each(|value| *value /= sum);

@@ -77,7 +77,7 @@ impl Unmixing {
 
     /// Variance of each reading over each class, from deviations from the class's mean reading.
     fn measure_noise(&mut self, held_out: &Probabilities, labels: &[u32], means: &DMatrix<f64>) {
-        let mut reading = DVector::zeros(self.classes());
+        let mut reading = vec![0.0; self.classes()];
         for (row, label) in held_out.rows().zip(labels) {
             let class = *label as usize;
             self.read_row(row, &mut reading);
@@ -116,22 +116,24 @@ impl Unmixing {
         &self.variances.as_slice()[class * classes..][..classes]
     }
 
-    fn read_row(&self, row: &[f64], reading: &mut DVector<f64>) {
-        reading.gemv(
-            1.0,
-            &self.inverse,
-            &nalgebra::DVectorView::from_slice(row, row.len()),
-            0.0,
-        );
+    /// G times a row. Column by column in plain loops: nalgebra's product costs three times as much at these sizes.
+    fn read_row(&self, row: &[f64], reading: &mut [f64]) {
+        reading.fill(0.0);
+        let columns = self.inverse.as_slice().chunks_exact(self.classes());
+        for (column, value) in columns.zip(row) {
+            for (sum, factor) in reading.iter_mut().zip(column) {
+                *sum += factor * value;
+            }
+        }
     }
 
     /// Mean and variance of the readings of `rows`.
     pub(crate) fn read(&self, rows: &Probabilities) -> Readings {
         let classes = self.classes();
-        let mut mean = DVector::zeros(classes);
+        let mut mean = vec![0.0; classes];
         self.read_row(&rows.mean(), &mut mean);
         let mut variance = vec![0.0; classes];
-        let mut reading = DVector::zeros(classes);
+        let mut reading = vec![0.0; classes];
         for row in rows.rows() {
             self.read_row(row, &mut reading);
             for ((sum, value), middle) in variance.iter_mut().zip(&reading).zip(&mean) {
@@ -141,7 +143,7 @@ impl Unmixing {
         let freedom = (rows.count() as f64 - 1.0).max(1.0);
         variance.iter_mut().for_each(|sum| *sum /= freedom);
         Readings {
-            mean: mean.as_slice().to_vec(),
+            mean,
             variance,
             adjustment: vec![0.0; classes],
         }

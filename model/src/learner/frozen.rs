@@ -1,0 +1,132 @@
+//! The part of a model that nothing learned changes: scored once for all that use an event.
+
+use std::{ops::Range, sync::Arc};
+
+use super::black_box::BlackBox;
+use crate::{
+    Inputs, Result, Rows,
+    bundle::Bundle,
+    evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
+};
+
+/// Encoder and source classifier, or how the events of a black box are read. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct FrozenModel {
+    classes: usize,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    BlackBox(BlackBox),
+    Networks {
+        encoder: Arc<FrozenEncoder>,
+        source: Arc<FrozenClassifier>,
+    },
+}
+
+/// What the frozen model makes of rows. Each row's numbers are the same, to the last bit, whatever rows it was
+/// scored with.
+#[derive(Debug, Clone, Default)]
+pub struct FrozenScores {
+    classes: usize,
+    width: usize,
+    /// Standardised latents, row after row; empty for a black box.
+    latents: Vec<f32>,
+    /// Class probabilities of f_S, row after row.
+    source: Vec<f32>,
+}
+
+// === impl FrozenModel ===
+
+impl FrozenModel {
+    pub(crate) fn new(bundle: &Bundle) -> Result<Self> {
+        let kind = match (bundle.encoder()?, bundle.source_classifier()?) {
+            (Some(encoder), Some(source)) => Kind::Networks {
+                encoder: Arc::new(encoder),
+                source: Arc::new(source),
+            },
+            _ => Kind::BlackBox(BlackBox::new(bundle)),
+        };
+        Ok(Self {
+            classes: bundle.classes(),
+            kind,
+        })
+    }
+
+    /// Replaces `scores` by those of encoder inputs or, for a black box, of rows of its probabilities.
+    pub fn score(
+        &self,
+        inputs: Inputs<'_>,
+        scratch: &mut Scratch,
+        scores: &mut FrozenScores,
+    ) -> Result<()> {
+        scores.classes = self.classes;
+        match &self.kind {
+            Kind::BlackBox(black_box) => {
+                scores.width = 0;
+                scores.latents.clear();
+                black_box.read(&inputs, &mut scores.source)
+            }
+            Kind::Networks { encoder, source } => {
+                scores.width = encoder.latent();
+                encoder.encode(inputs, scratch, &mut scores.latents)?;
+                let latents = Rows::new(&scores.latents[..], scores.width)?;
+                source.score(latents, scratch, &mut scores.source)
+            }
+        }
+    }
+
+    /// Width of the latents; 0 for a black box.
+    pub(crate) fn latent(&self) -> usize {
+        match &self.kind {
+            Kind::BlackBox(_) => 0,
+            Kind::Networks { encoder, .. } => encoder.latent(),
+        }
+    }
+}
+
+// === impl FrozenScores ===
+
+impl FrozenScores {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.source.len() / self.classes.max(1)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.source.is_empty()
+    }
+
+    /// Class probabilities of f_S, row after row.
+    pub fn source(&self) -> &[f32] {
+        &self.source
+    }
+
+    /// Standardised latents, row after row; empty for a black box.
+    pub fn latents(&self) -> &[f32] {
+        &self.latents
+    }
+
+    /// How many classes and how wide a latent there is.
+    pub(crate) fn widths(&self) -> (usize, usize) {
+        (self.classes, self.width)
+    }
+
+    /// Appends some rows of others of the same model.
+    pub fn append(&mut self, other: &Self, rows: Range<usize>) {
+        (self.classes, self.width) = (other.classes, other.width);
+        let of = |width: usize| rows.start * width..rows.end * width;
+        self.source
+            .extend_from_slice(&other.source[of(self.classes)]);
+        self.latents
+            .extend_from_slice(&other.latents[of(self.width)]);
+    }
+
+    /// Forgets the rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.source.clear();
+        self.latents.clear();
+    }
+}
