@@ -1,5 +1,6 @@
 //! gRPC: the services of `daemon/proto`, health and reflection.
 
+mod admission;
 mod control;
 mod health;
 mod inference;
@@ -23,7 +24,7 @@ use tonic_health::{
 };
 use tracing::error;
 
-use self::{control::ControlService, inference::InferenceService};
+use self::{admission::Admission, control::ControlService, inference::InferenceService};
 use crate::{
     metrics::Listener,
     proto::{control_server::ControlServer, inference_server::InferenceServer},
@@ -104,8 +105,9 @@ impl Server<'_> {
         let inference = InferenceServer::new(inference)
             .max_decoding_message_size(self.settings.max_message_bytes);
         let ask = self.ask(Listener::Grpc);
-        let routes = Routes::new(InterceptedService::new(inference, ask.clone()));
-        with_common(routes, reporter, INFERENCE, ask)
+        let admission = Admission::new(self.settings.queue_bytes, self.services.metrics.clone());
+        let inference = InterceptedService::new(admission.before(inference), ask.clone());
+        with_common(Routes::new(inference), reporter, INFERENCE, ask)
     }
 
     fn control_routes(&self, reporter: &HealthReporter) -> anyhow::Result<Routes> {

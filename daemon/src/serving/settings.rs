@@ -21,6 +21,8 @@ pub(crate) struct GrpcSettings {
     pub(crate) max_rows: usize,
     /// Inputs that may wait to be scored; requests beyond them are refused.
     pub(crate) queue_rows: usize,
+    /// Bytes of unanswered requests; while there are more, new ones are refused before they are read.
+    pub(crate) queue_bytes: usize,
     /// How long a request may wait to be scored before it is refused.
     pub(crate) max_wait: Period,
     /// Inputs that are scored at once.
@@ -82,6 +84,7 @@ impl Default for GrpcSettings {
             control_listen: None,
             max_rows: 1024,
             queue_rows: 8192,
+            queue_bytes: 2 << 20,
             max_wait: Period::from_millis(50),
             max_batch_rows: 1024,
             threads: 1,
@@ -104,6 +107,7 @@ impl GrpcSettings {
         for (key, value) in [
             ("max_rows", self.max_rows),
             ("max_batch_rows", self.max_batch_rows),
+            ("queue_bytes", self.queue_bytes),
             ("threads", self.threads),
             ("max_message_bytes", self.max_message_bytes),
         ] {

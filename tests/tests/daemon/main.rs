@@ -7,6 +7,7 @@ mod poison;
 mod python;
 mod requests;
 mod restarts;
+mod secure;
 mod standby;
 mod stopping;
 
@@ -46,6 +47,7 @@ fn main() {
         requests::TESTS,
         stopping::TESTS,
         labels::TESTS,
+        secure::TESTS,
     ]
     .concat();
     let missing = missing_tool();
