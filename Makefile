@@ -3,7 +3,7 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 STEP_BENCH := $(TARGET)/dist/examples/step_bench
 # The client's side is built as tests are, but optimised.
-MEASURE := OSTARD=$(abspath $(TARGET))/release/ostard cargo bench --profile dev -p ostar-tests \
+MEASURE := OSTARD=$(abspath $(TARGET))/dist/ostard cargo bench --profile dev -p ostar-tests \
 	--config profile.dev.package.ostar-tests.opt-level=3
 TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
@@ -38,11 +38,11 @@ bench-step: $(TORCH_READY) ## One alignment iteration against PyTorch, at both s
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5 -- --critic 100,100 --nv 5
 
 bench-throughput: ## Events a second through the daemon against an empty consumer, real broker (minutes).
-	cargo build --release -p ostard
+	cargo build --profile dist -p ostard
 	$(MEASURE) --bench throughput
 
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
-	cargo build --release -p ostard
+	cargo build --profile dist -p ostard
 	$(MEASURE) --bench latency
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
