@@ -46,8 +46,8 @@ pub(crate) struct Ingest {
     /// How long without a broker before the process is unready.
     pub(crate) patience: Duration,
     pub(crate) empty: InputRows,
-    /// Learner and outputs, each with its own bound: the slower one holds reading back.
-    pub(crate) outlets: Vec<Sender<Arc<Chunk>>>,
+    /// Learner and outputs by name, each with its own bound: the slower one holds reading back.
+    pub(crate) outlets: Vec<(&'static str, Sender<Arc<Chunk>>)>,
     pub(crate) orders: Arc<IngestOrders>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
@@ -118,6 +118,7 @@ impl Ingest {
             }
             if now - lag_measured >= LAG_EVERY {
                 lag_measured = now;
+                self.show_waiting();
                 for lag in self.source.lags() {
                     let behind = lag.seconds.map(Duration::from_secs_f64);
                     let records = lag.records as i64;
@@ -137,9 +138,17 @@ impl Ingest {
         self.observe_delay(chunk);
         let full = std::mem::replace(chunk, Chunk::new(self.empty.clone()));
         let full = Arc::new(full);
-        for outlet in &self.outlets {
+        // Before sending: if a part does not take any, this is what stays to be seen.
+        self.show_waiting();
+        for (_, outlet) in &self.outlets {
             // A part that has died has told so by itself.
             let _ = outlet.send(Arc::clone(&full));
+        }
+    }
+
+    fn show_waiting(&self) {
+        for (part, chunks) in &self.outlets {
+            self.metrics.ingest.set_waiting(part, chunks.len());
         }
     }
 
@@ -210,6 +219,7 @@ impl Ingest {
             if self.orders.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
+            self.show_waiting();
             // Paused partitions give no records; polling keeps the client alive.
             if let Polled::Notice(notice) = self.source.poll(POLL)? {
                 self.notice(notice, &mut None);

@@ -159,6 +159,7 @@ impl Learning {
         self.progress.events += rows.len() as u64;
         self.progress.offsets.extend(next);
         self.outlets.metrics.learner.observe_block(&block);
+        self.outlets.metrics.checkpoints.learned(rows.len());
         self.status.block = Some(block);
         if self.learner.is_ready() && !self.status.paused {
             for _ in 0..self.steps_per_block {

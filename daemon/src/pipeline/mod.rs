@@ -109,7 +109,7 @@ impl Pipeline {
             dead_letter_bytes: config.dead_letters.max_bytes,
             patience: config.kafka.patience.get(),
             empty,
-            outlets: vec![to_emission, learner.chunks],
+            outlets: vec![("outputs", to_emission), ("learner", learner.chunks)],
             orders: Arc::clone(&ingest_orders),
             health: Arc::clone(&health),
             metrics: Arc::clone(metrics),
