@@ -1,9 +1,11 @@
 //! What the end-to-end tests share: real services to test against, and how to wait for them.
 
 pub mod daemon;
+pub mod demo;
 pub mod gaussians;
 pub mod kafka;
 pub mod large;
+pub mod prometheus;
 mod wait;
 
 use std::path::{Path, PathBuf};
