@@ -49,10 +49,10 @@ bench-latency: ## Latency of requests with the learner working and paused, and u
 dashboards: ## Writes the Grafana dashboards anew.
 	cd dashboards && python3 -B -m generator
 
-lint-dashboards: ## grafana/dashboard-linter in strict mode (Go; minutes the first time).
+lint-dashboards: ## grafana/dashboard-linter in strict mode, Grafana's schema (Go; minutes the first time).
 	scripts/lint-dashboards
 
-check-dashboards: lint-dashboards ## Dashboards and alerts: linter, promtool, and a real Prometheus on the demo.
+check-dashboards: lint-dashboards ## Dashboards and alerts: linter, schema, promtool, and a real Prometheus on the demo.
 	OSTARD_REQUIRE_SERVICES=1 cargo test -p ostar-tests --test dashboards
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).

@@ -83,7 +83,7 @@ def datasource():
         "label": "Data source",
         "type": "datasource",
         "query": "prometheus",
-        "current": {},
+        "current": {"text": "default", "value": "default"},
         "refresh": 1,
     }
 
@@ -92,6 +92,8 @@ def others():
     return {
         "title": "ostard",
         "type": "dashboards",
+        "icon": "dashboard",
+        "tooltip": "The other dashboards of ostard",
         "tags": ["ostard"],
         "asDropdown": True,
         "includeVars": True,
@@ -110,5 +112,4 @@ def firing():
         "expr": 'ALERTS{alertname=~"Ostard.+", alertstate="firing", severity!="info"}',
         "titleFormat": "{{alertname}}",
         "textFormat": "{{instance}} {{class}}",
-        "useValueForTime": False,
     }

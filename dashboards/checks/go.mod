@@ -1,9 +1,11 @@
-module github.com/ostard/ostard/dashboards/linter
+module github.com/ostard/ostard/dashboards/checks
 
 go 1.24
 
 // From v0.2.0 on it needs modules of Grafana itself that not every proxy has.
 tool github.com/grafana/dashboard-linter
+
+require github.com/grafana/grafana-foundation-sdk/go v0.0.12
 
 require (
 	cel.dev/expr v0.19.1 // indirect
