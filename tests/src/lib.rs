@@ -20,6 +20,12 @@ pub fn services_are_required() -> bool {
     set("CI") || set("OSTARD_REQUIRE_SERVICES")
 }
 
+/// Whether a program can be started by its name.
+pub fn is_on_the_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 /// Where what was fetched for the tests is kept, outside the checkout.
 pub fn cache_folder() -> anyhow::Result<PathBuf> {
     if let Some(folder) = std::env::var_os("OSTARD_TEST_CACHE") {

@@ -12,6 +12,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::is_on_the_path;
+
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/prometheus");
 
 /// A process that scrapes one target every second. Dropping it kills it.
@@ -24,12 +26,8 @@ pub struct Prometheus {
 
 /// What the package needs and this machine lacks.
 pub fn missing_tool() -> Option<&'static str> {
-    let on_the_path = |tool: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
-    };
-    let there = on_the_path("prometheus") && on_the_path("promtool");
-    (!there && !on_the_path("apt-get")).then_some("prometheus")
+    let there = is_on_the_path("prometheus") && is_on_the_path("promtool");
+    (!there && !is_on_the_path("apt-get")).then_some("prometheus")
 }
 
 /// The folder with `prometheus` and `promtool`.

@@ -16,31 +16,51 @@ use self::live::Stage;
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
 
+/// What a test needs that the machine may lack.
+#[derive(Debug, Clone, Copy)]
+enum Needs {
+    Nothing,
+    Python,
+    Prometheus,
+}
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // They share the demo and two cores.
     arguments.test_threads = Some(1);
     let stage = Arc::new(Stage::default());
-    let skip = prometheus::missing_tool().is_some() && !ostar_tests::services_are_required();
-    let files = rules::TESTS.iter().map(|(name, test)| trial(name, *test));
-    let services = rules::PROMTOOL_TESTS.iter();
-    let services = services.map(|(name, test)| trial(name, *test));
+    let files = rules::TESTS
+        .iter()
+        .map(|(name, needs, test)| trial(name, *needs, *test));
     let live = live::TESTS.iter().map(|(name, test)| {
         let stage = Arc::clone(&stage);
-        trial(name, move || stage.run(*test))
+        trial(name, Needs::Prometheus, move || stage.run(*test))
     });
-    let services = services.chain(live);
-    let services = services.map(|trial| trial.with_ignored_flag(skip));
-    let conclusion = libtest_mimic::run(&arguments, files.chain(services).collect());
+    let conclusion = libtest_mimic::run(&arguments, files.chain(live).collect());
     // Exiting would leave Prometheus and the demo behind.
     drop(stage);
     conclusion.exit();
 }
 
-fn trial(name: &str, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
-    Trial::test(name, move || {
-        test().map_err(|error| Failed::from(format!("{error:?}")))
-    })
+fn trial(name: &str, needs: Needs, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    let missing = needs.missing();
+    let skip = missing.is_some() && !ostar_tests::services_are_required();
+    let name = match missing {
+        Some(tool) if skip => format!("{name} (skipped: no {tool})"),
+        _ => name.to_owned(),
+    };
+    let run = move || test().map_err(|error| Failed::from(format!("{error:?}")));
+    Trial::test(name, run).with_ignored_flag(skip)
+}
+
+impl Needs {
+    fn missing(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Python => (!ostar_tests::is_on_the_path("python3")).then_some("python3"),
+            Self::Prometheus => prometheus::missing_tool(),
+        }
+    }
 }
 
 /// A path in the repository.

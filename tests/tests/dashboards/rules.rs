@@ -5,29 +5,32 @@ use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 use anyhow::{Context, Result, ensure};
 use ostar_tests::prometheus;
 
-use crate::{repository, run};
+use crate::{Needs, repository, run};
 
 type FileTest = fn() -> Result<()>;
 
-pub(crate) const TESTS: &[(&str, FileTest)] = &[
+pub(crate) const TESTS: &[(&str, Needs, FileTest)] = &[
     (
         "the_dashboards_are_what_the_generator_writes",
+        Needs::Python,
         dashboards_are_generated,
     ),
     (
         "every_alert_has_a_test_that_it_fires_and_one_that_it_does_not",
+        Needs::Nothing,
         alerts_are_tested,
     ),
     (
         "every_alert_has_a_runbook_page_and_every_page_an_alert",
+        Needs::Nothing,
         alerts_have_pages,
     ),
+    (
+        "promtool_accepts_the_rules_and_their_unit_tests_pass",
+        Needs::Prometheus,
+        promtool_passes,
+    ),
 ];
-
-pub(crate) const PROMTOOL_TESTS: &[(&str, FileTest)] = &[(
-    "promtool_accepts_the_rules_and_their_unit_tests_pass",
-    promtool_passes,
-)];
 
 /// Where alerts send their readers.
 const PAGES: &str = "https://github.com/ostard/ostard/blob/main/docs/runbooks/";
