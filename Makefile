@@ -10,11 +10,12 @@ TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
 .PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency check-cuda
+.PHONY: dashboards lint-dashboards check-dashboards
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-check: test format lint docs ## All that CI asks for.
+check: test format lint docs lint-dashboards ## All that CI asks for.
 
 test: ## All tests.
 	cargo test --workspace
@@ -44,6 +45,15 @@ bench-throughput: ## Events a second through the daemon against an empty consume
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench latency
+
+dashboards: ## Writes the Grafana dashboards anew.
+	cd dashboards && python3 -B -m generator
+
+lint-dashboards: ## grafana/dashboard-linter in strict mode, Grafana's schema (Go; minutes the first time).
+	scripts/lint-dashboards
+
+check-dashboards: lint-dashboards ## Dashboards and alerts: linter, schema, promtool, and a real Prometheus on the demo.
+	OSTARD_REQUIRE_SERVICES=1 cargo test -p ostar-tests --test dashboards
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
 	scripts/check-cuda

@@ -1,9 +1,11 @@
 //! What the end-to-end tests share: real services to test against, and how to wait for them.
 
 pub mod daemon;
+pub mod demo;
 pub mod gaussians;
 pub mod kafka;
 pub mod large;
+pub mod prometheus;
 mod wait;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +18,12 @@ pub use wait::until;
 pub fn services_are_required() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     set("CI") || set("OSTARD_REQUIRE_SERVICES")
+}
+
+/// Whether a program can be started by its name.
+pub fn is_on_the_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Where what was fetched for the tests is kept, outside the checkout.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounter};
+use prometheus::{Histogram, IntCounter, IntGauge};
 
 use super::{
     families::{Buckets, Families, Measured},
@@ -17,6 +17,8 @@ pub(crate) struct CheckpointMetrics {
     duration: Histogram,
     bytes: Measured,
     last: Measured,
+    every_events: Measured,
+    unsaved: IntGauge,
 }
 
 impl CheckpointMetrics {
@@ -42,12 +44,31 @@ impl CheckpointMetrics {
                 "When the newest checkpoint was written, in seconds since 1970.",
                 &[],
             ),
+            every_events: families.measured(
+                "ostar_checkpoint_every_events",
+                "Events between two checkpoints (checkpoints.every_events), if any are written.",
+                &[],
+            ),
+            unsaved: families.gauge(
+                "ostar_unsaved_events",
+                "Events learned from since the newest checkpoint; a restart learns them again.",
+            ),
         }
+    }
+
+    pub(crate) fn set_every_events(&self, events: u64) {
+        self.every_events.set(&[], events as f64);
+    }
+
+    /// The learner knows so many events more than before.
+    pub(crate) fn learned(&self, events: usize) {
+        self.unsaved.add(events as i64);
     }
 
     /// A checkpoint of so many bytes has just been written.
     pub(crate) fn written(&self, duration: Duration, bytes: u64) {
         self.written.inc();
+        self.unsaved.set(0);
         self.duration.observe(duration.as_secs_f64());
         self.bytes.set(&[], bytes as f64);
         set_now(&self.last);

@@ -81,6 +81,21 @@ impl<'a> Families<'a> {
         )
     }
 
+    /// Counters by one label whose values are known. All start at 0: `increase` does not see a series begin at 1.
+    pub(super) fn counters_from_zero(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = &'static str>,
+    ) -> IntCounterVec {
+        let counters = self.counters(name, help, &[label]);
+        for value in values {
+            counters.with_label_values(&[value]);
+        }
+        counters
+    }
+
     /// A whole number that is there from the start.
     pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
         register(self.registry, IntGauge::new(name, help))

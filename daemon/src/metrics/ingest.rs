@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use ostar_connectors::event::RejectReason;
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::families::{Buckets, Families, Measured};
 
@@ -17,6 +18,7 @@ pub(crate) struct IngestMetrics {
     offsets_lost: IntCounter,
     broker_connected: IntGauge,
     consumption_stopped: IntGauge,
+    waiting: IntGaugeVec,
     delay: Histogram,
 }
 
@@ -30,10 +32,11 @@ impl IngestMetrics {
         Self {
             accepted: events.with_label_values(&["accepted"]),
             rejected: events.with_label_values(&["rejected"]),
-            reasons: families.counters(
+            reasons: families.counters_from_zero(
                 "ostar_events_rejected_total",
                 "Events that could not be decoded and went to the dead letters, by reason.",
-                &["reason"],
+                "reason",
+                RejectReason::ALL.map(RejectReason::as_str),
             ),
             lag_records: families.measured(
                 "ostar_consumer_lag_records",
@@ -56,6 +59,11 @@ impl IngestMetrics {
             consumption_stopped: families.gauge(
                 "ostar_consumption_stopped",
                 "1 after too many bad events, until `ostard ctl resume`; else 0.",
+            ),
+            waiting: families.gauges(
+                "ostar_waiting_chunks",
+                "Chunks of events that wait for a part of the pipeline; it holds reading back when it has 16.",
+                &["part"],
             ),
             delay: families.histogram(
                 "ostar_event_delay_seconds",
@@ -92,6 +100,11 @@ impl IngestMetrics {
 
     pub(crate) fn set_consumption_stopped(&self, stopped: bool) {
         self.consumption_stopped.set(stopped.into());
+    }
+
+    /// `part` is one of a fixed set.
+    pub(crate) fn set_waiting(&self, part: &'static str, chunks: usize) {
+        self.waiting.with_label_values(&[part]).set(chunks as i64);
     }
 
     pub(crate) fn observe_delay(&self, delay: Duration) {

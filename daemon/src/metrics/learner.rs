@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ostar_model::{
-    diagnostics::Decision,
+    diagnostics::{Decision, Reason},
     learner::{BlockReport, RefreshReport, StepReport},
     proportions::{EstimatedAccuracy, Published},
 };
@@ -149,10 +149,11 @@ impl LearnerMetrics {
                 "ostar_guard_agrees",
                 "1 if the newest state may be served, 0 if the guard refused it.",
             ),
-            refusals: families.counters(
+            refusals: families.counters_from_zero(
                 "ostar_guard_refusals_total",
                 "States that the guard refused, by reason.",
-                &["reason"],
+                "reason",
+                Reason::LABELS,
             ),
             restores: families.counter(
                 "ostar_restores_total",

@@ -6,6 +6,7 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use tonic::Code;
 
 use super::families::{Buckets, Families};
+use crate::serving::Refusal;
 
 /// A method of `ostar.v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,18 @@ pub(crate) struct RequestTimer<'a> {
     code: Code,
 }
 
+// === impl Listener ===
+
+impl Listener {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Control => "control",
+            Self::Http => "http",
+        }
+    }
+}
+
 // === impl ServingMetrics ===
 
 impl ServingMetrics {
@@ -68,15 +81,17 @@ impl ServingMetrics {
                 "ostar_request_queue_rows",
                 "Inputs that wait to be scored.",
             ),
-            refusals: families.counters(
+            refusals: families.counters_from_zero(
                 "ostar_requests_refused_total",
                 "Requests that were not scored, by reason.",
-                &["reason"],
+                "reason",
+                Refusal::LABELS,
             ),
-            unauthenticated: families.counters(
+            unauthenticated: families.counters_from_zero(
                 "ostar_unauthenticated_requests_total",
                 "Requests turned away because their token was missing or wrong.",
-                &["listener"],
+                "listener",
+                [Listener::Grpc, Listener::Control, Listener::Http].map(Listener::label),
             ),
         }
     }
@@ -105,12 +120,9 @@ impl ServingMetrics {
     }
 
     pub(crate) fn unauthenticated(&self, listener: Listener) {
-        let listener = match listener {
-            Listener::Grpc => "grpc",
-            Listener::Control => "control",
-            Listener::Http => "http",
-        };
-        self.unauthenticated.with_label_values(&[listener]).inc();
+        self.unauthenticated
+            .with_label_values(&[listener.label()])
+            .inc();
     }
 }
 

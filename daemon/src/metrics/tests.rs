@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use ostar_connectors::labels::{LabelJoin, LabelSettings};
+use ostar_connectors::{
+    event::RejectReason,
+    labels::{LabelJoin, LabelSettings},
+};
 use ostar_model::diagnostics::{Decision, Reason};
 use tonic::Code;
 
@@ -13,7 +16,7 @@ use super::*;
 use crate::{
     current::{Current, ServingMode, Version},
     health::Health,
-    serving::fixture,
+    serving::{Refusal, fixture},
     status::Status,
 };
 
@@ -30,6 +33,7 @@ fn observed() -> Arc<Metrics> {
     metrics.ingest.rejected("malformed");
     metrics.ingest.set_lag(0, 5, Some(Duration::from_secs(2)));
     metrics.ingest.offsets_lost(4);
+    metrics.ingest.set_waiting("learner", 2);
     metrics.ingest.set_broker_connected(true);
     metrics.ingest.set_consumption_stopped(false);
     metrics.ingest.observe_delay(Duration::from_millis(30));
@@ -52,7 +56,9 @@ fn observed() -> Arc<Metrics> {
     refused.restored = true;
     metrics.learner.observe_refresh(&refused);
 
+    metrics.checkpoints.set_every_events(100);
     metrics.checkpoints.written(duration, 1000);
+    metrics.checkpoints.learned(3);
     metrics.checkpoints.failed();
     let mut labels = LabelJoin::new(&LabelSettings::default(), 2);
     for (id, class) in [("a", 0), ("b", 1)] {
@@ -84,16 +90,13 @@ fn scraped(metrics: &Metrics) -> Listing {
     listing
 }
 
-/// Rows `| name | type | labels | meaning |`; the alerts' rows begin with an expression.
+/// Rows `| name | type | labels | meaning |`.
 fn documented() -> Listing {
     let text = include_str!("../../../docs/METRICS.md");
     let mut listing = Listing::new();
     for line in text.lines().filter(|line| line.starts_with("| `ostar_")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let name = cells[1].trim_matches('`');
-        if name.contains(|letter: char| !letter.is_ascii_lowercase() && letter != '_') {
-            continue;
-        }
         let labels = cells[3].split(',');
         let labels = labels.map(|label| label.trim().trim_matches('`'));
         let labels = labels.filter(|label| !label.is_empty());
@@ -144,6 +147,47 @@ fn what_was_never_measured_is_not_shown() {
         "{text}"
     );
     assert!(text.contains("ostar_steps_total 0"), "counters start at 0");
+}
+
+#[test]
+fn everything_that_can_be_refused_starts_at_zero() {
+    let rejected = RejectReason::ALL.map(RejectReason::as_str);
+    let text = Metrics::new(fixture::bundle().description())
+        .render()
+        .unwrap();
+    for (name, label, values) in [
+        ("ostar_events_rejected_total", "reason", &rejected[..]),
+        ("ostar_guard_refusals_total", "reason", &Reason::LABELS),
+        ("ostar_requests_refused_total", "reason", &Refusal::LABELS),
+        (
+            "ostar_unauthenticated_requests_total",
+            "listener",
+            &["grpc", "control", "http"],
+        ),
+    ] {
+        for value in values {
+            let line = format!("{name}{{{label}=\"{value}\"}} 0");
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+    }
+}
+
+#[test]
+fn unsaved_events_are_those_learned_since_the_newest_checkpoint() {
+    let metrics = Metrics::new(fixture::bundle().description());
+    let unsaved = || -> String {
+        let text = metrics.render().unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("ostar_unsaved_events"));
+        line.unwrap().to_owned()
+    };
+    metrics.checkpoints.learned(500);
+    metrics.checkpoints.learned(250);
+    metrics.checkpoints.failed();
+    assert_eq!(unsaved(), "ostar_unsaved_events 750");
+    metrics.checkpoints.written(Duration::from_millis(1), 1000);
+    assert_eq!(unsaved(), "ostar_unsaved_events 0");
 }
 
 #[test]

@@ -63,6 +63,7 @@ impl Checkpoints {
         identity: Identity,
         metrics: Arc<Metrics>,
     ) -> Self {
+        metrics.checkpoints.set_every_events(section.every_events);
         Self {
             store,
             lock,

@@ -73,6 +73,7 @@ impl Emission {
             match chunks.recv_timeout(wait) {
                 Ok(chunk) => {
                     let chunk = Arc::new(self.frozen.score(chunk)?);
+                    self.metrics.ingest.set_waiting("learner", learner.len());
                     // A learner that has died has told so by itself.
                     let _ = learner.send(Arc::clone(&chunk));
                     let predictions = self.scoring.score(&chunk)?;
@@ -80,7 +81,9 @@ impl Emission {
                     self.show_in_flight();
                     self.unflushed.push((chunk, predictions));
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    self.metrics.ingest.set_waiting("learner", learner.len());
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let waiting: usize = self

@@ -118,6 +118,7 @@ impl Ingest {
             }
             if now - lag_measured >= LAG_EVERY {
                 lag_measured = now;
+                self.show_waiting();
                 for lag in self.source.lags() {
                     let behind = lag.seconds.map(Duration::from_secs_f64);
                     let records = lag.records as i64;
@@ -135,9 +136,17 @@ impl Ingest {
         }
         self.metrics.ingest.accepted(chunk.len());
         self.observe_delay(chunk);
+        // Before sending: if the next part does not take any, this is what stays to be seen.
+        self.show_waiting();
         let next = Chunk::new(chunk.rows.cleared());
         // A part that has died has told so by itself.
         let _ = self.chunks.send(std::mem::replace(chunk, next));
+    }
+
+    fn show_waiting(&self) {
+        self.metrics
+            .ingest
+            .set_waiting("outputs", self.chunks.len());
     }
 
     /// How old the newest event of a chunk is.
@@ -207,6 +216,7 @@ impl Ingest {
             if self.orders.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
+            self.show_waiting();
             // Paused partitions give no records; polling keeps the client alive.
             if let Polled::Notice(notice) = self.source.poll(POLL)? {
                 self.notice(notice, &mut None);

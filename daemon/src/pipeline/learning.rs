@@ -150,10 +150,12 @@ impl Learning {
         };
         let block = self.learner.observe_scored(scores);
         let block = block.context("the learner refused a block of decoded events")?;
-        self.progress.events += scores.len() as u64;
+        let events = scores.len();
+        self.progress.events += events as u64;
         self.progress.offsets.extend(next);
         self.blocks.clear();
         self.outlets.metrics.learner.observe_block(&block);
+        self.outlets.metrics.checkpoints.learned(events);
         self.status.block = Some(block);
         if self.learner.is_ready() && !self.status.paused {
             for _ in 0..self.steps_per_block {

@@ -64,12 +64,16 @@ pub(crate) enum Refusal {
 // === impl Refusal ===
 
 impl Refusal {
+    /// All labels, so that counters can start at 0.
+    pub(crate) const LABELS: [&'static str; 4] =
+        ["queue_full", "waited_too_long", "stopping", "failed"];
+
     fn label(&self) -> &'static str {
         match self {
-            Self::QueueFull { .. } => "queue_full",
-            Self::WaitedTooLong { .. } => "waited_too_long",
-            Self::Stopping => "stopping",
-            Self::Failed(_) => "failed",
+            Self::QueueFull { .. } => Self::LABELS[0],
+            Self::WaitedTooLong { .. } => Self::LABELS[1],
+            Self::Stopping => Self::LABELS[2],
+            Self::Failed(_) => Self::LABELS[3],
         }
     }
 }

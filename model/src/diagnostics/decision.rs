@@ -86,14 +86,23 @@ pub enum Reason {
 // === impl Reason ===
 
 impl Reason {
+    /// All labels, so that counters can start at 0.
+    pub const LABELS: [&'static str; 5] = [
+        "non_finite",
+        "class_movement",
+        "class_deformation",
+        "held_out_loss",
+        "ill_conditioned",
+    ];
+
     /// A name that does not change, for metrics.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::NonFinite { .. } => "non_finite",
-            Self::ClassMovement { .. } => "class_movement",
-            Self::ClassDeformation { .. } => "class_deformation",
-            Self::HeldOutLoss { .. } => "held_out_loss",
-            Self::IllConditioned { .. } => "ill_conditioned",
+            Self::NonFinite { .. } => Self::LABELS[0],
+            Self::ClassMovement { .. } => Self::LABELS[1],
+            Self::ClassDeformation { .. } => Self::LABELS[2],
+            Self::HeldOutLoss { .. } => Self::LABELS[3],
+            Self::IllConditioned { .. } => Self::LABELS[4],
         }
     }
 }

@@ -1,0 +1,99 @@
+"""Whether the classes themselves have changed, and how far the map moves each of them."""
+
+from .dashboard import dashboard
+from .panels import GREEN, RED, dashed, named, query, states, timeseries
+from .promql import CLASS, distance, increase, metric, total
+
+DASHBOARD = dashboard(
+    "conditional-shift",
+    "Conditional shift",
+    "Whether the classes have changed their shape, and how the map from source to stream follows them.",
+    (
+        "Have the classes changed?",
+        9,
+        [
+            timeseries(
+                "Distance of source and stream",
+                "none",
+                "Sliced Wasserstein distance of the source, weighted to the stream's shares, and the stream. What is "
+                "left before the map is more than label shift; what is left after it has not been learned.",
+                query(f"max({distance('before_map')})", "before the map"),
+                query(f"max({distance('after_map')})", "after the map"),
+                query(f"max({distance('floor')})", "noise floor"),
+                overrides=[dashed("noise floor")],
+                min=0,
+            ),
+            timeseries(
+                "Distance over noise",
+                "none",
+                "1 is what noise alone gives. Above 2 the classes have changed: the alert OstardClassesChanged.",
+                query(
+                    f"{distance('before_map')} / ignoring (stage) {distance('floor')}", "before the map {{instance}}"
+                ),
+                query(f"{distance('after_map')} / ignoring (stage) {distance('floor')}", "after the map {{instance}}"),
+                limit=2,
+                min=0,
+            ),
+        ],
+    ),
+    (
+        "Class by class",
+        9,
+        [
+            timeseries(
+                "Movement over separation",
+                "percentunit",
+                "How far the map moves the class, as a share of the squared distance to the nearest other class. "
+                "Beyond a limit (0.25 unless learner.method.guard.movement_ratio says otherwise) the guard refuses, "
+                "as long as label shift alone is not refuted.",
+                query(metric("ostar_class_movement_ratio", CLASS), "{{class}} {{instance}}"),
+                limit=0.25,
+                min=0,
+            ),
+            timeseries(
+                "Movement",
+                "none",
+                "Mean squared distance by which the map moves the class, in the units of the latent space.",
+                query(metric("ostar_class_movement", CLASS), "{{class}} {{instance}}"),
+                min=0,
+            ),
+            states(
+                "Clusters keep their classes",
+                "Whether every cluster of the window is nearest to the class it is taken for. If not, the map may have "
+                "swapped classes.",
+                query(metric("ostar_clusters_keep_classes"), "{{instance}}"),
+                mappings=named(_0=("swapped", RED), _1=("kept", GREEN)),
+            ),
+        ],
+    ),
+    (
+        "How the map is learned",
+        8,
+        [
+            timeseries(
+                "Transport cost",
+                "none",
+                "Mean squared movement of the last map step; its weight in the loss is beside it.",
+                query(metric("ostar_transport_cost"), "cost {{instance}}"),
+                query(metric("ostar_transport_weight"), "weight {{instance}}"),
+            ),
+            timeseries(
+                "Held-out cross-entropy",
+                "none",
+                "On held-out source rows: of the frozen classifier, and of the adapted one on mapped rows. The guard "
+                "refuses if the adapted one is worse by a margin.",
+                query(metric("ostar_held_out_cross_entropy"), "{{candidate}} {{instance}}"),
+                min=0,
+            ),
+            timeseries(
+                "Refusals for movement",
+                "none",
+                "States that the guard refused because a class was moved or deformed too far.",
+                query(
+                    total(increase("ostar_guard_refusals_total", 'reason=~"class_.+"'), by="reason"), "{{reason}}"
+                ),
+                min=0,
+            ),
+        ],
+    ),
+)

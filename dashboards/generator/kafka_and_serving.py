@@ -1,0 +1,168 @@
+"""What goes in and out: Kafka, scoring, gRPC."""
+
+from .dashboard import dashboard
+from .panels import GREEN, RED, named, query, states, timeseries
+from .promql import increase, metric, quantile, rate, total
+
+DASHBOARD = dashboard(
+    "kafka-and-serving",
+    "Kafka and serving",
+    "Events in, predictions and dead letters out, and requests over gRPC.",
+    (
+        "Events in",
+        8,
+        [
+            timeseries(
+                "Events read",
+                "cps",
+                "Events a second that could be decoded, and those that went to the dead letters.",
+                query(total(rate("ostar_events_total"), by="outcome"), "{{outcome}}"),
+                min=0,
+            ),
+            timeseries(
+                "Rejected events",
+                "cps",
+                "By reason. Beyond dead_letters.max_ratio reading stops until somebody has looked.",
+                query(total(rate("ostar_events_rejected_total"), by="reason"), "{{reason}}"),
+                min=0,
+            ),
+            timeseries(
+                "Lag in time",
+                "s",
+                "Age of the last record read, by partition; 0 where nothing is left to read.",
+                query(f"max by (partition) ({metric('ostar_consumer_lag_seconds')})", "partition {{partition}}"),
+                min=0,
+            ),
+            timeseries(
+                "Lag in records",
+                "short",
+                "Records that were not read yet, by partition.",
+                query(f"max by (partition) ({metric('ostar_consumer_lag_records')})", "partition {{partition}}"),
+                min=0,
+            ),
+        ],
+    ),
+    (
+        None,
+        7,
+        [
+            timeseries(
+                "Delay of events",
+                "s",
+                "From the time stamp of an event until it was read.",
+                query(quantile(0.5, "ostar_event_delay_seconds"), "median"),
+                query(quantile(0.99, "ostar_event_delay_seconds"), "99 %"),
+                min=0,
+            ),
+            timeseries(
+                "Lost events",
+                "none",
+                "Records that were gone before they were read: retention, or a topic made anew.",
+                query(total(increase("ostar_offsets_lost_total"), by="instance"), "{{instance}}"),
+                min=0,
+            ),
+            states(
+                "Broker",
+                "Whether a broker answers.",
+                query(metric("ostar_broker_connected"), "{{instance}}"),
+                mappings=named(_0=("no answer", RED), _1=("connected", GREEN)),
+            ),
+            states(
+                "Reading",
+                "Reading stops after too many bad events, until ostard ctl resume.",
+                query(metric("ostar_consumption_stopped"), "{{instance}}"),
+                mappings=named(_0=("reading", GREEN), _1=("stopped", RED)),
+            ),
+        ],
+    ),
+    (
+        "Out to Kafka",
+        8,
+        [
+            timeseries(
+                "Records written",
+                "cps",
+                "Predictions and dead letters a second, by what became of them.",
+                query(total(rate("ostar_output_records_total"), by="output, outcome"), "{{output}} {{outcome}}"),
+                min=0,
+            ),
+            timeseries(
+                "Records in flight",
+                "short",
+                "Records whose delivery is not confirmed yet.",
+                query(f"sum by (output) ({metric('ostar_output_in_flight_records')})", "{{output}}"),
+                min=0,
+            ),
+            timeseries(
+                "Time to score a batch",
+                "s",
+                "99 % quantile, for the stream and over gRPC.",
+                query(quantile(0.99, "ostar_scoring_duration_seconds", by="path"), "{{path}}"),
+                min=0,
+            ),
+            timeseries(
+                "Rows of a batch",
+                "short",
+                "Median of what is scored at once. Under load batches grow by themselves.",
+                query(quantile(0.5, "ostar_scoring_batch_rows", by="path"), "{{path}}"),
+                min=0,
+            ),
+        ],
+    ),
+    (
+        "Requests",
+        8,
+        [
+            timeseries(
+                "Requests",
+                "reqps",
+                "gRPC requests a second that ended, by method and status code.",
+                query(total(rate("ostar_requests_total"), by="method, code"), "{{method}} {{code}}"),
+                min=0,
+            ),
+            timeseries(
+                "Latency",
+                "s",
+                "Time to answer a request for predictions, refusals included.",
+                query(quantile(0.5, "ostar_request_duration_seconds"), "median"),
+                query(quantile(0.9, "ostar_request_duration_seconds"), "90 %"),
+                query(quantile(0.99, "ostar_request_duration_seconds"), "99 %"),
+                min=0,
+            ),
+            timeseries(
+                "Inputs",
+                "short",
+                "Inputs that wait to be scored. Beyond grpc.queue_rows requests are refused.",
+                query(metric("ostar_request_queue_rows"), "{{instance}}"),
+                min=0,
+            ),
+        ],
+    ),
+    (
+        None,
+        7,
+        [
+            timeseries(
+                "Inputs answered",
+                "cps",
+                "Inputs a second of the requests that were answered.",
+                query(total(rate("ostar_request_rows_total"), by="instance"), "{{instance}}"),
+                min=0,
+            ),
+            timeseries(
+                "Refused requests",
+                "reqps",
+                "Requests a second that were not scored, by reason.",
+                query(total(rate("ostar_requests_refused_total"), by="reason"), "{{reason}}"),
+                min=0,
+            ),
+            timeseries(
+                "Requests without a token",
+                "reqps",
+                "Requests a second whose token was missing or wrong, by listener.",
+                query(total(rate("ostar_unauthenticated_requests_total"), by="listener"), "{{listener}}"),
+                min=0,
+            ),
+        ],
+    ),
+)

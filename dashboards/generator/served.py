@@ -1,0 +1,133 @@
+"""What is served and why: mode, version, the guard's reasons, and how good each candidate is."""
+
+from .dashboard import dashboard
+from .panels import GREEN, GREY, RED, band, dashed, named, query, states, stat, instant, timeseries
+from .promql import CLASS, increase, metric, rate, total
+
+
+def figure(title, unit, name, text, **defaults):
+    """A measure of every candidate, by late labels."""
+    return timeseries(title, unit, text, query(metric(name), "{{candidate}} {{instance}}"), **defaults)
+
+
+def estimated(candidate):
+    """Accuracy of a candidate with its interval."""
+    matcher = f'candidate="{candidate}"'
+    return timeseries(
+        f"Estimated accuracy: {candidate}",
+        "percentunit",
+        "With its 95 % interval, without labels, as far as only the shares have moved. Below is what labels say.",
+        query(f"min({metric('ostar_estimated_accuracy_low', matcher)})", "low"),
+        query(f"max({metric('ostar_estimated_accuracy_high', matcher)})", "high"),
+        query(f"avg({metric('ostar_estimated_accuracy', matcher)})", "estimated"),
+        query(f"avg({metric('ostar_measured_accuracy', matcher)})", "measured"),
+        overrides=[*band("low", "high"), dashed("measured", GREEN)],
+    )
+
+
+DASHBOARD = dashboard(
+    "served",
+    "What is served and why",
+    "Which state answers, what the guard said about the newest one, and how good the candidates are.",
+    (
+        "What is served",
+        7,
+        [
+            states(
+                "Serving mode",
+                "What predictions are made with. serving.mode sets it, ostard ctl mode changes it until the next start.",
+                query(f"{metric('ostar_serving_mode')} == 1", "{{mode}} {{instance}}"),
+                mappings=named(_1=("served", GREEN)),
+            ),
+            stat(
+                "Version",
+                "none",
+                "Starts (epoch) and alignment steps of the learner behind the state that is served.",
+                instant(metric("ostar_model_version_epoch"), "epoch {{instance}}"),
+                instant(metric("ostar_model_version_step"), "step {{instance}}"),
+                thresholds=((None, GREY),),
+            ),
+            timeseries(
+                "Step served",
+                "none",
+                "Alignment steps behind the state that is served. It stands still while the guard refuses.",
+                query(metric("ostar_model_version_step"), "{{instance}}"),
+                min=0,
+            ),
+        ],
+    ),
+    (
+        "Why",
+        7,
+        [
+            states(
+                "Guard",
+                "Whether the newest adapted state may be served. While it refuses, the last good one stays.",
+                query(metric("ostar_guard_agrees"), "{{instance}}"),
+                mappings=named(_0=("refuses", RED), _1=("agrees", GREEN)),
+            ),
+            timeseries(
+                "Refusals",
+                "none",
+                "Refused states by reason. A few in a row restore the last good weights.",
+                query(total(increase("ostar_guard_refusals_total"), by="reason"), "{{reason}}"),
+                query(total(increase("ostar_restores_total")), "weights restored"),
+                min=0,
+            ),
+            timeseries(
+                "Held-out cross-entropy",
+                "none",
+                "One of the guard's measures: the adapted classifier on mapped source rows against the frozen one.",
+                query(metric("ostar_held_out_cross_entropy"), "{{candidate}} {{instance}}"),
+                min=0,
+            ),
+        ],
+    ),
+    ("How good it should be", 8, [estimated("source"), estimated("prior"), estimated("adapted")]),
+    (
+        "How good it is, by late labels",
+        8,
+        [
+            figure(
+                "Accuracy",
+                "percentunit",
+                "ostar_measured_accuracy",
+                "Share of the newest labelled events that each candidate predicted right, and what was served.",
+            ),
+            figure(
+                "Balanced accuracy",
+                "percentunit",
+                "ostar_measured_balanced_accuracy",
+                "Mean over classes of the share predicted right.",
+            ),
+            figure(
+                "Logarithmic loss",
+                "none",
+                "ostar_measured_log_loss",
+                "Mean negative logarithm of the probability given to the true class.",
+                min=0,
+            ),
+            figure("Area under the curve", "none", "ostar_measured_auc", "Area under the ROC curve."),
+        ],
+    ),
+    (
+        None,
+        8,
+        [
+            timeseries(
+                "Calibration",
+                "none",
+                "Predicted over observed count of the class; 1 is calibrated.",
+                query(metric("ostar_measured_calibration_ratio", CLASS), "{{class}} {{candidate}} {{instance}}"),
+                min=0,
+            ),
+            timeseries(
+                "Labels",
+                "cps",
+                "Late labels a second, by whether they found their prediction.",
+                query(total(rate("ostar_labels_total"), by="outcome"), "{{outcome}}"),
+                min=0,
+            ),
+        ],
+    ),
+)

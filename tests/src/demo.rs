@@ -1,0 +1,80 @@
+//! A running `ostard demo`, and questions to it.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// A mail as the demo's model takes it.
+const MAIL: &str = r#"{"fields": {"subject": "offer1 work2", "sender": "office1.example", "links": 1, "kilobytes": 9}}"#;
+
+/// The process. Dropping it kills it.
+pub struct Demo {
+    program: String,
+    process: Child,
+    /// Where requests for predictions go.
+    pub grpc_address: String,
+    /// Where `/metrics` is.
+    pub http_address: String,
+}
+
+impl Demo {
+    /// Starts one that runs so long, and waits until it serves.
+    pub fn start(program: &str, seconds: u64) -> Result<Self> {
+        let mut process = Command::new(program)
+            .args(["demo", "--seconds", &seconds.to_string()])
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("ostard demo")?;
+        let mut lines = BufReader::new(process.stdout.take().context("no output")?).lines();
+        let addresses = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let (grpc, metrics) = line
+                .strip_prefix("serving: gRPC on ")?
+                .split_once(", metrics on http://")?;
+            Some((
+                grpc.to_owned(),
+                metrics.strip_suffix("/metrics")?.to_owned(),
+            ))
+        });
+        // Read to the end, so that the process never waits for it.
+        thread::spawn(move || lines.for_each(drop));
+        let Some((grpc_address, http_address)) = addresses else {
+            let _ = process.kill();
+            anyhow::bail!("the demo ended without serving: {}", process.wait()?);
+        };
+        Ok(Self {
+            program: program.to_owned(),
+            process,
+            grpc_address,
+            http_address,
+        })
+    }
+
+    /// Asks for a prediction as a user would.
+    pub fn predict(&self) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.args(["predict", "--address", &self.grpc_address]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut process = command.stderr(Stdio::piped()).spawn()?;
+        let mut input = process.stdin.take().context("no input")?;
+        writeln!(input, "{MAIL}")?;
+        drop(input);
+        let output = process.wait_with_output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "ostard predict: {errors}");
+        Ok(())
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,171 @@
+//! Prometheus scrapes a running demo, and what the dashboards and rules ask for is there.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use ostar_tests::{demo::Demo, prometheus::Prometheus};
+use serde_json::Value;
+
+use crate::{PROGRAM, panels, repository};
+
+type LiveTest = fn(&Running) -> Result<()>;
+
+pub(crate) const TESTS: &[(&str, LiveTest)] = &[
+    ("every_panel_shows_data_of_a_running_demo", panels_show_data),
+    (
+        "every_variable_of_the_dashboards_finds_values",
+        variables_find_values,
+    ),
+    (
+        "every_rule_is_evaluated_and_every_recording_rule_has_data",
+        rules_are_evaluated,
+    ),
+    (
+        "every_metric_that_an_alert_names_is_one_of_the_daemon",
+        alerts_name_metrics,
+    ),
+];
+
+/// Longer than any wait in a healthy run under load.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// One demo for all tests, started by the first of them.
+#[derive(Default)]
+pub(crate) struct Stage(Mutex<Option<Running>>);
+
+pub(crate) struct Running {
+    demo: Demo,
+    prometheus: Prometheus,
+}
+
+impl Stage {
+    pub(crate) fn run(&self, test: LiveTest) -> Result<()> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = match running.as_mut() {
+            Some(running) => running,
+            None => running.insert(Running::start()?),
+        };
+        test(running)
+    }
+}
+
+impl Running {
+    fn start() -> Result<Self> {
+        // Longer than the tests together may take; it is killed before.
+        let demo = Demo::start(PROGRAM, 2 * TIMEOUT.as_secs() * TESTS.len() as u64)?;
+        let rules = repository("dashboards/rules");
+        let prometheus = Prometheus::start(&demo.http_address, &rules.canonicalize()?)?;
+        Ok(Self { demo, prometheus })
+    }
+
+    /// Whether an expression gives a number: NaN is what a quantile of nothing is.
+    fn shows_data(&self, expression: &str) -> Result<bool> {
+        let series = self.prometheus.query(expression)?;
+        let values = series.iter().filter_map(|one| one["value"][1].as_str());
+        Ok(values
+            .filter_map(|text| text.parse::<f64>().ok())
+            .any(f64::is_finite))
+    }
+
+    /// Waits until all expressions have shown data, with requests under way; an error names those that did not.
+    fn all_show_data(&self, mut waiting: Vec<panels::Question>) -> Result<()> {
+        let mut problem = None;
+        let shown = ostar_tests::until("data", TIMEOUT, || {
+            self.demo.predict()?;
+            let mut still = Vec::new();
+            for question in waiting.drain(..) {
+                let place = || format!("{}: {}", question.place, question.expression);
+                match self.shows_data(&question.expression).with_context(place)? {
+                    true => {}
+                    false => still.push(question),
+                }
+            }
+            waiting = still;
+            problem = Some(format!("no data: {waiting:#?}"));
+            Ok(waiting.is_empty().then_some(()))
+        });
+        shown.with_context(|| problem.unwrap_or_default())
+    }
+}
+
+fn panels_show_data(running: &Running) -> Result<()> {
+    for annotation in panels::annotations()? {
+        running.prometheus.query(&annotation)?;
+    }
+    running.all_show_data(panels::questions()?)
+}
+
+fn variables_find_values(running: &Running) -> Result<()> {
+    for variable in panels::variables()? {
+        ostar_tests::until(&variable.place, TIMEOUT, || {
+            let prometheus = &running.prometheus;
+            let values = prometheus.label_values(&variable.label, &variable.selector)?;
+            Ok((!values.is_empty()).then_some(()))
+        })?;
+    }
+    Ok(())
+}
+
+fn rules_are_evaluated(running: &Running) -> Result<()> {
+    let rules = ostar_tests::until("the first evaluation", TIMEOUT, || {
+        let rules = running.prometheus.rules()?;
+        let evaluated = rules.iter().all(|rule| rule["health"] != "unknown");
+        Ok(evaluated.then_some(rules))
+    })?;
+    let mut recorded = Vec::new();
+    for rule in &rules {
+        ensure!(rule["health"] == "ok", "{rule:#}");
+        if rule["type"] == "recording" {
+            let name = rule["name"].as_str().context("no name")?;
+            recorded.push(panels::Question {
+                place: "recording rule".to_owned(),
+                expression: name.to_owned(),
+            });
+        }
+    }
+    ensure!(!recorded.is_empty(), "no recording rules: {rules:#?}");
+    running.all_show_data(recorded)
+}
+
+fn alerts_name_metrics(running: &Running) -> Result<()> {
+    let alerts = running.prometheus.rules()?;
+    let expressions = alerts.iter().filter_map(|rule| rule["query"].as_str());
+    let selectors: BTreeSet<String> = expressions.flat_map(selectors).collect();
+    ensure!(selectors.len() > 20, "only {selectors:?}");
+    for selector in &selectors {
+        if let Err(error) = ostar_tests::until(selector, TIMEOUT, || {
+            Ok((!running.prometheus.query(selector)?.is_empty()).then_some(()))
+        }) {
+            bail!("{error}; no such series in {:#?}", names(running)?);
+        }
+    }
+    Ok(())
+}
+
+/// The metrics of an expression, with their matchers.
+fn selectors(expression: &str) -> Vec<String> {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':');
+    let starts = expression.match_indices("ostar_").map(|(start, _)| start);
+    let starts = starts.filter(|start| !expression[..*start].ends_with(is_name));
+    starts
+        .map(|start| {
+            let rest = &expression[start..];
+            let name = rest.find(|letter| !is_name(letter)).unwrap_or(rest.len());
+            let matchers = match rest[name..].starts_with('{') {
+                true => rest.find('}').map_or(rest.len(), |end| end + 1),
+                false => name,
+            };
+            rest[..matchers].to_owned()
+        })
+        .collect()
+}
+
+fn names(running: &Running) -> Result<Vec<Value>> {
+    running
+        .prometheus
+        .label_values("__name__", r#"{__name__=~"ostar_.+"}"#)
+}
