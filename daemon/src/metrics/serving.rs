@@ -7,13 +7,14 @@ use tonic::Code;
 
 use super::families::{Buckets, Families};
 
-/// A method of `ostar.v1`.
+/// A method of `ostar.v1`, or of the Open Inference Protocol (over REST, too).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Predict,
     PredictStream,
     GetState,
     WatchState,
+    ModelInfer,
     Control,
 }
 
@@ -52,7 +53,7 @@ impl ServingMetrics {
         Self {
             requests: families.counters(
                 "ostar_requests_total",
-                "gRPC requests that ended, by method and status code; each message of PredictStream is one.",
+                "Requests that ended, by method and status code; each message of PredictStream is one.",
                 &["method", "code"],
             ),
             rows: families.counter(
@@ -61,7 +62,7 @@ impl ServingMetrics {
             ),
             duration: families.histogram(
                 "ostar_request_duration_seconds",
-                "Time to answer a Predict request or a message of PredictStream, refusals included.",
+                "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.",
                 Buckets::Seconds,
             ),
             queue: families.gauge(
@@ -129,6 +130,7 @@ impl Drop for RequestTimer<'_> {
             Method::PredictStream => "PredictStream",
             Method::GetState => "GetState",
             Method::WatchState => "WatchState",
+            Method::ModelInfer => "ModelInfer",
             Method::Control => "Control",
         };
         let code = format!("{:?}", self.code);
@@ -136,7 +138,10 @@ impl Drop for RequestTimer<'_> {
             .requests
             .with_label_values(&[method, &code])
             .inc();
-        if matches!(self.method, Method::Predict | Method::PredictStream) {
+        if matches!(
+            self.method,
+            Method::Predict | Method::PredictStream | Method::ModelInfer
+        ) {
             let seconds = self.start.elapsed().as_secs_f64();
             self.metrics.duration.observe(seconds);
         }
