@@ -4,6 +4,7 @@ pub mod daemon;
 pub mod gaussians;
 pub mod kafka;
 pub mod large;
+pub mod python;
 mod wait;
 
 use std::path::{Path, PathBuf};
