@@ -9,10 +9,10 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency bench-open-inference check-cuda
 
 help: ## This list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 check: test format lint docs ## All that CI asks for.
 
@@ -44,6 +44,10 @@ bench-throughput: ## Events a second through the daemon against an empty consume
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
 	cargo build --release -p ostard
 	$(MEASURE) --bench latency
+
+bench-open-inference: ## Requests a second and latency beside MLServer with the same network (minutes).
+	cargo build --release -p ostard
+	$(MEASURE) --bench open_inference
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
 	scripts/check-cuda

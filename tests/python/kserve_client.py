@@ -7,11 +7,21 @@ import argparse
 import asyncio
 import json
 import logging
+import sys
 
 import grpc
 import httpx
 import numpy as np
 from google.protobuf import json_format
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--grpc", required=True)
+parser.add_argument("--http", required=True)
+parser.add_argument("--rows", required=True, type=json.loads)
+arguments = parser.parse_args()
+# KServe reads the command line when it is imported.
+sys.argv = sys.argv[:1]
+
 from kserve import InferenceGRPCClient, InferenceRESTClient, InferInput, InferRequest, RESTConfig
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as services
@@ -65,11 +75,6 @@ async def over_rest(address, rows, told):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--grpc", required=True)
-    parser.add_argument("--http", required=True)
-    parser.add_argument("--rows", required=True, type=json.loads)
-    arguments = parser.parse_args()
     # The client logs what it raises.
     logging.disable()
     rows = np.array(arguments.rows, dtype=np.float32)

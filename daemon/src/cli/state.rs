@@ -69,7 +69,10 @@ fn table(state: &State) -> String {
         if state.standby { ", standing by" } else { "" },
     );
     let mut table = Table::new(&["class", "training", "share", "frozen", "adapted"]);
-    let interval = |share, low, high| format!("{share:.3} [{low:.3}, {high:.3}]");
+    let interval = |share: f64, low: f64, high: f64| match state.events {
+        0 => "not known yet".to_owned(),
+        _ => format!("{share:.3} [{low:.3}, {high:.3}]"),
+    };
     let row = |class: &ClassShare| {
         vec![
             class.name.clone(),
