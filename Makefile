@@ -9,11 +9,11 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency bench-open-inference check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards
 
 help: ## This list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 check: test format lint docs lint-dashboards ## All that CI asks for.
 
@@ -45,6 +45,10 @@ bench-throughput: ## Events a second through the daemon against an empty consume
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench latency
+
+bench-open-inference: ## Requests a second and latency beside MLServer with the same network (minutes).
+	cargo build --profile dist -p ostard
+	$(MEASURE) --bench open_inference
 
 dashboards: ## Writes the Grafana dashboards anew.
 	cd dashboards && python3 -B -m generator

@@ -20,12 +20,25 @@ fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=../connectors/proto");
     let descriptors = protox::compile(
-        ["ostar/v1/inference.proto", "ostar/v1/control.proto"],
+        [
+            "ostar/v1/inference.proto",
+            "ostar/v1/control.proto",
+            "inference/open_inference.proto",
+        ],
         ["proto", "../connectors/proto"],
     )?;
     let folder = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(folder.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    let mut builder = tonic_prost_build::configure();
+    // REST answers what gRPC answers, in JSON.
+    let mut builder = tonic_prost_build::configure()
+        .type_attribute(
+            ".inference.ServerMetadataResponse",
+            "#[derive(serde::Serialize)]",
+        )
+        .type_attribute(
+            ".inference.ModelMetadataResponse",
+            "#[derive(serde::Serialize)]",
+        );
     for name in SHARED {
         builder = builder.extern_path(
             format!(".ostar.v1.{name}"),

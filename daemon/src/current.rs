@@ -1,8 +1,11 @@
 //! What is served now: an immutable snapshot behind an atomic swap, and the mode it is served in.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
 };
 
 use arc_swap::{ArcSwap, Guard};
@@ -48,9 +51,22 @@ pub(crate) struct Current {
     mode: AtomicU8,
 }
 
+// === impl Version ===
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.epoch, self.step)
+    }
+}
+
 // === impl ServingMode ===
 
 impl ServingMode {
+    /// As configuration and metrics call it.
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMED[self as usize].0
+    }
+
     /// The candidate's probabilities that this mode serves.
     pub(crate) fn select(self, scores: &Scores) -> &[f32] {
         match self {

@@ -25,7 +25,11 @@ pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
     };
     // With the error stream gone there is nobody left to tell.
     let _ = writeln!(io::stderr(), "error: {error:#}");
-    ExitCode::from(Exit::of(&error) as u8)
+    let exit = Exit::of(&error);
+    if let Some(hint) = exit.hint() {
+        let _ = writeln!(io::stderr(), "hint: {hint}");
+    }
+    ExitCode::from(exit as u8)
 }
 
 impl Exit {
@@ -36,6 +40,19 @@ impl Exit {
             Self::Unanswered
         } else {
             Self::Failure
+        }
+    }
+
+    /// What to try, where the error cannot say it itself.
+    fn hint(self) -> Option<&'static str> {
+        match self {
+            Self::Failure => None,
+            Self::Usage => Some(
+                "`ostard config print` shows every key with its value, `ostard config check` what is wrong",
+            ),
+            Self::Unanswered => Some(
+                "`curl http://HOST:8080/readyz` (http.listen) tells whether the daemon is ready, and if not, why",
+            ),
         }
     }
 }
@@ -51,5 +68,10 @@ mod tests {
         let problems = Err::<(), _>(Problems::default()).context("while starting");
         assert_eq!(Exit::of(&problems.unwrap_err()), Exit::Usage);
         assert_eq!(Exit::of(&anyhow::anyhow!("disk full")), Exit::Failure);
+        assert!(
+            Exit::Usage
+                .hint()
+                .is_some_and(|hint| hint.contains("config print"))
+        );
     }
 }

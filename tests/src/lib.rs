@@ -6,6 +6,7 @@ pub mod gaussians;
 pub mod kafka;
 pub mod large;
 pub mod prometheus;
+pub mod python;
 mod wait;
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Connections of `predict` and `ctl` to a running daemon.
+//! Connections of `predict`, `state` and `ctl` to a running daemon.
 
 use std::{error::Error as _, fs, future::Future, path::PathBuf};
 
@@ -131,6 +131,12 @@ pub(super) fn requested(mode: ServingMode) -> proto::Mode {
         ServingMode::Adapted => proto::Mode::Adapted,
         ServingMode::Shadow => proto::Mode::Shadow,
     }
+}
+
+/// The mode of an answer, as flags and configuration call it.
+pub(super) fn mode_name(mode: proto::Mode) -> String {
+    let name = mode.as_str_name().trim_start_matches("MODE_");
+    name.to_lowercase()
 }
 
 /// Runs a command to its end.

@@ -8,11 +8,14 @@ mod ctl;
 mod demo;
 mod files;
 mod fit;
+mod format;
 mod layers;
 mod predict;
 mod replay;
 mod rows;
 mod run;
+mod shell;
+mod state;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -34,6 +37,7 @@ Examples:
   ostard fit --data mails.csv --label spam --out models/spam
   ostard run --config ostard.toml              read Kafka, learn, serve
   ostard config check --config ostard.toml     what is wrong with a configuration, all of it
+  ostard state                                 shares of the classes, shift, what is served
   ostard ctl mode adapted                      change what a running daemon serves
 
 Exit codes: 0 done, 1 failed, 2 a flag or the configuration is wrong, 3 the daemon did not answer.";
@@ -50,7 +54,10 @@ enum Command {
     Checkpoint(checkpoint::Command),
     Replay(replay::Replay),
     Predict(predict::Predict),
+    State(state::ShowState),
     Ctl(ctl::Ctl),
+    Completions(shell::Completions),
+    Man(shell::Man),
 }
 
 impl Cli {
@@ -65,7 +72,10 @@ impl Cli {
             Command::Checkpoint(command) => command.execute(),
             Command::Replay(replay) => replay.execute(),
             Command::Predict(predict) => predict.execute(),
+            Command::State(state) => state.execute(),
             Command::Ctl(ctl) => ctl.execute(),
+            Command::Completions(completions) => completions.execute(),
+            Command::Man(man) => man.execute(),
         }
     }
 }

@@ -11,15 +11,19 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    client::{Connection, ConnectionArgs, Unanswered, block_on, requested},
+    client::{Connection, ConnectionArgs, Unanswered, block_on, mode_name, requested},
+    format::{Format, FormatArgs, Table},
     rows::Row,
 };
 use crate::{
     current::ServingMode,
-    proto::{Mode, PredictRequest, PredictResponse, inference_client::InferenceClient},
+    proto::{
+        ClassProbabilities, Mode, PredictRequest, PredictResponse,
+        inference_client::InferenceClient,
+    },
 };
 
-/// Asks a running daemon for predictions: a JSON object a line in, a JSON object a line out.
+/// Asks a running daemon for predictions: a JSON object a line in, a JSON object or a row of a table a line out.
 ///
 /// A line holds what the model takes under one of the names probabilities, logits, latent, dense (lists of
 /// numbers) or fields (an object), as events do. An `id` comes back with the answer.
@@ -37,6 +41,8 @@ pub(super) struct Predict {
     /// Lines that go into one request: more are quicker, but the first answer waits for all of them.
     #[arg(long, value_name = "LINES", default_value_t = 1)]
     batch: usize,
+    #[command(flatten)]
+    format: FormatArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -57,13 +63,14 @@ impl Predict {
         block_on(self.answer(&name, lines, &mut out))
     }
 
-    /// Answers line by line. A line that cannot be read ends it, with its number.
+    /// Answers line by line, in the format that was chosen. A line that cannot be read ends it, with its number.
     async fn answer(&self, name: &str, lines: impl BufRead, out: &mut impl Write) -> Result<()> {
         let connection = self
             .connection
             .connect(&self.address, "grpc.listen")
             .await?;
         let mut client = InferenceClient::new(connection);
+        let mut printer = Printer::new(self.format.choose());
         let mut rows = Vec::new();
         for (number, line) in lines.lines().enumerate() {
             let place = || format!("line {} of {name}", number + 1);
@@ -73,43 +80,93 @@ impl Predict {
             }
             rows.push(Row::parse(&line).with_context(place)?);
             if rows.len() >= self.batch {
-                self.ask(&mut client, &mut rows, out).await?;
+                let text = self.ask(&mut client, &mut rows, &mut printer).await?;
+                out.write_all(text.as_bytes())?;
+                out.flush()?;
             }
         }
-        match rows.is_empty() {
-            true => Ok(()),
-            false => self.ask(&mut client, &mut rows, out).await,
+        if !rows.is_empty() {
+            let text = self.ask(&mut client, &mut rows, &mut printer).await?;
+            out.write_all(text.as_bytes())?;
         }
+        Ok(())
     }
 
     async fn ask(
         &self,
         client: &mut InferenceClient<Connection>,
         rows: &mut Vec<Row>,
-        out: &mut impl Write,
-    ) -> Result<()> {
+        printer: &mut Printer,
+    ) -> Result<String> {
         let (ids, inputs): (Vec<_>, Vec<_>) = rows.drain(..).map(|row| (row.id, row.input)).unzip();
         let request = PredictRequest {
             inputs,
             mode: self.mode.map_or(Mode::Unspecified, requested).into(),
         };
         let response = client.predict(request).await.map_err(Unanswered::from)?;
-        for answer in answers(ids, response.into_inner()) {
-            writeln!(out, "{answer}")?;
-        }
-        out.flush()?;
-        Ok(())
+        Ok(printer.text(ids, response.into_inner()))
     }
+}
+
+/// Prints what has been answered.
+enum Printer {
+    Table(Table),
+    Json,
+}
+
+impl Printer {
+    fn new(format: Format) -> Self {
+        match format {
+            Format::Table => {
+                let header = ["id", "class", "probability", "all", "version", "mode"];
+                Self::Table(Table::new(&header))
+            }
+            Format::Json => Self::Json,
+        }
+    }
+
+    /// A line for every prediction.
+    fn text(&mut self, ids: Vec<Option<Value>>, response: PredictResponse) -> String {
+        match self {
+            Self::Json => {
+                let lines = answers(ids, response).into_iter();
+                lines.map(|line| format!("{line}\n")).collect()
+            }
+            Self::Table(table) => table.lines(cells(ids, response)),
+        }
+    }
+}
+
+fn cells(ids: Vec<Option<Value>>, response: PredictResponse) -> Vec<Vec<String>> {
+    let mode = mode_name(response.mode());
+    let version = response.version.unwrap_or_default();
+    let row = |(id, prediction): (Option<Value>, ClassProbabilities)| {
+        let probabilities = prediction.probabilities;
+        let most = probabilities.get(prediction.class as usize);
+        let all = probabilities.iter().map(|share| format!("{share:.3}"));
+        vec![
+            match id {
+                Some(Value::String(id)) => id,
+                Some(id) => id.to_string(),
+                None => String::new(),
+            },
+            prediction.class_name,
+            format!("{:.3}", most.copied().unwrap_or_default()),
+            all.collect::<Vec<_>>().join(" "),
+            format!("{}.{}", version.epoch, version.step),
+            mode.clone(),
+        ]
+    };
+    ids.into_iter().zip(response.predictions).map(row).collect()
 }
 
 /// A line for every prediction.
 fn answers(ids: Vec<Option<Value>>, response: PredictResponse) -> Vec<Value> {
-    let mode = response.mode().as_str_name();
-    let mode = mode.trim_start_matches("MODE_").to_lowercase();
+    let mode = mode_name(response.mode());
     let version = response.version.unwrap_or_default();
     let predictions = response.predictions.into_iter();
     let pairs = ids.into_iter().zip(predictions);
-    let line = |(id, prediction): (Option<Value>, crate::proto::ClassProbabilities)| {
+    let line = |(id, prediction): (Option<Value>, ClassProbabilities)| {
         let mut line = json!({
             "class": prediction.class,
             "class_name": prediction.class_name,
@@ -140,7 +197,7 @@ mod tests {
 
     use super::*;
     use crate::proto::{
-        ClassProbabilities, GetStateRequest, State, WatchStateRequest,
+        GetStateRequest, State, WatchStateRequest,
         inference_server::{Inference, InferenceServer},
     };
 
@@ -202,6 +259,12 @@ mod tests {
     }
 
     async fn predict(flags: &str, lines: &str) -> Result<Vec<Value>> {
+        let text = predict_text(&format!("{flags} --format json"), lines).await?;
+        let lines = text.lines().map(serde_json::from_str);
+        Ok(lines.collect::<Result<_, _>>()?)
+    }
+
+    async fn predict_text(flags: &str, lines: &str) -> Result<String> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let server = Server::builder().add_service(InferenceServer::new(Mirror));
@@ -213,12 +276,19 @@ mod tests {
             .answer("mails.jsonl", lines.as_bytes(), &mut out)
             .await;
         done?;
-        let lines = out
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty());
-        Ok(lines
-            .map(serde_json::from_slice)
-            .collect::<Result<_, _>>()?)
+        Ok(String::from_utf8(out)?)
+    }
+
+    #[tokio::test]
+    async fn a_table_has_one_header_and_a_row_for_every_line() {
+        let lines = "{\"id\": \"a\", \"latent\": [0.25, 0.75]}\n{\"latent\": [0, 1]}\n";
+        let text = predict_text(" --format table --mode prior", lines).await;
+        let expected = "\
+id  class  probability  all          version  mode
+a   spam   0.750        0.250 0.750  2.7      prior
+    spam   1.000        0.000 1.000  2.7      prior
+";
+        assert_eq!(text.unwrap(), expected);
     }
 
     #[tokio::test]

@@ -43,7 +43,7 @@ pub(super) fn train(seed: u64) -> Result<Bundle> {
         schema.push(|name| value(mail, name), &mut block)?;
     }
     let settings = FitSettings {
-        name: "demo-mail".to_owned(),
+        name: "demo".to_owned(),
         seed,
         latent: 16,
         encoder_hidden: vec![32],

@@ -6,10 +6,10 @@ use tokio::sync::watch;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use super::{CONTROL, INFERENCE};
-use crate::health::Health;
+use crate::{health::Health, open_inference};
 
 /// The whole process, and each service by its name.
-const NAMES: [&str; 3] = ["", INFERENCE, CONTROL];
+const NAMES: [&str; 4] = ["", INFERENCE, open_inference::SERVICE, CONTROL];
 
 /// Until the daemon stops.
 pub(super) async fn follow(

@@ -85,27 +85,9 @@ impl InferenceService {
 
     async fn predict_rows(&self, request: PredictRequest) -> Result<PredictResponse, Status> {
         let mode = read_mode(request.mode)?;
-        let count = request.inputs.len();
-        if count == 0 {
-            return Err(Status::invalid_argument(
-                "inputs: is empty, expected at least one",
-            ));
-        }
-        if count > self.max_rows {
-            let problem = format!(
-                "inputs: has {count}, expected at most {} (grpc.max_rows)",
-                self.max_rows
-            );
-            return Err(Status::invalid_argument(problem));
-        }
-        let mut rows = self.services.no_rows();
-        for (number, input) in request.inputs.iter().enumerate() {
-            let read = (self.services.read_input)(input, &mut rows);
-            let problem =
-                |problem| Status::invalid_argument(format!("inputs[{number}]: {problem}"));
-            read.map_err(problem)?;
-        }
-        let answer = self.batcher.score(rows, mode).await.map_err(refused)?;
+        let services = &self.services;
+        let rows = services.read_rows("inputs", &request.inputs, self.max_rows)?;
+        let answer = self.batcher.score(rows, mode).await?;
         Ok(self.respond(&answer))
     }
 
@@ -138,7 +120,7 @@ impl InferenceService {
                 // A busy client must not keep the daemon from stopping; what was read is answered.
                 biased;
                 () = wait(&mut self.stopped) => {
-                    let _ = answers.send(Err(refused(Refusal::Stopping))).await;
+                    let _ = answers.send(Err(Refusal::Stopping.into())).await;
                     return;
                 }
                 request = requests.message() => request,
@@ -174,13 +156,15 @@ impl InferenceService {
     }
 }
 
-fn refused(refusal: Refusal) -> Status {
-    let text = refusal.to_string();
-    match refusal {
-        Refusal::QueueFull { .. } | Refusal::WaitedTooLong { .. } => {
-            Status::resource_exhausted(text)
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let text = refusal.to_string();
+        match refusal {
+            Refusal::QueueFull { .. } | Refusal::WaitedTooLong { .. } => {
+                Self::resource_exhausted(text)
+            }
+            Refusal::Stopping => Self::unavailable(text),
+            Refusal::Failed(_) => Self::internal(text),
         }
-        Refusal::Stopping => Status::unavailable(text),
-        Refusal::Failed(_) => Status::internal(text),
     }
 }

@@ -27,6 +27,7 @@ use tracing::error;
 use self::{admission::Admission, control::ControlService, inference::InferenceService};
 use crate::{
     metrics::Listener,
+    open_inference::{self, GrpcInferenceServiceServer, OpenInference},
     proto::{control_server::ControlServer, inference_server::InferenceServer},
     serving::{Batcher, GrpcSettings, Services, TokenFile},
 };
@@ -45,6 +46,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 pub(crate) struct Server<'a> {
     pub(crate) services: Arc<Services>,
     pub(crate) batcher: Batcher,
+    pub(crate) open_inference: OpenInference,
     pub(crate) settings: &'a GrpcSettings,
     pub(crate) tls: Option<ServerTlsConfig>,
     pub(crate) token: Option<Arc<TokenFile>>,
@@ -104,10 +106,19 @@ impl Server<'_> {
         };
         let inference = InferenceServer::new(inference)
             .max_decoding_message_size(self.settings.max_message_bytes);
+        let open_inference = GrpcInferenceServiceServer::new(self.open_inference.clone())
+            .max_decoding_message_size(self.settings.max_message_bytes);
         let ask = self.ask(Listener::Grpc);
         let admission = Admission::new(self.settings.queue_bytes, self.services.metrics.clone());
-        let inference = InterceptedService::new(admission.before(inference), ask.clone());
-        with_common(Routes::new(inference), reporter, INFERENCE, ask)
+        let routes = Routes::new(InterceptedService::new(
+            admission.before(inference),
+            ask.clone(),
+        ))
+        .add_service(InterceptedService::new(
+            admission.before(open_inference),
+            ask.clone(),
+        ));
+        with_common(routes, reporter, &[INFERENCE, open_inference::SERVICE], ask)
     }
 
     fn control_routes(&self, reporter: &HealthReporter) -> anyhow::Result<Routes> {
@@ -116,7 +127,7 @@ impl Server<'_> {
         });
         let ask = self.ask(Listener::Control);
         let routes = Routes::new(InterceptedService::new(control, ask.clone()));
-        with_common(routes, reporter, CONTROL, ask)
+        with_common(routes, reporter, &[CONTROL], ask)
     }
 
     fn ask(&self, listener: Listener) -> AskForToken {
@@ -132,16 +143,18 @@ impl Server<'_> {
 fn with_common(
     routes: Routes,
     reporter: &HealthReporter,
-    name: &str,
+    names: &[&str],
     ask: AskForToken,
 ) -> anyhow::Result<Routes> {
     let reflection = |itself: &str| {
-        tonic_reflection::server::Builder::configure()
+        let builder = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .with_service_name(name)
             .with_service_name("grpc.health.v1.Health")
-            .with_service_name(itself)
+            .with_service_name(itself);
+        names
+            .iter()
+            .fold(builder, |builder, name| builder.with_service_name(*name))
     };
     let newer = reflection("grpc.reflection.v1.ServerReflection").build_v1()?;
     let older = reflection("grpc.reflection.v1alpha.ServerReflection").build_v1alpha()?;

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, net::TcpListener, sync::Arc};
 
 use axum::{
-    Router,
+    Json, Router,
     extract::{Request, State},
     http::{StatusCode, header},
     middleware::{self, Next},
@@ -11,6 +11,7 @@ use axum::{
     routing::get,
 };
 use axum_server::{Handle, tls_rustls::RustlsAcceptor};
+use serde_json::json;
 use tracing::error;
 
 use crate::{
@@ -22,6 +23,7 @@ use crate::{
 const INDEX: &str = "\
 ostard
 
+/v2        the Open Inference Protocol
 /metrics   for Prometheus
 /livez     whether the process works
 /startupz  whether a model is loaded
@@ -34,6 +36,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Health is open to all: kubelets have no token.
 pub(crate) fn router(
     services: Arc<Services>,
+    open_inference: Router<Arc<Services>>,
     settings: &HttpSettings,
     token: Option<Arc<TokenFile>>,
 ) -> Router {
@@ -47,6 +50,7 @@ pub(crate) fn router(
         true => (health.merge(metrics), index),
         false => (health, index.merge(metrics)),
     };
+    let guarded = guarded.merge(open_inference);
     let guarded = match token {
         None => guarded,
         Some(token) => {
@@ -129,6 +133,7 @@ async fn ask_for_token(
     }
     services.metrics.serving.unauthenticated(Listener::Http);
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    let text = "the bearer token is missing or wrong\n";
-    (StatusCode::UNAUTHORIZED, challenge, text).into_response()
+    // The form of the Open Inference Protocol, which is as good as any for the rest.
+    let problem = json!({ "error": "the bearer token is missing or wrong" });
+    (StatusCode::UNAUTHORIZED, challenge, Json(problem)).into_response()
 }

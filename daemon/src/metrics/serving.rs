@@ -8,13 +8,14 @@ use tonic::Code;
 use super::families::{Buckets, Families};
 use crate::serving::Refusal;
 
-/// A method of `ostar.v1`.
+/// A method of `ostar.v1`, or of the Open Inference Protocol (over REST, too).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Predict,
     PredictStream,
     GetState,
     WatchState,
+    ModelInfer,
     Control,
 }
 
@@ -65,7 +66,7 @@ impl ServingMetrics {
         Self {
             requests: families.counters(
                 "ostar_requests_total",
-                "gRPC requests that ended, by method and status code; each message of PredictStream is one.",
+                "Requests that ended, by method and status code; each message of PredictStream is one.",
                 &["method", "code"],
             ),
             rows: families.counter(
@@ -74,7 +75,7 @@ impl ServingMetrics {
             ),
             duration: families.histogram(
                 "ostar_request_duration_seconds",
-                "Time to answer a Predict request or a message of PredictStream, refusals included.",
+                "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.",
                 Buckets::Seconds,
             ),
             queue: families.gauge(
@@ -141,6 +142,7 @@ impl Drop for RequestTimer<'_> {
             Method::PredictStream => "PredictStream",
             Method::GetState => "GetState",
             Method::WatchState => "WatchState",
+            Method::ModelInfer => "ModelInfer",
             Method::Control => "Control",
         };
         let code = format!("{:?}", self.code);
@@ -148,7 +150,10 @@ impl Drop for RequestTimer<'_> {
             .requests
             .with_label_values(&[method, &code])
             .inc();
-        if matches!(self.method, Method::Predict | Method::PredictStream) {
+        if matches!(
+            self.method,
+            Method::Predict | Method::PredictStream | Method::ModelInfer
+        ) {
             let seconds = self.start.elapsed().as_secs_f64();
             self.metrics.duration.observe(seconds);
         }

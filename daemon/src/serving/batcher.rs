@@ -42,10 +42,23 @@ pub(crate) struct Workers {
 pub(crate) struct Answer {
     /// One a class, row after row.
     pub(crate) probabilities: Vec<f32>,
+    /// Those of all candidates, if they were asked for.
+    pub(crate) candidates: Option<Candidates>,
     /// The state that made them.
     pub(crate) version: Version,
     /// The mode that made them.
     pub(crate) mode: ServingMode,
+}
+
+/// Probabilities of all candidates, whichever is served.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Candidates {
+    /// Of the frozen classifier.
+    pub(crate) source: Vec<f32>,
+    /// Of the frozen classifier, corrected to the stream's label proportions.
+    pub(crate) prior: Vec<f32>,
+    /// Of the adapted classifier.
+    pub(crate) adapted: Vec<f32>,
 }
 
 /// Why a request was not scored.
@@ -97,9 +110,27 @@ impl Batcher {
         rows: InputRows,
         mode: Option<ServingMode>,
     ) -> Result<Answer, Refusal> {
+        self.ask(rows, mode, false).await
+    }
+
+    /// The same, with the probabilities of all candidates.
+    pub(crate) async fn score_all(
+        &self,
+        rows: InputRows,
+        mode: Option<ServingMode>,
+    ) -> Result<Answer, Refusal> {
+        self.ask(rows, mode, true).await
+    }
+
+    async fn ask(
+        &self,
+        rows: InputRows,
+        mode: Option<ServingMode>,
+        all: bool,
+    ) -> Result<Answer, Refusal> {
         let metrics = &self.services.metrics.serving;
         let count = rows.len();
-        let outcome = self.wait(rows, mode).await;
+        let outcome = self.wait(rows, mode, all).await;
         match &outcome {
             Ok(_) => metrics.answered(count),
             Err(refusal) => metrics.refused(refusal.label()),
@@ -107,11 +138,17 @@ impl Batcher {
         outcome
     }
 
-    async fn wait(&self, rows: InputRows, mode: Option<ServingMode>) -> Result<Answer, Refusal> {
+    async fn wait(
+        &self,
+        rows: InputRows,
+        mode: Option<ServingMode>,
+        all: bool,
+    ) -> Result<Answer, Refusal> {
         let (reply, mut answer) = oneshot::channel();
         let job = Job {
             rows,
             mode,
+            all,
             claim: Arc::default(),
             reply,
         };
@@ -210,11 +247,17 @@ impl Worker {
             let mode = job.mode.unwrap_or(configured);
             let values = first..first + job.rows.len() * classes;
             first = values.end;
+            let candidates = job.all.then(|| Candidates {
+                source: scores.source[values.clone()].to_vec(),
+                prior: scores.prior[values.clone()].to_vec(),
+                adapted: scores.adapted[values.clone()].to_vec(),
+            });
             let probabilities = mode.select(scores)[values].to_vec();
             predicted.extend(probabilities.chunks_exact(classes).map(most_probable));
             // The client may be gone.
             let _ = job.reply.send(Ok(Answer {
                 probabilities,
+                candidates,
                 version: served.version,
                 mode,
             }));

@@ -18,6 +18,7 @@ use crate::{
     control::Request,
     current::{ServingMode, Version},
     proto::PredictRequest,
+    status::Status,
 };
 
 /// Numbers of a latent.

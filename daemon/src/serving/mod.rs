@@ -21,6 +21,7 @@ use tokio::{
     task::{JoinSet, spawn_blocking},
     time::{Instant, timeout_at},
 };
+use tonic::Status;
 use tracing::{info, warn};
 
 use self::listen::Ports;
@@ -31,8 +32,14 @@ pub(crate) use self::{
     token::TokenFile,
 };
 use crate::{
-    control::Controller, current::Current, grpc, health::Health, http, metrics::Metrics,
-    status::Status,
+    control::Controller,
+    current::Current,
+    grpc,
+    health::Health,
+    http,
+    metrics::Metrics,
+    open_inference::{self, OpenInference},
+    status,
 };
 
 /// Checks an input of a request and appends it to the rows, or says what is wrong with it.
@@ -43,7 +50,7 @@ pub(crate) struct Services {
     pub(crate) current: Arc<Current>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) status: watch::Receiver<Status>,
+    pub(crate) status: watch::Receiver<status::Status>,
     pub(crate) controller: Controller,
     /// Of the bundle.
     pub(crate) description: Description,
@@ -92,7 +99,9 @@ async fn serve_with_token(
     let (stopping, stopped) = watch::channel(false);
     let http_handle = Handle::new();
     let mut http = JoinSet::new();
-    let router = http::router(services.clone(), &settings.http, token.clone());
+    let open_inference = OpenInference::new(services.clone(), batcher.clone(), &settings.grpc);
+    let rest = open_inference::router(open_inference.clone());
+    let router = http::router(services.clone(), rest, &settings.http, token.clone());
     http.spawn(http::serve(
         ports.http,
         router,
@@ -102,6 +111,7 @@ async fn serve_with_token(
     let grpc = grpc::Server {
         services,
         batcher,
+        open_inference,
         settings: &settings.grpc,
         tls: tls.map(|tls| tls.grpc),
         token,
@@ -124,6 +134,32 @@ async fn serve_with_token(
 // === impl Services ===
 
 impl Services {
+    /// Checks the inputs of a request; `name` is what the client calls them.
+    pub(crate) fn read_rows(
+        &self,
+        name: &str,
+        inputs: &[Input],
+        max_rows: usize,
+    ) -> Result<InputRows, Status> {
+        let count = inputs.len();
+        if count == 0 {
+            let problem = format!("{name}: is empty, expected at least one");
+            return Err(Status::invalid_argument(problem));
+        }
+        if count > max_rows {
+            let problem =
+                format!("{name}: has {count}, expected at most {max_rows} (grpc.max_rows)");
+            return Err(Status::invalid_argument(problem));
+        }
+        let mut rows = self.no_rows();
+        for (number, input) in inputs.iter().enumerate() {
+            let problem =
+                |problem| Status::invalid_argument(format!("{name}[{number}]: {problem}"));
+            (self.read_input)(input, &mut rows).map_err(problem)?;
+        }
+        Ok(rows)
+    }
+
     /// Rows of the bundle's kind, none yet.
     pub(crate) fn no_rows(&self) -> InputRows {
         InputRows::new(&self.description.input, self.classes())

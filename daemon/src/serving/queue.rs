@@ -19,6 +19,8 @@ pub(super) struct Job {
     pub(super) rows: InputRows,
     /// `None` for the configured one.
     pub(super) mode: Option<ServingMode>,
+    /// Whether the probabilities of all candidates are wanted.
+    pub(super) all: bool,
     pub(super) claim: Arc<Claim>,
     /// Closed when the client went away.
     pub(super) reply: oneshot::Sender<Result<Answer, Refusal>>,

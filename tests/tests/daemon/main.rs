@@ -52,7 +52,7 @@ fn main() {
     .concat();
     let missing = missing_tool();
     let tests = tests.into_iter().map(|test| (test, missing));
-    let missing = missing.or_else(python::missing_tool);
+    let missing = missing.or_else(ostar_tests::python::missing_tool);
     let python_tests = python::TESTS.iter().map(|test| (*test, missing));
     let trials = tests.chain(python_tests).map(|((name, test), missing)| {
         let shared = Arc::clone(&shared);

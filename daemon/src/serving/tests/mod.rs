@@ -1,6 +1,7 @@
 //! Servers in the process, and clients that talk to them over the loopback.
 
 mod http;
+mod open_inference;
 mod overload;
 mod predict;
 mod security;

@@ -134,7 +134,7 @@ async fn grpc_health_follows_readiness() {
 }
 
 #[tokio::test]
-async fn reflection_describes_the_services_and_the_messages_of_both_files() {
+async fn reflection_describes_the_services_and_the_messages_of_all_files() {
     use v1::{
         ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
         server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
@@ -161,11 +161,10 @@ async fn reflection_describes_the_services_and_the_messages_of_both_files() {
         .map(|service| &service.name[..])
         .collect();
     let reflection = "grpc.reflection.v1.ServerReflection";
-    assert_eq!(
-        names,
-        ["ostar.v1.Inference", "grpc.health.v1.Health", reflection]
-    );
+    let (native, open) = ("ostar.v1.Inference", "inference.GRPCInferenceService");
+    assert_eq!(names, ["grpc.health.v1.Health", reflection, native, open]);
     for (symbol, file) in [
+        (open, "inference/open_inference.proto"),
         ("ostar.v1.Inference", "ostar/v1/inference.proto"),
         ("ostar.v1.Input", "ostar/v1/event.proto"),
         ("grpc.health.v1.Health", "health.proto"),

@@ -1,0 +1,172 @@
+//! `ostard state`.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::{
+    client::{ConnectionArgs, Unanswered, block_on, mode_name},
+    format::{Format, FormatArgs, Table},
+};
+use crate::proto::{ClassShare, GetStateRequest, State, inference_client::InferenceClient};
+
+/// Shows what a running daemon knows of the stream: shares of the classes with intervals, shift, what is served.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ShowState {
+    /// Address of the daemon's grpc.listen.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    address: String,
+    #[command(flatten)]
+    format: FormatArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ostard state
+  ostard state --format json --address ostard.example:50051 --ca ca.pem --token-file token";
+
+impl ShowState {
+    pub(super) fn execute(self) -> Result<()> {
+        let state = block_on(self.ask())?;
+        let text = match self.format.choose() {
+            Format::Table => table(&state),
+            Format::Json => format!("{}\n", in_json(&state)),
+        };
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    async fn ask(&self) -> Result<State> {
+        let connection = self.connection.connect(&self.address, "grpc.listen");
+        let mut client = InferenceClient::new(connection.await?);
+        let state = client.get_state(GetStateRequest {}).await;
+        Ok(state.map_err(Unanswered::from)?.into_inner())
+    }
+}
+
+fn table(state: &State) -> String {
+    let version = state.version.unwrap_or_default();
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = writeln!(
+        text,
+        "model {}, version {}.{}, mode {}, {} events, {} steps{}{}",
+        state.model,
+        version.epoch,
+        version.step,
+        mode_name(state.mode()),
+        state.events,
+        state.steps,
+        if state.paused { ", paused" } else { "" },
+        if state.standby { ", standing by" } else { "" },
+    );
+    let mut table = Table::new(&["class", "training", "share", "frozen", "adapted"]);
+    let interval = |share: f64, low: f64, high: f64| match state.events {
+        0 => "not known yet".to_owned(),
+        _ => format!("{share:.3} [{low:.3}, {high:.3}]"),
+    };
+    let row = |class: &ClassShare| {
+        vec![
+            class.name.clone(),
+            format!("{:.3}", class.training),
+            interval(class.published, class.published_low, class.published_high),
+            interval(class.frozen, class.frozen_low, class.frozen_high),
+            interval(class.adapted, class.adapted_low, class.adapted_high),
+        ]
+    };
+    text += &table.lines(state.classes.iter().map(row).collect());
+    if let Some(shift) = &state.shift {
+        let _ = writeln!(
+            text,
+            "shift {:.3} before the map, {:.3} after it, {:.3} by noise alone",
+            shift.before_map, shift.after_map, shift.floor
+        );
+    }
+    if !state.refusal.is_empty() {
+        let _ = writeln!(
+            text,
+            "the guard refuses the newest state: {}",
+            state.refusal
+        );
+    }
+    text
+}
+
+fn in_json(state: &State) -> Value {
+    let share = |share, low, high| json!({"share": share, "low": low, "high": high});
+    let class = |class: &ClassShare| {
+        json!({
+            "name": class.name,
+            "training": class.training,
+            "published": share(class.published, class.published_low, class.published_high),
+            "frozen": share(class.frozen, class.frozen_low, class.frozen_high),
+            "adapted": share(class.adapted, class.adapted_low, class.adapted_high),
+        })
+    };
+    let version = state.version.unwrap_or_default();
+    let shift = state.shift.as_ref().map(|shift| {
+        json!({"before_map": shift.before_map, "after_map": shift.after_map, "floor": shift.floor})
+    });
+    json!({
+        "model": state.model,
+        "version": {"epoch": version.epoch, "step": version.step},
+        "mode": mode_name(state.mode()),
+        "events": state.events,
+        "steps": state.steps,
+        "paused": state.paused,
+        "standby": state.standby,
+        "refusal": state.refusal,
+        "shift": shift,
+        "classes": state.classes.iter().map(class).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::serving::{
+        fixture::{parts, settings},
+        serve,
+    };
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        state: ShowState,
+    }
+
+    #[tokio::test]
+    async fn a_daemons_state_is_shown_as_a_table_and_as_json() {
+        let running = serve(parts().services, &settings()).await.unwrap();
+        let address = running.grpc_address.to_string();
+        let state = Line::parse_from(["state", "--address", &address]).state;
+        let state = state.ask().await.unwrap();
+        let text = table(&state);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "model mail, version 3.42, mode source, 500 events, 1 steps"
+        );
+        assert!(lines[1].starts_with("class  training  share "), "{text}");
+        assert!(lines[2].starts_with("ham    0.500     0."), "{text}");
+        assert!(lines[4].starts_with("shift 0."), "{text}");
+        let json = in_json(&state);
+        assert_eq!(json["version"], json!({"epoch": 3, "step": 42}));
+        assert_eq!(json["classes"][1]["name"], "spam");
+        let published = &json["classes"][1]["published"];
+        assert!(
+            published["low"].as_f64() <= published["share"].as_f64(),
+            "{json}"
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! The Open Inference Protocol, version 2, over gRPC and REST: clients of Triton, KServe and MLServer work unchanged.
+//!
+//! Errors are [`Status`]es throughout; REST gives the HTTP status that goes with each, and the text as `error`.
+
+mod grpc;
+mod inputs;
+mod outputs;
+mod rest;
+mod tensor;
+
+use std::sync::Arc;
+
+use tonic::{Code, Status};
+
+use self::{outputs::Output, tensor::Tensor};
+pub(crate) use self::{
+    proto::grpc_inference_service_server::GrpcInferenceServiceServer, rest::router,
+};
+use crate::{
+    current::{ServingMode, Version},
+    metrics::Method,
+    serving::{Batcher, GrpcSettings, Services},
+};
+
+/// Messages of `daemon/proto/inference`.
+#[expect(unreachable_pub, reason = "generated")]
+pub(crate) mod proto {
+    tonic::include_proto!("inference");
+}
+
+/// As gRPC calls it.
+pub(crate) const SERVICE: &str = proto::grpc_inference_service_server::SERVICE_NAME;
+
+/// What the server's metadata says it can do beyond the protocol.
+const EXTENSIONS: [&str; 1] = ["binary_tensor_data"];
+
+/// What the model's metadata says it is made with.
+const PLATFORM: &str = "ostar_bundle";
+
+/// Answers requests of the protocol. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct OpenInference {
+    services: Arc<Services>,
+    batcher: Batcher,
+    max_rows: usize,
+    max_message_bytes: usize,
+}
+
+/// A request for predictions, whichever way it came.
+struct InferRequest {
+    model: String,
+    /// Empty for whichever is served.
+    version: String,
+    mode: Option<ServingMode>,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Output>,
+}
+
+/// Its answer.
+struct Inferred {
+    model: String,
+    version: String,
+    mode: &'static str,
+    outputs: Vec<Tensor>,
+}
+
+impl OpenInference {
+    pub(crate) fn new(services: Arc<Services>, batcher: Batcher, settings: &GrpcSettings) -> Self {
+        Self {
+            services,
+            batcher,
+            max_rows: settings.max_rows,
+            max_message_bytes: settings.max_message_bytes,
+        }
+    }
+
+    fn server_metadata(&self) -> proto::ServerMetadataResponse {
+        proto::ServerMetadataResponse {
+            name: "ostard".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            extensions: EXTENSIONS.map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn model_metadata(
+        &self,
+        model: &str,
+        version: &str,
+    ) -> Result<proto::ModelMetadataResponse, Status> {
+        let served = self.find(model, version)?;
+        let description = &self.services.description;
+        Ok(proto::ModelMetadataResponse {
+            name: description.name.clone(),
+            versions: vec![served],
+            platform: PLATFORM.into(),
+            inputs: inputs::metadata(description),
+            outputs: Output::metadata(description),
+        })
+    }
+
+    fn is_live(&self) -> bool {
+        self.services.health.liveness().is_ok()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.services.health.readiness().is_ok()
+    }
+
+    fn is_model_ready(&self, model: &str, version: &str) -> Result<bool, Status> {
+        self.find(model, version)?;
+        Ok(self.is_ready())
+    }
+
+    /// Counts the request, also one that could not be read.
+    async fn infer(&self, request: Result<InferRequest, Status>) -> Result<Inferred, Status> {
+        let timer = self.services.metrics.serving.start(Method::ModelInfer);
+        let outcome = match request {
+            Ok(request) => self.predict(request).await,
+            Err(problem) => Err(problem),
+        };
+        timer.finish(outcome.as_ref().err().map_or(Code::Ok, Status::code));
+        outcome
+    }
+
+    async fn predict(&self, request: InferRequest) -> Result<Inferred, Status> {
+        self.check_name(&request.model)?;
+        let inputs = inputs::read(&self.services.description, request.inputs)?;
+        let rows = self.services.read_rows("rows", &inputs, self.max_rows)?;
+        let candidates = request
+            .outputs
+            .iter()
+            .any(|output| output.is_of_a_candidate());
+        let answer = match candidates {
+            true => self.batcher.score_all(rows, request.mode).await?,
+            false => self.batcher.score(rows, request.mode).await?,
+        };
+        // Only now is it known which state has answered.
+        check_version(&request.version, answer.version)?;
+        let outputs = request.outputs.iter();
+        Ok(Inferred {
+            model: request.model,
+            version: answer.version.to_string(),
+            mode: answer.mode.name(),
+            outputs: outputs
+                .map(|output| output.tensor(&answer, &self.services))
+                .collect(),
+        })
+    }
+
+    /// The version that is served, if it is the one that was asked for.
+    fn find(&self, model: &str, version: &str) -> Result<String, Status> {
+        self.check_name(model)?;
+        let served = self.services.current.load().version;
+        check_version(version, served)?;
+        Ok(served.to_string())
+    }
+
+    fn check_name(&self, model: &str) -> Result<(), Status> {
+        let served = &self.services.description.name;
+        match model == served {
+            true => Ok(()),
+            false => Err(Status::not_found(format!(
+                "model {model:?} is not served, expected {served:?}"
+            ))),
+        }
+    }
+}
+
+fn check_version(wanted: &str, served: Version) -> Result<(), Status> {
+    match wanted.is_empty() || wanted == served.to_string() {
+        true => Ok(()),
+        false => Err(Status::not_found(format!(
+            "version {wanted:?} is not served, expected \"{served}\" or none"
+        ))),
+    }
+}
+
+/// A mode of a request's parameters.
+fn parse_mode(name: &str) -> Result<ServingMode, Status> {
+    let mut named = ServingMode::NAMED.iter();
+    let mode = named
+        .find(|(known, _)| *known == name)
+        .map(|(_, mode)| *mode);
+    mode.ok_or_else(|| {
+        let names = ServingMode::NAMED.map(|(known, _)| known).join(", ");
+        Status::invalid_argument(format!("parameters.mode: is {name:?}, expected {names}"))
+    })
+}
+
+/// Those that were asked for, or all.
+fn parse_outputs<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<Vec<Output>, Status> {
+    match names.len() {
+        0 => Ok(Output::NAMED.map(|(_, output)| output).to_vec()),
+        _ => names.map(Output::parse).collect(),
+    }
+}

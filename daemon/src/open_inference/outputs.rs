@@ -1,0 +1,133 @@
+//! The tensors that a model gives.
+
+use ostar_model::bundle::Description;
+use tonic::Status;
+
+use super::{
+    proto::model_metadata_response::TensorMetadata,
+    tensor::{Datatype, Tensor, Values},
+};
+use crate::serving::{Answer, Services, most_probable};
+
+/// An output by what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    /// As served in the request's mode.
+    Probabilities,
+    /// Number of the most probable class.
+    Class,
+    /// Its name.
+    ClassName,
+    /// Of the frozen classifier.
+    FrozenProbabilities,
+    /// Of the frozen classifier, corrected to the stream's label proportions.
+    PriorProbabilities,
+    /// Of the adapted classifier.
+    AdaptedProbabilities,
+    /// Shares of the classes in the stream (p_N), those of training before the first block.
+    LabelProportions,
+}
+
+impl Output {
+    pub(super) const NAMED: [(&'static str, Self); 7] = [
+        ("probabilities", Self::Probabilities),
+        ("class", Self::Class),
+        ("class_name", Self::ClassName),
+        ("frozen_probabilities", Self::FrozenProbabilities),
+        ("prior_probabilities", Self::PriorProbabilities),
+        ("adapted_probabilities", Self::AdaptedProbabilities),
+        ("label_proportions", Self::LabelProportions),
+    ];
+
+    pub(super) fn parse(name: &str) -> Result<Self, Status> {
+        let known = Self::NAMED.iter().find(|(known, _)| *known == name);
+        known.map(|(_, output)| *output).ok_or_else(|| {
+            let names = Self::NAMED.map(|(known, _)| known).join(", ");
+            let problem = "is not one of the model's";
+            Status::invalid_argument(format!("output {name:?}: {problem}, expected {names}"))
+        })
+    }
+
+    /// All of them.
+    pub(super) fn metadata(description: &Description) -> Vec<TensorMetadata> {
+        let classes = description.classes.len() as i64;
+        let tensor = |(name, output): (&str, Self)| TensorMetadata {
+            name: name.to_owned(),
+            datatype: output.datatype().name().to_owned(),
+            shape: match output {
+                Self::Class | Self::ClassName => vec![-1],
+                Self::LabelProportions => vec![classes],
+                _ => vec![-1, classes],
+            },
+        };
+        Self::NAMED.map(tensor).to_vec()
+    }
+
+    /// Whether it takes more than what is served.
+    pub(super) fn is_of_a_candidate(self) -> bool {
+        matches!(
+            self,
+            Self::FrozenProbabilities | Self::PriorProbabilities | Self::AdaptedProbabilities
+        )
+    }
+
+    /// The tensor of an answer, which must have its candidates if [`Output::is_of_a_candidate`].
+    pub(super) fn tensor(self, answer: &Answer, services: &Services) -> Tensor {
+        let names = &services.description.classes;
+        let classes = names.len();
+        let rows = (answer.probabilities.len() / classes) as i64;
+        let predicted = || {
+            answer
+                .probabilities
+                .chunks_exact(classes)
+                .map(most_probable)
+        };
+        let candidates = || answer.candidates.as_ref().expect("they were asked for");
+        let (shape, values) = match self {
+            Self::Class => {
+                let numbers = predicted().map(|class| class as i64);
+                (vec![rows], Values::Wholes(numbers.collect()))
+            }
+            Self::ClassName => {
+                let texts = predicted().map(|class| names[class].clone());
+                (vec![rows], Values::Texts(texts.collect()))
+            }
+            Self::LabelProportions => {
+                (vec![classes as i64], Values::Doubles(proportions(services)))
+            }
+            Self::Probabilities => matrix(rows, classes, &answer.probabilities),
+            Self::FrozenProbabilities => matrix(rows, classes, &candidates().source),
+            Self::PriorProbabilities => matrix(rows, classes, &candidates().prior),
+            Self::AdaptedProbabilities => matrix(rows, classes, &candidates().adapted),
+        };
+        Tensor {
+            name: Self::NAMED[self as usize].0.to_owned(),
+            datatype: self.datatype(),
+            shape,
+            values,
+        }
+    }
+
+    fn datatype(self) -> Datatype {
+        match self {
+            Self::Class => Datatype::Int64,
+            Self::ClassName => Datatype::Bytes,
+            Self::LabelProportions => Datatype::Fp64,
+            _ => Datatype::Fp32,
+        }
+    }
+}
+
+fn matrix(rows: i64, classes: usize, probabilities: &[f32]) -> (Vec<i64>, Values) {
+    let values = Values::Singles(probabilities.to_vec());
+    (vec![rows, classes as i64], values)
+}
+
+fn proportions(services: &Services) -> Vec<f64> {
+    let status = services.status.borrow();
+    let shares = match &status.block {
+        Some(block) => &block.published.proportions,
+        None => &services.description.training_proportions,
+    };
+    shares.as_ref().to_vec()
+}

@@ -1,0 +1,148 @@
+//! The protocol's REST form: `/v2/...`.
+
+mod body;
+mod elements;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, Path, State, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, Uri},
+    response::{IntoResponse, Response},
+    routing::{any, get, post},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tonic::{Code, Status};
+
+use self::body::Form;
+use super::OpenInference;
+use crate::serving::Services;
+
+/// The protocol's paths, for the router of everything else.
+pub(crate) fn router(open_inference: OpenInference) -> Router<Arc<Services>> {
+    let limit = DefaultBodyLimit::max(open_inference.max_message_bytes);
+    let model = |path: &str| format!("/v2/models/{{model}}{path}");
+    let version = |path: &str| format!("/v2/models/{{model}}/versions/{{version}}{path}");
+    let mut router = Router::new()
+        .route("/v2", get(server_metadata))
+        .route("/v2/", get(server_metadata))
+        .route("/v2/health/live", get(live))
+        .route("/v2/health/ready", get(ready))
+        .route("/v2/{*path}", any(nowhere));
+    for path in [model, version as fn(&str) -> String] {
+        router = router
+            .route(&path(""), get(model_metadata))
+            .route(&path("/ready"), get(model_ready))
+            .route(&path("/infer"), post(infer));
+    }
+    router
+        .method_not_allowed_fallback(wrong_method)
+        .layer(limit)
+        .with_state(open_inference)
+}
+
+/// What a path names.
+#[derive(Deserialize)]
+struct Model {
+    model: String,
+    #[serde(default)]
+    version: String,
+}
+
+/// An error in the protocol's form.
+struct Refused(StatusCode, String);
+
+#[derive(Serialize)]
+struct ErrorBody {
+    error: String,
+}
+
+async fn server_metadata(State(server): State<OpenInference>) -> Response {
+    Json(server.server_metadata()).into_response()
+}
+
+async fn live(State(server): State<OpenInference>) -> Response {
+    let live = server.is_live();
+    (health(live), Json(json!({ "live": live }))).into_response()
+}
+
+async fn ready(State(server): State<OpenInference>) -> Response {
+    let ready = server.is_ready();
+    (health(ready), Json(json!({ "ready": ready }))).into_response()
+}
+
+async fn model_ready(
+    State(server): State<OpenInference>,
+    Path(Model { model, version }): Path<Model>,
+) -> Result<Response, Refused> {
+    let ready = server.is_model_ready(&model, &version)?;
+    let body = json!({ "name": model, "ready": ready });
+    Ok((health(ready), Json(body)).into_response())
+}
+
+async fn model_metadata(
+    State(server): State<OpenInference>,
+    Path(Model { model, version }): Path<Model>,
+) -> Result<Response, Refused> {
+    let metadata = server.model_metadata(&model, &version)?;
+    Ok(Json(metadata).into_response())
+}
+
+async fn infer(
+    State(server): State<OpenInference>,
+    Path(Model { model, version }): Path<Model>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refused> {
+    // Larger than grpc.max_message_bytes, or broken off.
+    let body = body.map_err(|rejection| Refused(rejection.status(), rejection.body_text()))?;
+    let (request, form) = match body::read(&headers, &body, model, version) {
+        Ok((request, form)) => (Ok(request), form),
+        Err(problem) => (Err(problem), Form::default()),
+    };
+    let inferred = server.infer(request).await?;
+    Ok(form.respond(inferred)?)
+}
+
+async fn nowhere(uri: Uri) -> Refused {
+    let path = uri.path();
+    Refused(StatusCode::NOT_FOUND, format!("there is nothing at {path}"))
+}
+
+async fn wrong_method(uri: Uri) -> Refused {
+    let (path, expected) = (uri.path(), "GET, or POST for infer");
+    let problem = format!("{path} does not take this method, expected {expected}");
+    Refused(StatusCode::METHOD_NOT_ALLOWED, problem)
+}
+
+fn health(good: bool) -> StatusCode {
+    match good {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+// === impl Refused ===
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        let code = match status.code() {
+            Code::InvalidArgument => StatusCode::BAD_REQUEST,
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self(code, status.message().to_owned())
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Self(code, error) = self;
+        (code, Json(ErrorBody { error })).into_response()
+    }
+}

@@ -1,0 +1,5 @@
+//! The Open Inference Protocol.
+
+mod grpc;
+mod refusals;
+mod rest;

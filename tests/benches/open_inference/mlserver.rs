@@ -1,0 +1,88 @@
+//! MLServer with the network of a bundle in scikit-learn.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, Result};
+use ostar_tests::{
+    daemon::TIMEOUT,
+    python::{environment, output, script},
+    until,
+};
+
+/// Processes that predict; 0 is in the server's own, which is the faster one for a network this small.
+const WORKERS: &str = "0";
+
+/// A process. Dropping it kills it.
+pub(crate) struct MlServer {
+    process: Child,
+    python: PathBuf,
+    folder: PathBuf,
+    /// Address, host:port.
+    pub(crate) grpc: String,
+}
+
+impl MlServer {
+    pub(crate) fn start(bundle: &Path, folder: &Path) -> Result<Self> {
+        let python = environment("mlserver", "mlserver.txt")?;
+        let [http, grpc, metrics] = free_ports()?;
+        let mut prepare = Command::new(&python);
+        prepare
+            .arg(script("mlserver_model.py"))
+            .arg("--out")
+            .arg(folder);
+        prepare
+            .args(["prepare", "--workers", WORKERS, "--bundle"])
+            .arg(bundle);
+        prepare.args(["--ports", &http, &grpc, &metrics]);
+        output(&mut prepare)?;
+        let mut command = Command::new(python.with_file_name("mlserver"));
+        command.arg("start").arg(folder).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Self {
+            process: command.spawn().context("mlserver")?,
+            python,
+            folder: folder.to_owned(),
+            grpc: format!("127.0.0.1:{grpc}"),
+        };
+        let ready = format!("http://127.0.0.1:{http}/v2/health/ready");
+        until("MLServer", TIMEOUT, || Ok(ureq::get(&ready).call().ok()))?;
+        Ok(server)
+    }
+
+    /// Bytes of the request for a server, `ostard` or `mlserver`.
+    pub(crate) fn request(&self, server: &str) -> PathBuf {
+        self.folder.join(format!("{server}.request"))
+    }
+
+    /// Fails unless both servers give the same probabilities.
+    pub(crate) fn compare(&self, ostard: &str) -> Result<String> {
+        let mut compare = Command::new(&self.python);
+        compare
+            .arg(script("mlserver_model.py"))
+            .arg("--out")
+            .arg(&self.folder);
+        output(compare.args(["compare", "--ostard", ostard, "--mlserver", &self.grpc]))
+    }
+}
+
+impl Drop for MlServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_ports() -> Result<[String; 3]> {
+    let bind = || TcpListener::bind("127.0.0.1:0");
+    // All at once, so that they differ.
+    let ports = [bind()?, bind()?, bind()?];
+    let numbers = ports
+        .iter()
+        .map(|port| Ok(port.local_addr()?.port().to_string()));
+    let numbers: Vec<String> = numbers.collect::<Result<_>>()?;
+    numbers.try_into().ok().context("three ports")
+}
