@@ -12,6 +12,7 @@ mod health;
 mod http;
 mod log;
 mod metrics;
+mod page;
 mod pipeline;
 mod run;
 mod serving;

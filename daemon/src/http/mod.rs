@@ -1,4 +1,4 @@
-//! HTTP: health for orchestrators, metrics for Prometheus.
+//! HTTP: health for orchestrators, metrics for Prometheus, and the page for people.
 
 use std::{io, net::SocketAddr, net::TcpListener, sync::Arc};
 
@@ -15,18 +15,9 @@ use tracing::error;
 
 use crate::{
     metrics::Listener,
+    page::{self, Page},
     serving::{HttpSettings, Services, Tls, TokenFile},
 };
-
-/// What `/` says.
-const INDEX: &str = "\
-ostard
-
-/metrics   for Prometheus
-/livez     whether the process works
-/startupz  whether a model is loaded
-/readyz    whether it may be sent requests, and if not, why
-";
 
 /// As Prometheus asks for it.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -34,6 +25,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Health is open to all: kubelets have no token.
 pub(crate) fn router(
     services: Arc<Services>,
+    page: Arc<Page>,
     settings: &HttpSettings,
     token: Option<Arc<TokenFile>>,
 ) -> Router {
@@ -41,11 +33,11 @@ pub(crate) fn router(
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/startupz", get(startupz));
-    let index = Router::new().route("/", get(async || INDEX));
+    let page = page::routes(page, token.is_some());
     let metrics = Router::new().route("/metrics", get(metrics));
     let (open, guarded) = match settings.metrics_without_token {
-        true => (health.merge(metrics), index),
-        false => (health, index.merge(metrics)),
+        true => (health.merge(metrics), page.guarded),
+        false => (health, page.guarded.merge(metrics)),
     };
     let guarded = match token {
         None => guarded,
@@ -54,7 +46,7 @@ pub(crate) fn router(
             guarded.route_layer(middleware::from_fn_with_state(state, ask_for_token))
         }
     };
-    open.merge(guarded).with_state(services)
+    open.merge(page.open).merge(guarded).with_state(services)
 }
 
 /// Serves until the handle ends it.

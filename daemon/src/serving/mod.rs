@@ -31,8 +31,8 @@ pub(crate) use self::{
     token::TokenFile,
 };
 use crate::{
-    control::Controller, current::Current, grpc, health::Health, http, metrics::Metrics,
-    status::Status,
+    config::Config, control::Controller, current::Current, grpc, health::Health, http,
+    metrics::Metrics, page::Page, status::Status,
 };
 
 /// Checks an input of a request and appends it to the rows, or says what is wrong with it.
@@ -48,6 +48,8 @@ pub(crate) struct Services {
     /// Of the bundle.
     pub(crate) description: Description,
     pub(crate) read_input: Box<ReadInput>,
+    /// What is in effect, for the page to show.
+    pub(crate) config: Config,
 }
 
 /// Servers that run, until [`Running::stop`].
@@ -92,7 +94,9 @@ async fn serve_with_token(
     let (stopping, stopped) = watch::channel(false);
     let http_handle = Handle::new();
     let mut http = JoinSet::new();
-    let router = http::router(services.clone(), &settings.http, token.clone());
+    let page = Page::new(services.clone());
+    http.spawn(page.clone().follow(stopped.clone()));
+    let router = http::router(services.clone(), page, &settings.http, token.clone());
     http.spawn(http::serve(
         ports.http,
         router,

@@ -12,14 +12,14 @@ use crate::{
     bundle::Bundle,
     copy_source_classifier,
     cpu::CpuEngine,
-    diagnostics::{Directions, RefusalCount},
+    diagnostics::{Directions, Projection, RefusalCount},
     engine::{
         Batch, ClassifierObjective, ClassifierReport, ClassifierStep, CriticStep, Diversity, Head,
         MapStep,
     },
     evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
     initial_parameters,
-    learner::StepReport,
+    learner::{Picture, StepReport},
     optimiser::Adam,
     proportions::{LabelProportions, Probabilities, ProportionEstimator},
     weights::class_ratios,
@@ -53,6 +53,10 @@ pub(crate) struct Adaptation {
     pub(crate) refusals: RefusalCount,
     pub(crate) good: GoodState,
     pub(crate) directions: Directions,
+    /// Of the last refresh.
+    pub(super) picture: Option<Arc<Picture>>,
+    /// What pictures are drawn in; known from the first one on.
+    pub(super) plane: Option<Projection>,
     /// The map as it was at the start.
     pub(super) initial_map: NamedTensors,
     scratch: Scratch,
@@ -125,6 +129,8 @@ impl Adaptation {
             refusals: RefusalCount::default(),
             good,
             directions,
+            picture: None,
+            plane: None,
             initial_map,
             scratch: Scratch::default(),
             rows: [vec![0; settings.batch], vec![0; settings.batch]],

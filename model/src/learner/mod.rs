@@ -8,6 +8,7 @@ mod adaptation;
 mod black_box;
 mod candidate;
 mod mixture;
+mod picture;
 mod refresh;
 mod report;
 mod settings;
@@ -19,12 +20,15 @@ mod transport_weight;
 mod view;
 mod window;
 
+pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
 pub use settings::{AlignmentProportions, LearnerSettings, Rates, TransportWeight};
 pub use snapshot::{Scores, Snapshot};
 pub use source::SourceSampling;
 pub use state::STATE_FORMAT_VERSION;
 pub use window::WindowKind;
+
+use std::sync::Arc;
 
 use self::{adaptation::Adaptation, black_box::BlackBox, candidate::Candidate, snapshot::Networks};
 use crate::{
@@ -180,6 +184,11 @@ impl Learner {
         let adapted = self.adaptation.as_ref().filter(learned);
         let adapted = adapted.and_then(|a| a.adapted.published.as_ref());
         adapted.or(self.frozen.published.as_ref())
+    }
+
+    /// Where a sample of source and stream lay at the last refresh; `None` before it, and for a black box.
+    pub fn picture(&self) -> Option<&Arc<Picture>> {
+        self.adaptation.as_ref()?.picture.as_ref()
     }
 
     /// What may be served now: the last state that the guard agreed to, with the newest proportions.
