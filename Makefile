@@ -9,7 +9,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency bench-page page-library screenshots check-cuda
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,16 @@ bench-throughput: ## Events a second through the daemon against an empty consume
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
 	cargo build --release -p ostard
 	$(MEASURE) --bench latency
+
+bench-page: ## What the live page costs the daemon, with and without a viewer (12 minutes).
+	cargo build --release -p ostard
+	$(MEASURE) --bench page
+
+page-library: ## Fetches the live page's chart library, which is checked in.
+	scripts/fetch-page-library
+
+screenshots: ## The README's pictures of the live page, made by its test (needs Node and Chromium).
+	SCREENSHOTS=$(abspath docs/images) cargo test -p ostar-tests --test page
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
 	scripts/check-cuda

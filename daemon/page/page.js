@@ -51,7 +51,7 @@ function showFrame(now) {
   const { about } = page;
   answer("moved", moved(about, now));
   answer("shape", shape(about, now));
-  answer("served", served(about, now));
+  answer("served", served(now));
   answer("right", right(now));
   answer("stream", flows(now));
   tables.classes(about, now);

@@ -1,6 +1,6 @@
 // Tables and lists. Cells are changed in place, so that a screen reader does not lose its.
 
-import { CANDIDATES, candidateOf, count, interval, known, percent, rate, span } from "./words.js";
+import { CANDIDATES, candidateOf, count, interval, known, percent, rate, refusal, span } from "./words.js";
 
 /** Makes the element's children match: texts are replaced where they differ, the rest stays. */
 function fill(element, tag, contents, each) {
@@ -87,8 +87,9 @@ export function candidates(about, frame) {
   ]);
   const served = frame.candidates.findIndex((one) => one.name === candidateOf(frame.mode));
   table(document.getElementById("candidates"), head, rows, served);
-  const refusals = frame.guard ? `States refused by the guard so far: ${count(frame.guard.refusals)}. ` : "";
-  write(document.getElementById("candidates-note"), `${refusals}Mode: ${frame.mode}.`);
+  const refused = frame.guard ? `The guard has refused ${count(frame.guard.refusals)} states so far. ` : "Nothing was judged by the guard yet. ";
+  const reason = frame.guard?.reason ? `It refuses the newest: ${refusal(about, frame.guard)}.` : "";
+  write(document.getElementById("candidates-note"), refused + reason);
 }
 
 export function stream(about, frame) {

@@ -6,6 +6,13 @@ const MODES = {
   adapted: "The adapted classifier",
   shadow: "The frozen classifier",
 };
+const REFUSALS = {
+  non_finite: "a value in it is not finite",
+  class_movement: "it moves a class too far",
+  class_deformation: "it tears a class apart",
+  held_out_loss: "it has lost what the frozen classifier knows",
+  ill_conditioned: "shares cannot be told from its predictions",
+};
 export const CANDIDATES = { source: "frozen", prior: "prior-corrected", adapted: "adapted" };
 
 export const known = (value) => value !== null && value !== undefined;
@@ -103,9 +110,9 @@ export function shape(about, frame) {
 }
 
 /** What is served and why. */
-export function served(about, frame) {
-  const version = `Mode ${frame.mode}, version ${frame.version.epoch}.${frame.version.step}.`;
+export function served(frame) {
   const answer = MODES[frame.mode];
+  const version = `Mode ${frame.mode}, version ${frame.version.epoch}.${frame.version.step}.`;
   const adapts = frame.mode === "adapted";
   if (!frame.guard) {
     return { state: "ok", answer, evidence: `${version} ${adapts ? "Nothing is adapted yet." : ""}` };
@@ -114,14 +121,15 @@ export function served(about, frame) {
     const agrees = adapts ? "The guard agrees to the newest state." : "The guard would agree to the adapted one.";
     return { state: "ok", answer, evidence: `${version} ${agrees}` };
   }
+  const why = REFUSALS[frame.guard.refusal] ?? frame.guard.refusal;
+  const instead = adapts ? "the last state that it agreed to is served" : "which is not served anyway";
+  return { state: adapts ? "look" : "ok", answer, evidence: `${version} The guard refuses the newest adapted state, ${why}; ${instead}.` };
+}
+
+/** The guard's reason in full, with the class's name in the place of its number. */
+export function refusal(about, guard) {
   const name = (_, number) => about.classes.find((one) => one.number === Number(number))?.name ?? `class ${number}`;
-  const reason = frame.guard.reason.replace(/^class (\d+)/, name);
-  const instead = adapts ? "The last good state is served" : "It is not served anyway";
-  return {
-    state: adapts ? "bad" : "look",
-    answer: adapts ? `${answer}, an older state` : answer,
-    evidence: `${version} The guard refuses the newest adapted state: ${reason}. ${instead}.`,
-  };
+  return guard.reason?.replace(/^class (\d+)/, name);
 }
 
 /** How often what is served is right. */

@@ -94,7 +94,8 @@ pub(super) struct Shift {
 #[derive(Debug, Clone, Serialize)]
 struct Guard {
     serves: bool,
-    /// Why not.
+    /// Why not: its name, and in full.
+    refusal: Option<&'static str>,
     reason: Option<String>,
     restored: bool,
     refusals: f64,
@@ -240,12 +241,14 @@ impl CandidateFrame {
 
 impl Guard {
     fn new(refresh: &RefreshReport, readings: &Readings) -> Self {
+        let refused = match &refresh.decision {
+            Decision::Serve => None,
+            Decision::Refuse(reason) => Some(reason),
+        };
         Self {
-            serves: refresh.decision == Decision::Serve,
-            reason: match &refresh.decision {
-                Decision::Serve => None,
-                Decision::Refuse(reason) => Some(reason.to_string()),
-            },
+            serves: refused.is_none(),
+            refusal: refused.map(|reason| reason.label()),
+            reason: refused.map(ToString::to_string),
             restored: refresh.restored,
             refusals: readings.sum("ostar_guard_refusals_total").unwrap_or(0.0),
         }

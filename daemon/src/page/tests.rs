@@ -198,6 +198,44 @@ async fn who_does_not_read_loses_frames_and_holds_up_nobody() {
     assert_eq!(next(&mut slow).await.unwrap().1["events"], 1_001);
 }
 
+/// More than the buffers of a connection hold.
+const LOOKS: u64 = 6_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_not_read_loses_frames_and_holds_up_no_other() {
+    let (page, status) = page();
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = port.local_addr().unwrap();
+    let router = routes(Arc::clone(&page), false).guarded;
+    tokio::spawn(async move { axum::serve(port, router).await });
+    let watch = move || {
+        tokio::task::spawn_blocking(move || {
+            let mut events = ask(address, "GET /page/events", None, "");
+            events.event();
+            events
+        })
+    };
+    // Reads until the last frame; gives how many came.
+    let read = |mut events: Answer| {
+        let mut frames = 1;
+        while events.event()["events"] != LOOKS {
+            frames += 1;
+        }
+        frames
+    };
+    let (stalled, quick) = (watch().await.unwrap(), watch().await.unwrap());
+    let reading = tokio::task::spawn_blocking(move || read(quick));
+    for events in 1..=LOOKS {
+        status.send_modify(|status| status.events = events);
+        page.look(Instant::now());
+        tokio::task::yield_now().await;
+    }
+    reading.await.unwrap();
+    let frames = tokio::task::spawn_blocking(move || read(stalled));
+    let frames: u64 = frames.await.unwrap();
+    assert!(frames < LOOKS, "nothing was lost, so nothing was stalled");
+}
+
 #[tokio::test]
 async fn places_are_limited_and_free_again_when_a_viewer_goes() {
     let (page, _status) = page();
