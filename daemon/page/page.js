@@ -7,7 +7,9 @@ import * as orders from "./orders.js";
 import * as tables from "./tables.js";
 import { CANDIDATES, count, flows, interval, known, moved, percent, rate, right, served, shape, span } from "./words.js";
 
+/** In seconds, as everything that is drawn. */
 const HOUR = 3600;
+const GAP = 10;
 /** Classes in a chart: more cannot be told apart. */
 const CHARTED = 8;
 
@@ -40,8 +42,7 @@ function hello({ about, history, frame, picture }) {
 }
 
 function frame(next) {
-  page.store.times.push(next.time_ms / 1000);
-  page.about.columns.forEach((column, place) => page.store.columns[column].push(next.values[place]));
+  append(page.store, next.time_ms / 1000, next.values);
   forget(page.store, next.time_ms / 1000 - HOUR);
   showFrame(next);
   draw();
@@ -109,15 +110,28 @@ function askForToken(wasWrong) {
 
 /** The history, after what this page has seen before it began: a restarted daemon remembers nothing. */
 function after(before, { times, columns }, names) {
-  const seconds = times.map((time) => time / 1000);
-  const store = { times: seconds, columns: Object.fromEntries(names.map((name, place) => [name, columns[place]])) };
-  const earlier = before ? before.times.filter((time) => time < (seconds[0] ?? Infinity)).length : 0;
-  if (earlier > 0) {
-    // A point of nothing, so that no line is drawn over the gap.
-    store.times.unshift(...before.times.slice(0, earlier), before.times[earlier - 1] + 0.001);
-    names.forEach((name) => store.columns[name].unshift(...before.columns[name].slice(0, earlier), null));
-  }
+  const first = (times[0] ?? Infinity) / 1000;
+  const earlier = before ? before.times.filter((time) => time < first).length : 0;
+  const store = {
+    times: before?.times.slice(0, earlier) ?? [],
+    columns: Object.fromEntries(names.map((name) => [name, before?.columns[name].slice(0, earlier) ?? []])),
+  };
+  times.forEach((time, place) => append(store, time / 1000, columns.map((column) => column[place])));
   return store;
+}
+
+/** Where nothing was seen for a while no line is drawn. */
+function append(store, time, values) {
+  const last = store.times.at(-1);
+  if (time - last > GAP) {
+    push(store, last + 0.001, values.map(() => null));
+  }
+  push(store, time, values);
+}
+
+function push({ times, columns }, time, values) {
+  times.push(time);
+  Object.values(columns).forEach((column, place) => column.push(values[place]));
 }
 
 function forget(store, oldest) {

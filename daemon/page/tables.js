@@ -78,12 +78,12 @@ export function classes(about, frame) {
 
 export function candidates(about, frame) {
   const measured = frame.candidates.some((one) => known(one.accuracy));
-  const head = ["Candidate", "Estimated", ...(measured ? ["Measured", "Log loss", "AUC"] : [])];
+  const head = ["Candidate", "Estimated", ...(measured ? ["Measured", "Log loss"] : [])];
   const figure = (value) => (known(value) ? value.toFixed(3) : "–");
   const rows = frame.candidates.map((one) => [
     one.name === candidateOf(frame.mode) ? { text: CANDIDATES[one.name], below: "served" } : CANDIDATES[one.name],
     estimate(one.estimated),
-    ...(measured ? [percent(one.accuracy), figure(one.log_loss), figure(one.auc)] : []),
+    ...(measured ? [percent(one.accuracy), figure(one.log_loss)] : []),
   ]);
   const served = frame.candidates.findIndex((one) => one.name === candidateOf(frame.mode));
   table(document.getElementById("candidates"), head, rows, served);

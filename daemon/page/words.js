@@ -1,16 +1,16 @@
 // Numbers in words: the five answers at the top of the page.
 
 const MODES = {
-  source: "The frozen classifier",
-  prior: "The prior-corrected classifier",
-  adapted: "The adapted classifier",
-  shadow: "The frozen classifier",
+  source: "Frozen classifier",
+  prior: "Prior-corrected classifier",
+  adapted: "Adapted classifier",
+  shadow: "Frozen classifier",
 };
 const REFUSALS = {
   non_finite: "a value in it is not finite",
   class_movement: "it moves a class too far",
   class_deformation: "it tears a class apart",
-  held_out_loss: "it has lost what the frozen classifier knows",
+  held_out_loss: "it forgets what the frozen one knows",
   ill_conditioned: "shares cannot be told from its predictions",
 };
 export const CANDIDATES = { source: "frozen", prior: "prior-corrected", adapted: "adapted" };
@@ -122,8 +122,8 @@ export function served(frame) {
     return { state: "ok", answer, evidence: `${version} ${agrees}` };
   }
   const why = REFUSALS[frame.guard.refusal] ?? frame.guard.refusal;
-  const instead = adapts ? "the last state that it agreed to is served" : "which is not served anyway";
-  return { state: adapts ? "look" : "ok", answer, evidence: `${version} The guard refuses the newest adapted state, ${why}; ${instead}.` };
+  const instead = adapts ? "The last good one is served." : "It is not served anyway.";
+  return { state: adapts ? "look" : "ok", answer, evidence: `${version} The guard refuses the newest adapted state: ${why}. ${instead}` };
 }
 
 /** The guard's reason in full, with the class's name in the place of its number. */

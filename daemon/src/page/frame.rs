@@ -77,7 +77,6 @@ pub(super) struct CandidateFrame {
     /// Of the newest labels.
     pub(super) accuracy: Option<f64>,
     log_loss: Option<f64>,
-    auc: Option<f64>,
 }
 
 /// Distances of source and stream.
@@ -232,7 +231,6 @@ impl CandidateFrame {
             estimated: refresh.map(accuracy),
             accuracy: measured("ostar_measured_accuracy"),
             log_loss: measured("ostar_measured_log_loss"),
-            auc: measured("ostar_measured_auc"),
         }
     }
 }
