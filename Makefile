@@ -9,8 +9,8 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency bench-open-inference check-cuda
-.PHONY: dashboards lint-dashboards check-dashboards
+.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency bench-open-inference bench-page check-cuda
+.PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ bench-latency: ## Latency of requests with the learner working and paused, and u
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench latency
 
+bench-page: ## What the live page costs the daemon, with and without a viewer (12 minutes).
+	cargo build --profile dist -p ostard
+	$(MEASURE) --bench page
+
 bench-open-inference: ## Requests a second and latency beside MLServer with the same network (minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench open_inference
@@ -58,6 +62,12 @@ lint-dashboards: ## grafana/dashboard-linter in strict mode, Grafana's schema (G
 
 check-dashboards: lint-dashboards ## Dashboards and alerts: linter, schema, promtool, and a real Prometheus on the demo.
 	OSTARD_REQUIRE_SERVICES=1 cargo test -p ostar-tests --test dashboards
+
+page-library: ## Fetches the live page's chart library, which is checked in.
+	scripts/fetch-page-library
+
+screenshots: ## The README's pictures of the live page, made by its test (needs Node and Chromium).
+	SCREENSHOTS=$(abspath docs/images) cargo test -p ostar-tests --test page
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
 	scripts/check-cuda

@@ -13,6 +13,7 @@ mod http;
 mod log;
 mod metrics;
 mod open_inference;
+mod page;
 mod pipeline;
 mod run;
 mod serving;

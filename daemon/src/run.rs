@@ -81,6 +81,7 @@ impl Process {
             controller,
             description: description.clone(),
             read_input: Box::new(read_input),
+            config: config.clone(),
         };
         let serving = serving::serve(services, &config.serve_settings()).await?;
         if let Some(address) = serving.control_address {

@@ -1,6 +1,8 @@
 //! What the daemon knows of the stream, as its interfaces show it.
 
-use ostar_model::learner::{BlockReport, RefreshReport};
+use std::sync::Arc;
+
+use ostar_model::learner::{BlockReport, Picture, RefreshReport};
 use serde::Serialize;
 
 use crate::current::Version;
@@ -26,4 +28,7 @@ pub(crate) struct Status {
     pub(crate) block: Option<BlockReport>,
     /// Of the newest refresh.
     pub(crate) refresh: Option<RefreshReport>,
+    /// Of the newest refresh, for people to look at.
+    #[serde(skip)]
+    pub(crate) picture: Option<Arc<Picture>>,
 }

@@ -108,6 +108,40 @@ fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
 }
 
 #[test]
+fn a_refresh_leaves_a_picture_in_a_plane_that_stays() {
+    let bundle = bundle();
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    assert!(learner.picture().is_none());
+    let (stream, _) = draw(2 * 10 * BLOCK, 0.9, &mut Generator::new(4));
+    let (first, second) = stream.split_at(stream.len() / 2);
+    feed(&mut learner, first);
+    let early = learner.picture().unwrap().as_ref().clone();
+    feed(&mut learner, second);
+    let late = learner.picture().unwrap();
+    assert_eq!(early.source, late.source, "neither rows nor plane change");
+    assert_ne!(early.mapped, late.mapped, "the map has learned");
+    let points = [late.source.len(), late.mapped.len(), late.labels.len()];
+    assert_eq!(points, [300; 3]);
+    assert_eq!(late.target.len(), late.predicted.len());
+    let spam = late.predicted.iter().filter(|class| **class == 1).count();
+    let share = spam as f64 / late.predicted.len() as f64;
+    assert!(
+        share > 0.75,
+        "nine in ten are spam, {share} are shown as such"
+    );
+    // The classes lie apart along the first axis, spam to its one side.
+    let mean = |class: u32| {
+        let rows = late.source.iter().zip(&late.labels);
+        let own: Vec<f32> = rows
+            .filter(|row| *row.1 == class)
+            .map(|row| row.0[0])
+            .collect();
+        own.iter().sum::<f32>() / own.len() as f32
+    };
+    assert!((mean(1) - mean(0)).abs() > 1.5, "{} {}", mean(0), mean(1));
+}
+
+#[test]
 fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_are() {
     let bundle = bundle();
     let mut generator = Generator::new(5);

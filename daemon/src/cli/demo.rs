@@ -1,6 +1,6 @@
 //! `ostard demo`.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -13,8 +13,11 @@ use crate::demo;
 #[command(after_help = EXAMPLES)]
 pub(super) struct Demo {
     /// How long it runs.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 300)]
     seconds: u64,
+    /// Where the live page is served [default: 127.0.0.1:8080, or any free port if that is taken].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
     /// Seed of the stream and of learning.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -29,6 +32,7 @@ pub(super) struct Demo {
 const EXAMPLES: &str = "\
 Examples:
   ostard demo
+  ostard demo --http 0.0.0.0:8080
   ostard demo --seconds 60 --seed 3 --json | tail -1
   ostard demo --export mails && ostard backtest --bundle mails/bundle --data mails/stream.jsonl";
 
@@ -36,6 +40,7 @@ impl Demo {
     pub(super) fn execute(self) -> Result<()> {
         let options = demo::Options {
             seconds: self.seconds,
+            http: self.http,
             seed: self.seed,
             json: self.json,
         };

@@ -33,7 +33,7 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  ostard demo --seconds 60                     see it work, nothing else needed
+  ostard demo                                  see it work, nothing else needed
   ostard fit --data mails.csv --label spam --out models/spam
   ostard run --config ostard.toml              read Kafka, learn, serve
   ostard config check --config ostard.toml     what is wrong with a configuration, all of it

@@ -2,7 +2,40 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{secrets, tree::Tree};
+use serde_json::Value;
+
+use super::{
+    Config, secrets,
+    tree::{Origin, Tree},
+};
+
+impl Config {
+    /// All values, section by section, secrets masked, with whether each is the default.
+    pub(crate) fn in_effect(&self) -> String {
+        let values = |config| serde_json::to_value(config).unwrap_or_default();
+        print(&compared(values(self), Some(&values(&Self::default()))))
+    }
+}
+
+/// The values as a tree that knows which of them differ from the defaults.
+fn compared(value: Value, default: Option<&Value>) -> Tree {
+    match value {
+        Value::Object(fields) => {
+            let below = |(key, value): (String, Value)| {
+                let tree = compared(value, default.and_then(|default| default.get(&key)));
+                (key, tree)
+            };
+            Tree::Table(fields.into_iter().map(below).collect())
+        }
+        value => Tree::Leaf {
+            origin: match Some(&value) == default {
+                true => Origin::Default,
+                false => Origin::Changed,
+            },
+            value,
+        },
+    }
+}
 
 /// All values, section by section, secrets masked.
 pub(super) fn print(tree: &Tree) -> String {
@@ -49,5 +82,28 @@ fn quoted(name: &str) -> String {
     match name.chars().all(bare) {
         true => name.to_owned(),
         false => format!("{name:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_effect_tells_defaults_from_changes_and_keeps_secrets() {
+        let mut config = Config::default();
+        config.learner.block = 123;
+        let options = &mut config.kafka.options.0;
+        options.insert("sasl.password".into(), "hunter2".into());
+        let text = config.in_effect();
+        for line in [
+            "[learner]",
+            "block = 123 # changed",
+            "steps_per_block = 5 # default",
+            "\"sasl.password\" = \"***\" # changed",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
+        }
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }

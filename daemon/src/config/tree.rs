@@ -17,6 +17,8 @@ pub(super) enum Origin {
     Variable(String),
     /// A flag, by its name.
     Flag(&'static str),
+    /// Any of these: it is not the default.
+    Changed,
 }
 
 /// A table of keys, or one value.
@@ -33,6 +35,7 @@ impl fmt::Display for Origin {
             Self::File(path) => write!(formatter, "file {path}"),
             Self::Variable(name) => formatter.write_str(name),
             Self::Flag(name) => formatter.write_str(name),
+            Self::Changed => formatter.write_str("changed"),
         }
     }
 }

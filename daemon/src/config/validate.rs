@@ -97,6 +97,11 @@ impl Config {
                  set auth.token_file or tls.client_ca, or listen on 127.0.0.1"
             ));
         }
+        if self.http.orders && self.auth.token_file.is_none() {
+            problems.push(
+                "http.orders is true, expected auth.token_file to be set: without a token any site could make a browser give orders".into(),
+            );
+        }
         if let (Some(certificate), None) = (&tls.certificate, &tls.key) {
             problems.push(format!(
                 "tls.certificate is {certificate:?}, expected tls.key beside it"

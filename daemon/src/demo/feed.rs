@@ -23,6 +23,13 @@ use super::{
 const LABEL_DELAY: Duration = Duration::from_secs(2);
 /// Labels that never arrive: one in so many.
 const UNLABELLED: u64 = 10;
+/// After so many mails there is one that cannot be read, so that there are dead letters to see.
+const BROKEN: u64 = 400;
+/// What is wrong with these, in turn.
+const BROKEN_MAILS: [&str; 2] = [
+    r#"{"id": "broken", "fields": {"subject": "cut o"#,
+    r#"{"id": "broken", "fields": {"subject": "offer1", "links": "many"}}"#,
+];
 /// Mails are sent in bursts this long.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -63,6 +70,10 @@ pub(super) fn send(
                 labels.push_back((Instant::now() + LABEL_DELAY, id, class));
             }
             sent += 1;
+            if sent % BROKEN == 0 {
+                let broken = BROKEN_MAILS[(sent / BROKEN) as usize % BROKEN_MAILS.len()];
+                send_record(&producer, EVENTS_TOPIC, "broken", broken.as_bytes())?;
+            }
         }
         while labels
             .front()

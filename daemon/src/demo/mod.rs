@@ -31,6 +31,10 @@ use crate::{
     config::Config, current::ServingMode, run::Process, shutdown::Signals, status::Status,
 };
 
+/// How the demo opens.
+const WHAT_TO_LOOK_AT: &str = "Open the live page and watch the share of spam: it trebles while the wording drifts, and the \
+     estimate follows with its interval, without a label.";
+
 const EVENTS_TOPIC: &str = "mails";
 const LABELS_TOPIC: &str = "labels";
 const PREDICTIONS_TOPIC: &str = "predictions";
@@ -45,6 +49,8 @@ const BLOCK: usize = 250;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) seconds: u64,
+    /// Where the page is served, if not where it usually is.
+    pub(crate) http: Option<SocketAddr>,
     pub(crate) seed: u64,
     pub(crate) json: bool,
 }
@@ -52,6 +58,8 @@ pub(crate) struct Options {
 /// Runs the demo to its end, or until a signal.
 pub(crate) async fn run(options: Options) -> Result<()> {
     let table = Table::new(options);
+    table.say(WHAT_TO_LOOK_AT);
+    table.say("");
     table.say("training a classifier on yesterday's mail ...");
     let bundle = spawn_blocking(move || bundle::train(options.seed)).await??;
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
@@ -71,10 +79,11 @@ pub(crate) async fn run(options: Options) -> Result<()> {
 
     let mut signals = Signals::listen()?;
     let mut process = Process::start(config).await?;
-    table.say(&format!(
-        "serving: gRPC on {}, metrics on http://{}/metrics",
-        process.serving.grpc_address, process.serving.http_address
-    ));
+    let (http, grpc) = (process.serving.http_address, process.serving.grpc_address);
+    table.say(&format!("live page  http://{http}/"));
+    table.say(&format!("metrics    http://{http}/metrics"));
+    table.say(&format!("gRPC       {grpc}"));
+    table.say("");
     let stopped = Arc::new(AtomicBool::new(false));
     let plan = plan(options);
     let ended = signals.agreed();
@@ -148,7 +157,7 @@ fn config(options: Options, brokers: &str, folder: &Path) -> Config {
     config.learner.block = BLOCK;
     config.learner.method.seed = options.seed;
     config.grpc.listen = free(config.grpc.listen);
-    config.http.listen = free(config.http.listen);
+    config.http.listen = options.http.unwrap_or_else(|| free(config.http.listen));
     config
 }
 

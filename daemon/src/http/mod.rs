@@ -1,4 +1,4 @@
-//! HTTP: health for orchestrators, metrics for Prometheus.
+//! HTTP: health for orchestrators, metrics for Prometheus, and the page for people.
 
 use std::{io, net::SocketAddr, net::TcpListener, sync::Arc};
 
@@ -16,19 +16,9 @@ use tracing::error;
 
 use crate::{
     metrics::Listener,
+    page::{self, Page},
     serving::{HttpSettings, Services, Tls, TokenFile},
 };
-
-/// What `/` says.
-const INDEX: &str = "\
-ostard
-
-/v2        the Open Inference Protocol
-/metrics   for Prometheus
-/livez     whether the process works
-/startupz  whether a model is loaded
-/readyz    whether it may be sent requests, and if not, why
-";
 
 /// As Prometheus asks for it.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,6 +27,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) fn router(
     services: Arc<Services>,
     open_inference: Router<Arc<Services>>,
+    page: Arc<Page>,
     settings: &HttpSettings,
     token: Option<Arc<TokenFile>>,
 ) -> Router {
@@ -44,11 +35,11 @@ pub(crate) fn router(
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/startupz", get(startupz));
-    let index = Router::new().route("/", get(async || INDEX));
+    let page = page::routes(page, token.is_some());
     let metrics = Router::new().route("/metrics", get(metrics));
     let (open, guarded) = match settings.metrics_without_token {
-        true => (health.merge(metrics), index),
-        false => (health, index.merge(metrics)),
+        true => (health.merge(metrics), page.guarded),
+        false => (health, page.guarded.merge(metrics)),
     };
     let guarded = guarded.merge(open_inference);
     let guarded = match token {
@@ -58,7 +49,7 @@ pub(crate) fn router(
             guarded.route_layer(middleware::from_fn_with_state(state, ask_for_token))
         }
     };
-    open.merge(guarded).with_state(services)
+    open.merge(page.open).merge(guarded).with_state(services)
 }
 
 /// Serves until the handle ends it.

@@ -17,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 
 use ostar_model::bundle::Description;
-use prometheus::{Registry, TextEncoder};
+use prometheus::{Registry, TextEncoder, proto::MetricFamily};
 
 use self::families::Families;
 pub(crate) use self::{
@@ -67,6 +67,11 @@ impl Metrics {
 
     /// All of it, in Prometheus' text format.
     pub(crate) fn render(&self) -> prometheus::Result<String> {
-        TextEncoder::new().encode_to_string(&self.registry.gather())
+        TextEncoder::new().encode_to_string(&self.gather())
+    }
+
+    /// All that was measured so far.
+    pub(crate) fn gather(&self) -> Vec<MetricFamily> {
+        self.registry.gather()
     }
 }

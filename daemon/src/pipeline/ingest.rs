@@ -57,6 +57,8 @@ impl Ingest {
     pub(crate) fn run(mut self) -> Result<()> {
         let mut chunk = Chunk::new(self.empty.clone());
         let mut opened: Option<Instant> = None;
+        // The source was opened by a broker that answered; notices tell changes only.
+        self.metrics.ingest.set_broker_connected(true);
         let mut broker_lost: Option<Instant> = None;
         let mut lag_measured = Instant::now();
         // Read once an event: a clock costs as much as decoding does.

@@ -182,6 +182,7 @@ impl Learning {
                     metrics.observe_refresh(&refresh);
                     log_decision(self.status.refresh.as_ref(), &refresh);
                     self.status.refresh = Some(refresh);
+                    self.status.picture = self.learner.picture().cloned();
                 }
                 Ok(())
             }

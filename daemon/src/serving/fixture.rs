@@ -121,6 +121,7 @@ pub(crate) fn parts() -> Parts {
                 .push_input(input, rows)
                 .map_err(|reject| reject.to_string())
         }),
+        config: Config::default(),
     };
     Parts {
         services,

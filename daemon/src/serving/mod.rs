@@ -32,6 +32,7 @@ pub(crate) use self::{
     token::TokenFile,
 };
 use crate::{
+    config::Config,
     control::Controller,
     current::Current,
     grpc,
@@ -39,6 +40,7 @@ use crate::{
     http,
     metrics::Metrics,
     open_inference::{self, OpenInference},
+    page::Page,
     status,
 };
 
@@ -55,6 +57,8 @@ pub(crate) struct Services {
     /// Of the bundle.
     pub(crate) description: Description,
     pub(crate) read_input: Box<ReadInput>,
+    /// What is in effect, for the page to show.
+    pub(crate) config: Config,
 }
 
 /// Servers that run, until [`Running::stop`].
@@ -101,7 +105,9 @@ async fn serve_with_token(
     let mut http = JoinSet::new();
     let open_inference = OpenInference::new(services.clone(), batcher.clone(), &settings.grpc);
     let rest = open_inference::router(open_inference.clone());
-    let router = http::router(services.clone(), rest, &settings.http, token.clone());
+    let page = Page::new(services.clone());
+    http.spawn(page.clone().follow(stopped.clone()));
+    let router = http::router(services.clone(), rest, page, &settings.http, token.clone());
     http.spawn(http::serve(
         ports.http,
         router,

@@ -33,14 +33,16 @@ pub(crate) struct GrpcSettings {
     pub(crate) max_message_bytes: usize,
 }
 
-/// HTTP: health and metrics.
+/// HTTP: the page, health and metrics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct HttpSettings {
-    /// Address of `/metrics`, `/livez`, `/readyz` and `/startupz`.
+    /// Address of the page, `/metrics`, `/livez`, `/readyz` and `/startupz`.
     pub(crate) listen: SocketAddr,
     /// Whether `/metrics` is open when a token is asked for elsewhere.
     pub(crate) metrics_without_token: bool,
+    /// Whether the page takes orders, as `ostard ctl` gives them; needs `auth.token_file`.
+    pub(crate) orders: bool,
 }
 
 /// TLS of all listeners, from PEM files.
@@ -98,6 +100,7 @@ impl Default for HttpSettings {
         Self {
             listen: local(8080),
             metrics_without_token: false,
+            orders: false,
         }
     }
 }

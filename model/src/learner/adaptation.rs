@@ -12,14 +12,14 @@ use crate::{
     bundle::Bundle,
     copy_source_classifier,
     cpu::CpuEngine,
-    diagnostics::{Directions, RefusalCount},
+    diagnostics::{Directions, Projection, RefusalCount},
     engine::{
         Batch, ClassifierObjective, ClassifierReport, ClassifierStep, CriticStep, Diversity, Head,
         MapStep,
     },
     evaluate::{FrozenClassifier, Scratch},
     initial_parameters,
-    learner::StepReport,
+    learner::{Picture, StepReport},
     optimiser::Adam,
     proportions::{LabelProportions, Probabilities, ProportionEstimator},
     weights::class_ratios,
@@ -51,6 +51,10 @@ pub(crate) struct Adaptation {
     pub(crate) refusals: RefusalCount,
     pub(crate) good: GoodState,
     pub(crate) directions: Directions,
+    /// Of the last refresh.
+    pub(super) picture: Option<Arc<Picture>>,
+    /// What pictures are drawn in; known from the first one on.
+    pub(super) plane: Option<Projection>,
     /// The map as it was at the start.
     pub(super) initial_map: NamedTensors,
     scratch: Scratch,
@@ -119,6 +123,8 @@ impl Adaptation {
             refusals: RefusalCount::default(),
             good,
             directions,
+            picture: None,
+            plane: None,
             initial_map,
             scratch: Scratch::default(),
             rows: [vec![0; settings.batch], vec![0; settings.batch]],

@@ -9,6 +9,7 @@ mod black_box;
 mod candidate;
 mod frozen;
 mod mixture;
+mod picture;
 mod refresh;
 mod report;
 mod settings;
@@ -23,6 +24,7 @@ mod window;
 use std::sync::Arc;
 
 pub use frozen::{FrozenModel, FrozenScores};
+pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
 pub use settings::{AlignmentProportions, LearnerSettings, Rates, TransportWeight};
 pub use snapshot::{Scores, Snapshot};
@@ -198,6 +200,11 @@ impl Learner {
         let adapted = self.adaptation.as_ref().filter(learned);
         let adapted = adapted.and_then(|a| a.adapted.published.as_ref());
         adapted.or(self.frozen.published.as_ref())
+    }
+
+    /// Where a sample of source and stream lay at the last refresh; `None` before it, and for a black box.
+    pub fn picture(&self) -> Option<&Arc<Picture>> {
+        self.adaptation.as_ref()?.picture.as_ref()
     }
 
     /// What may be served now: the last state that the guard agreed to, with the newest proportions.

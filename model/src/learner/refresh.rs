@@ -1,5 +1,7 @@
 //! Between iterations: proportions, translations, transport weight, diagnostics, guard.
 
+use std::sync::Arc;
+
 use super::{
     RefreshReport,
     adaptation::{Adaptation, GoodState},
@@ -84,6 +86,7 @@ impl Adaptation {
             &settings.guard,
         );
         let action = self.refusals.after(&decision, &settings.guard);
+        self.picture = Some(Arc::new(self.take_picture(&sample, &view)?));
         let (proportions, distance) = (view.proportions.clone(), view.distance);
         match action {
             Action::Publish => self.publish(view, tensors)?,

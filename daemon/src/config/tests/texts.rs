@@ -158,6 +158,7 @@ fn values_that_do_not_go_together() {
         .set("learner.method.window", "100")
         .set("grpc.control_listen", "127.0.0.1:50051")
         .set("http.listen", "127.0.0.1:50051")
+        .set("http.orders", "true")
         .set("kafka.options.fetch.min.bites", "1")
         .set("kafka.options.enable.auto.commit", "true")
         .set("log.filter", "loud=!");
@@ -173,6 +174,7 @@ fn values_that_do_not_go_together() {
             "learner.method.window is 100, expected at least batch = 200 (--set)",
             "http.listen is \"127.0.0.1:50051\", expected another address than grpc.listen (--set)",
             "grpc.control_listen is \"127.0.0.1:50051\", expected another address than grpc.listen (--set)",
+            "http.orders is true, expected auth.token_file to be set: without a token any site could make a browser give orders (--set)",
             "log.filter is \"loud=!\", expected a level like \"info\" or \"info,rdkafka=warn\" (--set)",
         ]
     );

@@ -1,0 +1,220 @@
+// The live page: takes what the daemon tells and gives it to those who draw it.
+
+import { Chart, ranges } from "./charts.js";
+import { follow } from "./feed.js";
+import { LatentMap } from "./map.js";
+import * as orders from "./orders.js";
+import * as tables from "./tables.js";
+import { CANDIDATES, count, flows, interval, known, moved, percent, rate, right, served, shape, span } from "./words.js";
+
+/** In seconds, as everything that is drawn. */
+const HOUR = 3600;
+const GAP = 10;
+/** Classes in a chart: more cannot be told apart. */
+const CHARTED = 8;
+
+const element = (id) => document.getElementById(id);
+const page = { charts: [] };
+
+function hello({ about, history, frame, picture }) {
+  const same = page.about?.model === about.model && String(page.about.columns) === String(about.columns);
+  page.store = after(same ? page.store : undefined, history, about.columns);
+  page.about = about;
+  element("model").textContent = about.model;
+  document.title = `ostard ${about.model}`;
+  element("program").textContent = `ostard ${about.program_version}`;
+  document.querySelectorAll(".with-labels").forEach((note) => (note.hidden = !about.labels));
+  tables.configuration(about);
+  orders.show(about);
+  const classes = charted(about, frame);
+  page.charts.forEach((chart) => chart.remove());
+  page.charts = charts(about, classes);
+  page.map?.remove();
+  page.map = new LatentMap(about, (number) => colourOf(about, number));
+  state("connection", "ok", "live");
+  if (frame) {
+    showFrame(frame);
+  }
+  if (picture) {
+    page.map.show(picture);
+  }
+  draw();
+}
+
+function frame(next) {
+  append(page.store, next.time_ms / 1000, next.values);
+  forget(page.store, next.time_ms / 1000 - HOUR);
+  showFrame(next);
+  draw();
+}
+
+function showFrame(now) {
+  const { about } = page;
+  answer("moved", moved(about, now));
+  answer("shape", shape(about, now));
+  answer("served", served(now));
+  answer("right", right(now));
+  answer("stream", flows(now));
+  tables.classes(about, now);
+  tables.candidates(about, now);
+  tables.stream(about, now);
+  state("ready", now.not_ready ? "bad" : "ok", now.not_ready ? `not ready: ${now.not_ready}` : "ready");
+  const learning = now.standby ? "standing by" : now.paused ? "learning paused" : "learning";
+  state("learning", now.standby || now.paused ? "look" : "ok", learning);
+  element("version").textContent = `version ${now.version.epoch}.${now.version.step}`;
+  element("clock").textContent = `up ${span((now.time_ms - about.started_ms) / 1000)}`;
+  announce(`${learning}, ${now.not_ready ? `not ready: ${now.not_ready}` : "ready"}. ${element("answer-served").querySelector(".answer").textContent}.`);
+}
+
+function answer(name, { state, answer, evidence }) {
+  const article = element(`answer-${name}`);
+  article.dataset.state = state;
+  article.querySelector(".answer").textContent = answer;
+  article.querySelector(".evidence").textContent = evidence;
+}
+
+function state(name, value, text) {
+  const pill = element(name);
+  pill.hidden = false;
+  pill.dataset.state = value;
+  pill.textContent = text;
+}
+
+/** Only what has changed: a screen reader that speaks every second is switched off. */
+function announce(text) {
+  if (page.announced !== text) {
+    page.announced = text;
+    element("announcement").textContent = text;
+  }
+}
+
+function lost(reason) {
+  state("connection", "bad", `${reason}; trying again`);
+  announce(reason);
+}
+
+function askForToken(wasWrong) {
+  const form = element("login");
+  form.hidden = false;
+  element("refused").textContent = wasWrong ? "That token was refused." : "";
+  element("token").focus();
+  return new Promise((resolve) => {
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      form.hidden = true;
+      resolve(element("token").value.trim());
+      element("token").value = "";
+    };
+  });
+}
+
+/** The history, after what this page has seen before it began: a restarted daemon remembers nothing. */
+function after(before, { times, columns }, names) {
+  const first = (times[0] ?? Infinity) / 1000;
+  const earlier = before ? before.times.filter((time) => time < first).length : 0;
+  const store = {
+    times: before?.times.slice(0, earlier) ?? [],
+    columns: Object.fromEntries(names.map((name) => [name, before?.columns[name].slice(0, earlier) ?? []])),
+  };
+  times.forEach((time, place) => append(store, time / 1000, columns.map((column) => column[place])));
+  return store;
+}
+
+/** Where nothing was seen for a while no line is drawn. */
+function append(store, time, values) {
+  const last = store.times.at(-1);
+  if (time - last > GAP) {
+    push(store, last + 0.001, values.map(() => null));
+  }
+  push(store, time, values);
+}
+
+function push({ times, columns }, time, values) {
+  times.push(time);
+  Object.values(columns).forEach((column, place) => column.push(values[place]));
+}
+
+function forget(store, oldest) {
+  const old = store.times.findIndex((time) => time >= oldest);
+  if (old > 0) {
+    store.times.splice(0, old);
+    Object.values(store.columns).forEach((column) => column.splice(0, old));
+  }
+}
+
+function draw() {
+  const range = Number(document.querySelector("input[name=range]:checked").value);
+  const last = page.store.times.at(-1) ?? 0;
+  page.charts.forEach((chart) => chart.show(page.store, last - range));
+}
+
+/** Places of the classes to chart: those that moved most, if there are too many. */
+function charted(about, now) {
+  const places = about.classes.map((_, place) => place);
+  const moved = (place) => Math.abs((now?.classes[place].believed?.value ?? about.classes[place].training) - about.classes[place].training);
+  return places.sort((left, right) => moved(right) - moved(left)).slice(0, CHARTED).sort((left, right) => left - right);
+}
+
+function colourOf(about, number) {
+  const place = about.classes.findIndex((one) => one.number === number);
+  return place < 0 ? "--noise" : `--class-${place % 8}`;
+}
+
+function charts(about, places) {
+  const share = (place) => {
+    const { name, number, training } = about.classes[place];
+    return {
+      label: name,
+      variable: colourOf(about, number),
+      scale: "share",
+      band: [`share_low.${place}`, `share_high.${place}`],
+      lines: [
+        { constant: training, dash: [4, 5], width: 1.2 },
+        ...(about.labels ? [{ column: `true_share.${place}`, dots: true }] : []),
+        { column: `share.${place}` },
+      ],
+      text: (at) => known(at(`share.${place}`)) && `${name} ${percent(at(`share.${place}`))} [${interval({ low: at(`share_low.${place}`), high: at(`share_high.${place}`) })}]`,
+    };
+  };
+  const accuracy = (name) => ({
+    label: CANDIDATES[name],
+    variable: `--${name}`,
+    scale: "accuracy",
+    lines: [
+      { column: `estimated.${name}`, dash: [6, 4], width: 1.5 },
+      ...(about.labels ? [{ column: `measured.${name}` }] : []),
+    ],
+    text: (at) => {
+      const measured = known(at(`measured.${name}`)) ? `${percent(at(`measured.${name}`))} measured, ` : "";
+      return known(at(`estimated.${name}`)) && `${CANDIDATES[name]} ${measured}${percent(at(`estimated.${name}`))} estimated`;
+    },
+  });
+  const line = (label, column, variable, scale, format, more = {}) => ({
+    label,
+    variable,
+    scale,
+    lines: [{ column, ...more }],
+    text: (at) => known(at(column)) && `${label} ${format(at(column))}`,
+  });
+  const thousandths = (value) => value.toFixed(3);
+  return [
+    new Chart("shares", "Shares of the classes over time", places.map(share), { share: ranges.share }),
+    new Chart("accuracy", "Accuracy of the candidates over time", Object.keys(CANDIDATES).map(accuracy), { accuracy: ranges.accuracy }),
+    new Chart("shift", "Distance of source and stream over time", [
+      line("shares corrected", "before", "--class-1", "distance", thousandths),
+      line("after the map", "after", "--class-0", "distance", thousandths),
+      line("noise", "noise", "--noise", "distance", thousandths, { dash: [4, 4] }),
+    ], { distance: ranges.distance }),
+    new Chart("flow", "Events a second, and records not read yet, over time", [
+      line("events a second", "events", "--class-0", "rate", rate),
+      line("records behind", "lag", "--class-1", "records", count),
+    ], { rate: ranges.rate, records: ranges.records }),
+  ];
+}
+
+document.querySelectorAll("input[name=range]").forEach((input) => (input.onchange = () => page.store && draw()));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  page.charts.forEach((chart) => chart.recolour());
+  page.map?.draw();
+});
+follow({ hello, frame, picture: (picture) => page.map?.show(picture), lost, token: askForToken });

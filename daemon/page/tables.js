@@ -1,0 +1,148 @@
+// Tables and lists. Cells are changed in place, so that a screen reader does not lose its.
+
+import { CANDIDATES, candidateOf, count, interval, known, percent, rate, refusal, span } from "./words.js";
+
+/** Makes the element's children match: texts are replaced where they differ, the rest stays. */
+function fill(element, tag, contents, each) {
+  while (element.children.length > contents.length) {
+    element.lastElementChild.remove();
+  }
+  contents.forEach((content, place) => {
+    const child = element.children[place] ?? element.appendChild(document.createElement(typeof tag === "string" ? tag : tag(content, place)));
+    each(child, content, place);
+  });
+}
+
+function write(element, text) {
+  if (element.textContent !== text) {
+    element.textContent = text;
+  }
+}
+
+/** A cell is a text, or { text, below, strong }. */
+function cell(element, content) {
+  const { text, below, strong } = typeof content === "string" ? { text: content } : content;
+  element.classList.toggle("strong", Boolean(strong));
+  if (element.dataset.text === text && element.dataset.below === (below ?? "")) {
+    return;
+  }
+  element.dataset.text = text;
+  element.dataset.below = below ?? "";
+  element.replaceChildren(text);
+  if (below) {
+    element.appendChild(document.createElement("small")).textContent = below;
+  }
+}
+
+/** `rows` are lists of cells, the first of each its header. */
+function table(element, head, rows, served) {
+  element.tHead ?? element.createTHead().insertRow();
+  element.tBodies[0] ?? element.createTBody();
+  fill(element.tHead.rows[0], "th", head, (child, text) => {
+    child.scope = "col";
+    write(child, text);
+  });
+  fill(element.tBodies[0], "tr", rows, (row, cells, place) => {
+    row.className = place === served ? "served" : "";
+    fill(row, (_, column) => (column === 0 ? "th" : "td"), cells, (child, content, column) => {
+      if (column === 0) {
+        child.scope = "row";
+      }
+      cell(child, content);
+    });
+  });
+}
+
+const estimate = (value) => (known(value) ? { text: percent(value.value), below: interval(value) } : "–");
+
+export function classes(about, frame) {
+  const labels = about.labels && frame.classes.some((one) => known(one.true_share));
+  const head = ["Class", "Training", "Now", ...(labels ? ["By labels"] : []), ...(about.black_box ? [] : ["Movement"])];
+  const rows = about.classes.map((one, place) => {
+    const { believed, true_share, movement_ratio } = frame.classes[place];
+    const ratio = known(movement_ratio) ? movement_ratio.toFixed(3) : "–";
+    return [
+      one.name,
+      percent(one.training),
+      believed ? { ...estimate(believed), strong: one.training < believed.low || one.training > believed.high } : "–",
+      ...(labels ? [percent(true_share)] : []),
+      ...(about.black_box ? [] : [ratio]),
+    ];
+  });
+  table(document.getElementById("classes"), head, rows);
+  const rest = about.classes_in_all - about.classes.length;
+  const others = rest > 0 ? `${rest} rarer classes are in the metrics. ` : "";
+  const movement = about.black_box ? "" : `Movement: of the class by the map, as a share of its room; the guard's limit is ${about.movement_limit}. `;
+  write(document.getElementById("classes-note"), `${others}${movement}Bold: training is outside of the interval.`);
+}
+
+export function candidates(about, frame) {
+  const measured = frame.candidates.some((one) => known(one.accuracy));
+  const head = ["Candidate", "Estimated", ...(measured ? ["Measured", "Log loss"] : [])];
+  const figure = (value) => (known(value) ? value.toFixed(3) : "–");
+  const rows = frame.candidates.map((one) => [
+    one.name === candidateOf(frame.mode) ? { text: CANDIDATES[one.name], below: "served" } : CANDIDATES[one.name],
+    estimate(one.estimated),
+    ...(measured ? [percent(one.accuracy), figure(one.log_loss)] : []),
+  ]);
+  const served = frame.candidates.findIndex((one) => one.name === candidateOf(frame.mode));
+  table(document.getElementById("candidates"), head, rows, served);
+  const refused = frame.guard ? `The guard has refused ${count(frame.guard.refusals)} states so far. ` : "Nothing was judged by the guard yet. ";
+  const reason = frame.guard?.reason ? `It refuses the newest: ${refusal(about, frame.guard)}.` : "";
+  write(document.getElementById("candidates-note"), refused + reason);
+}
+
+export function stream(about, frame) {
+  const { stream } = frame;
+  const checkpoint = known(stream.checkpoint_ms) ? `${span((frame.time_ms - stream.checkpoint_ms) / 1000)} ago` : "none yet";
+  const rows = [
+    ["Topic", about.topic],
+    ["Broker", stream.connected ? "connected" : "no answer", stream.connected ? "" : "bad"],
+    ["Behind", `${count(stream.lag_records)} records, ${span(stream.lag_seconds)}`, stream.lag_seconds > 60 ? "bad" : ""],
+    ["Events read", `${count(stream.accepted)} (${rate(stream.events_per_second)}/s)`],
+    ["Events learned from", count(frame.events)],
+    ["Alignment steps", `${count(frame.steps)} (${rate(stream.steps_per_second)}/s)`],
+    ["Steps left out", count(frame.skipped_steps), frame.skipped_steps > 0 ? "look" : ""],
+    ["Predictions delivered", count(stream.predictions)],
+    ["Dead letters delivered", count(stream.dead_letters), stream.dead_letters > 0 ? "look" : ""],
+    ["Deliveries failed", count(stream.failed), stream.failed > 0 ? "bad" : ""],
+    ["Records lost to retention", count(stream.offsets_lost), stream.offsets_lost > 0 ? "bad" : ""],
+    ["gRPC requests", `${count(stream.requests)} (${rate(stream.requests_per_second)}/s)`],
+    ["Requests refused", count(stream.refused_requests), stream.refused_requests > 0 ? "look" : ""],
+    ["Late labels", about.labels ? count(stream.labels) : "not read"],
+    ["Checkpoint", checkpoint, stream.checkpoint_failures > 0 ? "bad" : ""],
+  ];
+  const tag = (_, place) => (place % 2 === 0 ? "dt" : "dd");
+  fill(document.getElementById("stream"), tag, rows.flatMap((row) => [row, row]), (child, row, place) => {
+    write(child, row[place % 2]);
+    if (place % 2 === 1) {
+      child.dataset.state = row[2] ?? "";
+    }
+  });
+  rejected(about, stream);
+}
+
+function rejected(about, stream) {
+  const host = document.getElementById("rejected");
+  if (stream.rejected.length === 0) {
+    host.replaceChildren(Object.assign(document.createElement("p"), { className: "note", textContent: "None." }));
+    return;
+  }
+  const rows = stream.rejected.map(([reason, number]) => [reason.replaceAll("_", " "), count(number)]);
+  const element = host.querySelector("table") ?? document.createElement("table");
+  host.replaceChildren(element);
+  table(element, ["Reason", "Events"], rows);
+  if (!about.dead_letters) {
+    host.append(Object.assign(document.createElement("p"), { className: "note", textContent: "They are dropped: dead_letters.topic is not set." }));
+  }
+}
+
+/** The configuration: all of it, and what differs from the defaults. */
+export function configuration(about) {
+  const sections = about.configuration.split("\n\n").map((section) => section.trim().split("\n"));
+  const changed = sections
+    .map(([head, ...lines]) => [head, ...lines.filter((line) => line.endsWith("# changed")).map((line) => line.replace(/ # changed$/, ""))])
+    .filter((lines) => lines.length > 1);
+  write(document.getElementById("changed"), changed.map((lines) => lines.join("\n")).join("\n\n") || "Nothing.");
+  write(document.getElementById("configuration"), about.configuration);
+}

@@ -1,0 +1,292 @@
+//! What the page shows at a moment.
+
+use ostar_model::{
+    diagnostics::Decision,
+    learner::{BlockReport, RefreshReport},
+    proportions::{EstimatedAccuracy, Published},
+};
+use serde::Serialize;
+
+use super::{
+    about::{About, Class, now_ms},
+    rates::PerSecond,
+    readings::Readings,
+};
+use crate::{
+    current::{ServingMode, Version},
+    serving::Services,
+    status::Status,
+};
+
+/// Who could be served, as metrics name them.
+pub(super) const CANDIDATES: [&str; 3] = ["source", "prior", "adapted"];
+
+/// All that changes. `None` is what is not known, or not known yet.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Frame {
+    pub(super) time_ms: u64,
+    mode: ServingMode,
+    version: Version,
+    /// Why it may not be sent requests.
+    not_ready: Option<String>,
+    paused: bool,
+    standby: bool,
+    /// Learned from.
+    events: u64,
+    steps: u64,
+    skipped_steps: u64,
+    /// Whose shares are believed.
+    believed: Option<&'static str>,
+    /// How many independent events they are worth.
+    effective_rows: Option<f64>,
+    /// In the order of [`About::classes`].
+    pub(super) classes: Vec<ClassFrame>,
+    /// In the order of [`CANDIDATES`].
+    pub(super) candidates: Vec<CandidateFrame>,
+    pub(super) shift: Option<Shift>,
+    guard: Option<Guard>,
+    pub(super) stream: StreamFrame,
+}
+
+/// A value and its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Estimate {
+    pub(super) value: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// A class's shares, and how far it moved.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ClassFrame {
+    pub(super) believed: Option<Estimate>,
+    frozen: Option<Estimate>,
+    adapted: Option<Estimate>,
+    /// Among the newest labels.
+    pub(super) true_share: Option<f64>,
+    /// Mean squared movement over the squared distance to the nearest other class.
+    movement_ratio: Option<f64>,
+}
+
+/// How good a candidate is.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct CandidateFrame {
+    name: &'static str,
+    /// Accuracy without labels.
+    pub(super) estimated: Option<Estimate>,
+    /// Of the newest labels.
+    pub(super) accuracy: Option<f64>,
+    log_loss: Option<f64>,
+}
+
+/// Distances of source and stream.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Shift {
+    pub(super) before: f64,
+    pub(super) after: f64,
+    pub(super) noise: f64,
+    /// Whether shares alone cannot explain the stream.
+    refuted: bool,
+}
+
+/// What the guard says of the newest state.
+#[derive(Debug, Clone, Serialize)]
+struct Guard {
+    serves: bool,
+    /// Why not: its name, and in full.
+    refusal: Option<&'static str>,
+    reason: Option<String>,
+    restored: bool,
+    refusals: f64,
+}
+
+/// Kafka and requests.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct StreamFrame {
+    connected: bool,
+    /// After too many bad events.
+    stopped: bool,
+    pub(super) events_per_second: Option<f64>,
+    steps_per_second: Option<f64>,
+    requests_per_second: Option<f64>,
+    pub(super) lag_records: Option<f64>,
+    lag_seconds: Option<f64>,
+    accepted: f64,
+    /// Why events could not be used, and how many.
+    rejected: Vec<(String, f64)>,
+    dead_letters: f64,
+    predictions: f64,
+    failed: f64,
+    offsets_lost: f64,
+    requests: f64,
+    refused_requests: f64,
+    labels: f64,
+    checkpoint_ms: Option<f64>,
+    checkpoint_failures: f64,
+}
+
+// === impl Frame ===
+
+impl Frame {
+    pub(super) fn new(
+        services: &Services,
+        about: &About,
+        status: &Status,
+        readings: &Readings,
+        rates: Option<PerSecond>,
+    ) -> Self {
+        let (block, refresh) = (status.block.as_ref(), status.refresh.as_ref());
+        let guard = &services.config.learner.method.guard;
+        Self {
+            time_ms: now_ms(),
+            mode: services.current.mode(),
+            version: services.current.load().version,
+            not_ready: services.health.readiness().err(),
+            paused: status.paused,
+            standby: status.standby,
+            events: status.events,
+            steps: status.steps,
+            skipped_steps: status.skipped_steps,
+            believed: block.map(believed),
+            effective_rows: block.map(|block| block.published.effective_rows),
+            classes: about
+                .classes
+                .iter()
+                .map(|class| ClassFrame::new(class, block, refresh, readings))
+                .collect(),
+            candidates: (0..CANDIDATES.len())
+                .map(|candidate| CandidateFrame::new(candidate, refresh, readings))
+                .collect(),
+            shift: refresh.map(|refresh| Shift {
+                before: refresh.label_shift_distance,
+                after: refresh.distance,
+                noise: refresh.distance_floor,
+                refuted: guard
+                    .refutes_label_shift(refresh.label_shift_distance, refresh.distance_floor),
+            }),
+            guard: refresh.map(|refresh| Guard::new(refresh, readings)),
+            stream: StreamFrame::new(readings, rates),
+        }
+    }
+}
+
+fn believed(block: &BlockReport) -> &'static str {
+    match block.published == block.frozen {
+        true => "frozen",
+        false => "adapted",
+    }
+}
+
+// === impl ClassFrame ===
+
+impl ClassFrame {
+    fn new(
+        class: &Class,
+        block: Option<&BlockReport>,
+        refresh: Option<&RefreshReport>,
+        readings: &Readings,
+    ) -> Self {
+        let number = class.number;
+        let share = |published: &Published| {
+            let interval = published.intervals[number];
+            Estimate {
+                value: published.proportions[number],
+                low: interval.low,
+                high: interval.high,
+            }
+        };
+        let adapted = block.and_then(|block| block.adapted.as_ref());
+        let moved = refresh.and_then(|refresh| refresh.movement.classes[number]);
+        Self {
+            believed: block.map(|block| share(&block.published)),
+            frozen: block.map(|block| share(&block.frozen)),
+            adapted: adapted.map(share),
+            true_share: readings.value("ostar_true_proportion", &[("class", &class.name)]),
+            movement_ratio: moved.and_then(|moved| moved.ratio),
+        }
+    }
+}
+
+// === impl CandidateFrame ===
+
+impl CandidateFrame {
+    fn new(candidate: usize, refresh: Option<&RefreshReport>, readings: &Readings) -> Self {
+        let name = CANDIDATES[candidate];
+        let accuracy = |refresh: &RefreshReport| {
+            let all = [
+                &refresh.source_accuracy,
+                &refresh.prior_accuracy,
+                &refresh.adapted_accuracy,
+            ];
+            let EstimatedAccuracy { value, interval } = all[candidate];
+            Estimate {
+                value: *value,
+                low: interval.low,
+                high: interval.high,
+            }
+        };
+        let measured = |family| readings.value(family, &[("candidate", name)]);
+        Self {
+            name,
+            estimated: refresh.map(accuracy),
+            accuracy: measured("ostar_measured_accuracy"),
+            log_loss: measured("ostar_measured_log_loss"),
+        }
+    }
+}
+
+// === impl Guard ===
+
+impl Guard {
+    fn new(refresh: &RefreshReport, readings: &Readings) -> Self {
+        let refused = match &refresh.decision {
+            Decision::Serve => None,
+            Decision::Refuse(reason) => Some(reason),
+        };
+        Self {
+            serves: refused.is_none(),
+            refusal: refused.map(|reason| reason.label()),
+            reason: refused.map(ToString::to_string),
+            restored: refresh.restored,
+            refusals: readings.sum("ostar_guard_refusals_total").unwrap_or(0.0),
+        }
+    }
+}
+
+// === impl StreamFrame ===
+
+impl StreamFrame {
+    fn new(readings: &Readings, rates: Option<PerSecond>) -> Self {
+        let count = |family| readings.sum(family).unwrap_or(0.0);
+        let output = |output, outcome| {
+            let labels = [("output", output), ("outcome", outcome)];
+            let records = readings.value("ostar_output_records_total", &labels);
+            records.unwrap_or(0.0)
+        };
+        let counted = |family, outcome| {
+            let value = readings.value(family, &[("outcome", outcome)]);
+            value.unwrap_or(0.0)
+        };
+        let checkpoint = readings.sum("ostar_checkpoint_last_timestamp_seconds");
+        Self {
+            connected: readings.sum("ostar_broker_connected") == Some(1.0),
+            stopped: readings.sum("ostar_consumption_stopped") == Some(1.0),
+            events_per_second: rates.map(|rates| rates.events),
+            steps_per_second: rates.map(|rates| rates.steps),
+            requests_per_second: rates.map(|rates| rates.requests),
+            lag_records: readings.sum("ostar_consumer_lag_records"),
+            lag_seconds: readings.largest("ostar_consumer_lag_seconds"),
+            accepted: counted("ostar_events_total", "accepted"),
+            rejected: readings.by_label("ostar_events_rejected_total", "reason"),
+            dead_letters: output("dead_letters", "delivered"),
+            predictions: output("predictions", "delivered"),
+            failed: output("dead_letters", "failed") + output("predictions", "failed"),
+            offsets_lost: count("ostar_offsets_lost_total"),
+            requests: count("ostar_requests_total"),
+            refused_requests: count("ostar_requests_refused_total"),
+            labels: counted("ostar_labels_total", "joined"),
+            checkpoint_ms: checkpoint.map(|seconds| seconds * 1000.0),
+            checkpoint_failures: count("ostar_checkpoint_failures_total"),
+        }
+    }
+}

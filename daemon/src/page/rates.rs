@@ -1,0 +1,74 @@
+//! Counters as rates: how much a second.
+
+use std::{collections::VecDeque, time::Instant};
+
+use super::readings::Readings;
+
+/// Looks that a rate is over: few enough to follow, enough not to jump with every chunk.
+const LOOKS: usize = 6;
+
+/// How much a second, by counter.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct PerSecond {
+    pub(super) events: f64,
+    pub(super) steps: f64,
+    pub(super) requests: f64,
+}
+
+/// The last looks at the counters.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    looks: VecDeque<(Instant, PerSecond)>,
+}
+
+impl Rates {
+    /// What happened a second, since the oldest look that is remembered; `None` at the first.
+    pub(super) fn observe(&mut self, now: Instant, readings: &Readings) -> Option<PerSecond> {
+        let counted = PerSecond {
+            events: readings.sum("ostar_events_total").unwrap_or(0.0),
+            steps: readings.sum("ostar_steps_total").unwrap_or(0.0),
+            requests: readings.sum("ostar_requests_total").unwrap_or(0.0),
+        };
+        self.since_oldest(now, counted)
+    }
+
+    fn since_oldest(&mut self, now: Instant, counted: PerSecond) -> Option<PerSecond> {
+        if self.looks.len() == LOOKS {
+            self.looks.pop_front();
+        }
+        self.looks.push_back((now, counted));
+        let (then, before) = self.looks.front()?;
+        let seconds = now.duration_since(*then).as_secs_f64();
+        (seconds > 0.0).then(|| PerSecond {
+            events: (counted.events - before.events) / seconds,
+            steps: (counted.steps - before.steps) / seconds,
+            requests: (counted.requests - before.requests) / seconds,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_over_the_looks_that_are_remembered() {
+        let mut rates = Rates::default();
+        let start = Instant::now();
+        let counted = |events: f64| PerSecond {
+            events,
+            ..PerSecond::default()
+        };
+        assert_eq!(rates.since_oldest(start, counted(100.0)), None);
+        let mut newest = None;
+        for second in 1..=10u32 {
+            // Ten a second, and from the sixth second on twenty.
+            let events = f64::from(second.min(5) * 10 + second.saturating_sub(5) * 20);
+            let now = start + Duration::from_secs(second.into());
+            newest = rates.since_oldest(now, counted(100.0 + events));
+        }
+        assert_eq!(newest, Some(counted(20.0)));
+    }
+}

@@ -1,0 +1,54 @@
+//! One who looks at the page.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::response::sse::Event;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio_stream::{Stream, StreamExt, once, wrappers::WatchStream};
+
+/// The events of one viewer. It ends when the daemon stops.
+pub(super) struct Viewer {
+    events: Pin<Box<dyn Stream<Item = (&'static str, Arc<str>)> + Send>>,
+    /// Kept so that the place is taken until the viewer goes.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Viewer {
+    /// `hello` comes first; then the newest of each feed, whenever the viewer reads and there is a new one.
+    pub(super) fn new(
+        hello: String,
+        frames: watch::Receiver<Arc<str>>,
+        pictures: watch::Receiver<Arc<str>>,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        let frames = WatchStream::from_changes(frames).map(|text| ("frame", text));
+        let pictures = WatchStream::from_changes(pictures).map(|text| ("picture", text));
+        let hello = once(("hello", Arc::from(hello)));
+        Self {
+            events: Box::pin(hello.chain(frames.merge(pictures))),
+            _place: place,
+        }
+    }
+
+    /// Name and JSON of the next event.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<(&'static str, Arc<str>)>> {
+        self.events.as_mut().poll_next(context)
+    }
+}
+
+impl Stream for Viewer {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.poll(context);
+        next.map(|next| next.map(|(name, text)| Ok(Event::default().event(name).data(text))))
+    }
+}

@@ -1,0 +1,57 @@
+//! The alignment as a picture: where a sample of source and stream lies, for people to look at.
+
+use super::{
+    adaptation::Adaptation,
+    view::{Sample, View, spread},
+};
+use crate::{Result, diagnostics::Projection, engine::Head, proportions::Probabilities};
+
+/// Most points of a cloud: as many as a picture of a hand's width can show.
+const POINTS: usize = 300;
+
+/// Three clouds in the plane of the source's first two principal components, which never changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Picture {
+    /// Source rows where the frozen encoder puts them.
+    pub source: Vec<[f32; 2]>,
+    /// The same rows where the alignment carries them (phi).
+    pub mapped: Vec<[f32; 2]>,
+    /// Classes of the source rows.
+    pub labels: Vec<u32>,
+    /// Rows of the stream.
+    pub target: Vec<[f32; 2]>,
+    /// The most probable class of each by the target classifier, corrected to the stream's shares.
+    pub predicted: Vec<u32>,
+}
+
+impl Adaptation {
+    /// The picture of what a refresh looked at. Draws nothing at random: to look must not change what is learned.
+    pub(super) fn take_picture(&mut self, sample: &Sample, view: &View) -> Result<Picture> {
+        let width = self.source.width();
+        let plane = match self.plane.take() {
+            Some(plane) => plane,
+            None => Projection::principal(&sample.source.latents, width)?,
+        };
+        let target = spread(&sample.target, width, POINTS);
+        let scores = self.score(Head::Target, &target)?;
+        let scores = scores.corrected(&self.prior, &view.proportions);
+        let picture = Picture {
+            source: plane.project(&spread(&sample.source.latents, width, POINTS)),
+            mapped: plane.project(&spread(&view.mapped, width, POINTS)),
+            labels: spread(&sample.source.labels, 1, POINTS),
+            target: plane.project(&target),
+            predicted: most_probable(&scores),
+        };
+        self.plane = Some(plane);
+        Ok(picture)
+    }
+}
+
+fn most_probable(scores: &Probabilities) -> Vec<u32> {
+    let best = |row: &[f64]| {
+        let classes = row.iter().enumerate();
+        let best = classes.max_by(|left, right| left.1.total_cmp(right.1));
+        best.map_or(0, |(class, _)| class as u32)
+    };
+    scores.rows().map(best).collect()
+}
