@@ -5,14 +5,20 @@ STEP_BENCH := $(TARGET)/dist/examples/step_bench
 # The client's side is built as tests are, but optimised.
 MEASURE := OSTARD=$(abspath $(TARGET))/release/ostard cargo bench --profile dev -p ostar-tests \
 	--config profile.dev.package.ostar-tests.opt-level=3
+# The program that recipes try: a release build, unless OSTARD names another.
+ifndef OSTARD
+export OSTARD := $(abspath $(TARGET))/release/ostard
+BUILT := release
+endif
 TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
 .PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency check-cuda
+.PHONY: release generate check-generated check-chart check-chart-server
 
 help: ## This list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 check: test format lint docs ## All that CI asks for.
 
@@ -44,6 +50,21 @@ bench-throughput: ## Events a second through the daemon against an empty consume
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
 	cargo build --release -p ostard
 	$(MEASURE) --bench latency
+
+generate: $(BUILT) ## Writes the configuration reference, the chart's schema and README, and its copy of the dashboards.
+	python3 scripts/generate.py
+
+check-generated: $(BUILT) ## Are the generated files up to date?
+	python3 scripts/generate.py --check
+
+check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas.
+	HELM="$$(scripts/tool helm)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
+
+check-chart-server: ## The chart on a real API server: dry run of every values file (builds it: half an hour the first time).
+	scripts/check-chart-server
+
+release:
+	cargo build --release
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
 	scripts/check-cuda
