@@ -15,7 +15,7 @@ TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
 .PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency check-cuda
-.PHONY: release generate check-generated check-chart check-chart-server
+.PHONY: release generate check-generated check-chart check-chart-server check-models check-pytorch
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,12 @@ check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubern
 
 check-chart-server: ## The chart on a real API server: dry run of every values file (builds it: half an hour the first time).
 	scripts/check-chart-server
+
+check-models: $(BUILT) ## Models of scikit-learn and a black box: exported, loaded, and their predictions compared.
+	scripts/check-models
+
+check-pytorch: $(BUILT) ## The same of a PyTorch model (downloads PyTorch; PYTHON=python3 takes an installed one).
+	scripts/check-models pytorch
 
 release:
 	cargo build --release
