@@ -43,10 +43,8 @@ def everything():
         CHART / "README.md": chart_readme(),
     }
     folders = [CHART / "files" / name for name in ("dashboards", "rules")]
-    for path in sorted((ROOT / "dashboards").rglob("*.json")):
-        # Only dashboards have panels: a linter's or a package manager's settings have not.
-        if "panels" in json.loads(path.read_text()):
-            files[folders[0] / path.name] = path.read_text()
+    for path in sorted((ROOT / "dashboards" / "grafana").glob("*.json")):
+        files[folders[0] / path.name] = path.read_text()
     for path in sorted((ROOT / "dashboards" / "rules").glob("*.yaml")):
         files[folders[1] / path.name] = path.read_text()
     return files, folders

@@ -1,12 +1,14 @@
 //! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests say so and are ignored,
 //! unless CI or OSTARD_REQUIRE_SERVICES is set.
 
+mod documents;
 mod labels;
 mod outages;
 mod poison;
 mod python;
 mod requests;
 mod restarts;
+mod security_page;
 mod standby;
 mod stopping;
 
@@ -46,6 +48,8 @@ fn main() {
         requests::TESTS,
         stopping::TESTS,
         labels::TESTS,
+        documents::TESTS,
+        security_page::TESTS,
     ]
     .concat();
     let missing = missing_tool();
