@@ -5,17 +5,24 @@ STEP_BENCH := $(TARGET)/dist/examples/step_bench
 # The client's side is built as tests are, but optimised.
 MEASURE := OSTARD=$(abspath $(TARGET))/dist/ostard cargo bench --profile dev -p ostar-tests \
 	--config profile.dev.package.ostar-tests.opt-level=3
+# The program that recipes try: a release build, unless OSTARD names another.
+ifndef OSTARD
+export OSTARD := $(abspath $(TARGET))/release/ostard
+BUILT := release
+endif
 TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
 .PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency bench-open-inference bench-page check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
+.PHONY: release generate check-generated check-chart check-chart-server check-models check-pytorch
+.PHONY: demo check-docs check-image check-image-files deny advisories sbom
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-check: test format lint docs lint-dashboards ## All that CI asks for.
+check: test format lint docs lint-dashboards check-generated check-chart check-models check-docs check-image-files ## All that CI asks for.
 
 test: ## All tests.
 	cargo test --workspace
@@ -68,6 +75,52 @@ page-library: ## Fetches the live page's chart library, which is checked in.
 
 screenshots: ## The README's pictures of the live page, made by its test (needs Node and Chromium).
 	SCREENSHOTS=$(abspath docs/images) cargo test -p ostar-tests --test page
+
+generate: $(BUILT) ## Writes the configuration reference, the chart's schema and README, and its copy of the dashboards.
+	python3 scripts/generate.py
+
+check-generated: $(BUILT) ## Are the generated files up to date?
+	python3 scripts/generate.py --check
+
+check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas.
+	HELM="$$(scripts/tool helm)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
+
+check-chart-server: ## The chart on a real API server: dry run of every values file (builds it: half an hour the first time).
+	scripts/check-chart-server
+
+check-models: $(BUILT) ## Models of scikit-learn and a black box: exported, loaded, and their predictions compared.
+	scripts/check-models
+
+check-pytorch: $(BUILT) ## The same of a PyTorch model (downloads PyTorch; PYTHON=python3 takes an installed one).
+	scripts/check-models pytorch
+
+check-docs: ## Do the links inside the documents lead somewhere, and is the forge's CI in step with .ci/run?
+	python3 scripts/check_links.py
+	python3 scripts/check_forge.py
+
+check-image-files: ## Dockerfiles and compose file, linted.
+	"$$(dirname "$$(scripts/tool python tests/chart/requirements.txt)")/hadolint" Dockerfile Dockerfile.cuda
+	"$$(scripts/tool compose)" examples/compose/compose.yaml >/dev/null
+
+check-image: check-image-files ## The same, and the program as the image has it, held to the image's base (minutes; Debian 12).
+	cargo build --profile dist -p ostard --features tls,parquet
+	scripts/check-image-binary $(TARGET)/dist/ostard
+
+deny: ## Licences, sources and versions of all dependencies.
+	"$$(scripts/tool cargo-deny)" --offline check --hide-inclusion-graph licenses sources bans
+
+advisories: ## Known defects of dependencies (asks the RustSec database, over the network).
+	"$$(scripts/tool cargo-deny)" check advisories
+
+sbom: ## A CycloneDX bill of materials of the image's program, daemon/ostard.cdx.json.
+	"$$(scripts/tool cargo-cyclonedx)" cyclonedx --manifest-path daemon/Cargo.toml --format json --spec-version 1.5 \
+		--features tls,parquet --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
+
+demo: ## The demo, for a quarter of a minute.
+	cargo run --release -- demo --seconds 15 --json
+
+release:
+	cargo build --release
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
 	scripts/check-cuda

@@ -60,10 +60,10 @@ pub(crate) struct ServingSettings {
 pub(crate) struct CheckpointSettings {
     /// Folder of the checkpoints.
     pub(crate) folder: Option<PathBuf>,
-    /// One is written every so many events,
+    /// One is written every so many events, but not more often than `min_interval`.
     #[schemars(range(min = 1))]
     pub(crate) every_events: u64,
-    /// but not more often than this.
+    /// Time between two at least.
     pub(crate) min_interval: Period,
     /// How many are kept.
     #[schemars(range(min = 1))]

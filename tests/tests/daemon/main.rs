@@ -1,6 +1,7 @@
 //! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests say so and are ignored,
 //! unless CI or OSTARD_REQUIRE_SERVICES is set.
 
+mod documents;
 mod labels;
 mod outages;
 mod poison;
@@ -8,6 +9,7 @@ mod python;
 mod requests;
 mod restarts;
 mod secure;
+mod security_page;
 mod standby;
 mod stopping;
 
@@ -48,6 +50,8 @@ fn main() {
         stopping::TESTS,
         labels::TESTS,
         secure::TESTS,
+        documents::TESTS,
+        security_page::TESTS,
     ]
     .concat();
     let missing = missing_tool();

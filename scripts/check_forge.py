@@ -1,0 +1,26 @@
+"""The forge's CI runs the recipes of .ci/run, no fewer and no others."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORKFLOW = ".github/workflows/ci.yaml"
+# What .ci/run calls by cargo, because documents show it so.
+BY_CARGO = {"test": "cargo test --workspace", "demo": "cargo run --release -- demo"}
+
+
+def main():
+    run = (ROOT / ".ci" / "run").read_text()
+    wanted = set(re.findall(r"^section make (\S+)$", run, re.MULTILINE))
+    wanted |= {recipe for recipe, command in BY_CARGO.items() if f"section {command}" in run}
+    matrix = re.search(r"^ +recipe:\n((?: +- \S+\n)+)", (ROOT / WORKFLOW).read_text(), re.MULTILINE)[1]
+    found = set(re.findall(r"- (\S+)", matrix))
+    for recipe in sorted(wanted - found):
+        print(f"{WORKFLOW} does not run {recipe}, which .ci/run does")
+    for recipe in sorted(found - wanted):
+        print(f"{WORKFLOW} runs {recipe}, which .ci/run does not")
+    sys.exit(wanted != found)
+
+
+main()

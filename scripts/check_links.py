@@ -1,0 +1,47 @@
+"""Checks the links of every Markdown file: files are there, and headings that are linked to exist.
+
+Addresses of the web are left alone: a change must not fail because some other server is down.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?\)|(?:src|href)=\"([^\"]+)\"")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+
+
+def main():
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    documents = [ROOT / name for name in listed.stdout.split()]
+    problems = [problem for document in documents for problem in broken(document)]
+    print("\n".join(problems) or f"the links of {len(documents)} documents lead somewhere")
+    sys.exit(bool(problems))
+
+
+def broken(document):
+    text = FENCE.sub("", document.read_text())
+    # What stands in back ticks is no link.
+    text = re.sub(r"`[^`\n]*`", "", text)
+    for found in LINK.finditer(text):
+        target = found[1] or found[2]
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, heading = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        if not file.exists():
+            yield f"{document.relative_to(ROOT)}: {target} does not exist"
+        elif heading and file.suffix == ".md" and heading not in headings(file):
+            yield f"{document.relative_to(ROOT)}: {target} has no such heading"
+
+
+def headings(document):
+    """Anchors as forges make them."""
+    text = FENCE.sub("", document.read_text())
+    lines = re.findall(r"^#+ +(.*?) *#*$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+main()

@@ -1,0 +1,93 @@
+"""The configuration reference, as Markdown, from the schema that `ostard config schema` prints."""
+
+import json
+
+HEAD = """# Configuration reference
+
+Every key, made from `ostard config schema` by `make generate`. [CONFIGURATION.md](CONFIGURATION.md) says how keys are
+set; [default.toml](../daemon/src/config/default.toml) shows the defaults in their context.
+
+Keys without a default are unset. A length of time is a whole number with a unit: `500ms`, `10s`, `5m`, `1h`.
+"""
+
+
+def reference(schema):
+    """The whole page."""
+    return HEAD + "".join(
+        section(schema, name, value) for name, value in schema["properties"].items()
+    )
+
+
+def section(schema, name, value):
+    """A heading and a table; tables below it follow as sections of their own."""
+    shape = resolve(schema, value)
+    rows, below, choices = [], [], []
+    for key, field in shape["properties"].items():
+        inner = resolve(schema, field)
+        if "properties" in inner:
+            below.append(section(schema, f"{name}.{key}", field))
+            continue
+        written = "a length of time" if field.get("$ref") == "#/$defs/Period" else kind(inner)
+        rows.append(f"| `{key}` | {written} | {default(field)} | {sentence(field)} |\n")
+        if "oneOf" in inner:
+            choices.append(choice(f"{name}.{key}", inner["oneOf"]))
+    text = f"\n## {name}\n\n{sentence(value)}\n"
+    if rows:
+        text += "\n| key | value | default | meaning |\n|---|---|---|---|\n" + "".join(rows)
+    return text + "".join(choices) + "".join(below)
+
+
+def resolve(schema, value):
+    """What the value is, wherever that is written."""
+    while "$ref" in value:
+        value = schema["$defs"][value["$ref"].rsplit("/", 1)[1]]
+    return value
+
+
+def kind(shape):
+    """What may be written."""
+    if "oneOf" in shape:
+        return "a choice"
+    if "enum" in shape:
+        return ", ".join(f"`{word}`" for word in shape["enum"])
+    kinds = shape["type"]
+    kinds = [kinds] if isinstance(kinds, str) else [each for each in kinds if each != "null"]
+    if kinds == ["object"]:
+        return "a table of texts"
+    if kinds == ["array"]:
+        return f"a list of {kind(shape['items'])}s".replace("a list of a ", "a list of ")
+    names = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "`true` or `false`"}
+    least = shape.get("minimum")
+    return " or ".join(names[each] for each in kinds) + (f", at least {least}" if least else "")
+
+
+def default(field):
+    """The default as TOML or JSON; they agree on everything that occurs."""
+    value = field.get("default")
+    return "" if value is None else f"`{json.dumps(value)}`"
+
+
+def choice(key, options):
+    """What a choice can be, an item each."""
+    lines = [f"\n`{key}` is one of:\n\n"]
+    for option in options:
+        if "const" in option:
+            written = f"`{json.dumps(option['const'])}`"
+        elif "enum" in option:
+            written = " or ".join(f"`{json.dumps(word)}`" for word in option["enum"])
+        else:
+            name, inner = next(iter(option["properties"].items()))
+            fields = inner.get("properties", {}).items()
+            written = f"`{name}`"
+            if fields:
+                keys = "; ".join(f"`{field}`: {sentence(value)}" for field, value in fields)
+                written += f", a table with {keys}"
+                written = written.rstrip(".")
+        lines.append(f"- {written}: {sentence(option)}\n")
+    return "".join(lines)
+
+
+def sentence(value):
+    """The description on one line, with what would end a table's cell taken out."""
+    text = " ".join(value.get("description", "").split()).replace("|", "\\|").rstrip(",")
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,132 @@
+//! Every shell command of the README and the quick start, run as a reader would run it.
+//!
+//! A block of `sh` is run. A comment above it says otherwise: `<!-- background -->` starts it and stops it at the end,
+//! `<!-- .ci/run: text -->` leaves it to CI, if CI has the text and the block begins with it.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use ostar_tests::kafka::Kafka;
+
+use crate::{PROGRAM, Test};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("the_commands_of_the_readme_run", |kafka| {
+        run("README.md", &["inbox"], kafka)
+    }),
+    ("the_commands_of_the_quick_start_run", |kafka| {
+        let topics = ["mails", "mail-labels", "mail-predictions"];
+        run("docs/QUICKSTART.md", &topics, kafka)
+    }),
+];
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// What is to be done with a block.
+#[derive(Debug, PartialEq)]
+enum Block {
+    Run(String),
+    Background(String),
+    LeftToCi { command: String, text: String },
+}
+
+/// Runs a document's commands, with the topics that it asks for.
+fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
+    for topic in topics {
+        kafka.create_topic(topic, 1, &[])?;
+    }
+    let text = fs::read_to_string(Path::new(ROOT).join(document)).context(document.to_owned())?;
+    let continuous_integration = fs::read_to_string(Path::new(ROOT).join(".ci/run"))?;
+    let mut script = BEGINNING.to_owned();
+    for block in blocks(&text)? {
+        match block {
+            Block::Run(commands) => script.push_str(&commands),
+            Block::Background(command) => {
+                let command = command.trim();
+                script.push_str(&format!("{command} &\n"));
+            }
+            Block::LeftToCi { command, text } => ensure!(
+                command.starts_with(&text) && continuous_integration.contains(&text),
+                "{document}: `{}` is left to .ci/run, which does not run `{text}`",
+                command.trim()
+            ),
+        }
+    }
+    script.push_str(END);
+    let folder = tempfile::tempdir()?;
+    symlink(PROGRAM, folder.path().join("ostard"))?;
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", "300", "bash", "-c"])
+        .arg(with_own_ports(&script, kafka)?)
+        .current_dir(folder.path())
+        .env("PATH", path_with(folder.path()))
+        .stdin(Stdio::null())
+        .output()
+        .context("bash")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{document}: {said}\n{errors}");
+    Ok(())
+}
+
+const BEGINNING: &str = "PS4='+ $SECONDS s: '\nset -euxo pipefail\ntrap 'jobs -p | xargs --no-run-if-empty kill -9' EXIT\n";
+/// What runs in the background is to end cleanly.
+const END: &str = "for process in $(jobs -p); do kill $process; wait $process; done\n";
+
+/// The addresses that a reader has, replaced by ones that nobody else uses.
+fn with_own_ports(script: &str, kafka: &Kafka) -> Result<String> {
+    // All at once, so that no two are the same.
+    let free = [
+        TcpListener::bind("127.0.0.1:0")?,
+        TcpListener::bind("127.0.0.1:0")?,
+    ];
+    let mut script = script.replace("localhost:9092", &kafka.bootstrap());
+    for (listener, port) in free.iter().zip(["50051", "8080"]) {
+        let address = listener.local_addr()?.to_string();
+        for host in ["localhost", "127.0.0.1"] {
+            script = script.replace(&format!("{host}:{port}"), &address);
+        }
+    }
+    Ok(script)
+}
+
+fn path_with(folder: &Path) -> String {
+    let others = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{others}", folder.display())
+}
+
+fn blocks(text: &str) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    let mut above = "";
+    while let Some(line) = lines.next() {
+        if line != "```sh" {
+            above = line;
+            continue;
+        }
+        let inside = lines.by_ref().take_while(|line| *line != "```");
+        let commands: String = inside.map(|line| format!("{line}\n")).collect();
+        let comment = above
+            .strip_prefix("<!-- ")
+            .and_then(|comment| comment.strip_suffix(" -->"));
+        blocks.push(match comment {
+            None => Block::Run(commands),
+            Some("background") => Block::Background(commands),
+            Some(comment) => match comment.strip_prefix(".ci/run: ") {
+                Some(text) => Block::LeftToCi {
+                    command: commands,
+                    text: text.to_owned(),
+                },
+                None => bail!("<!-- {comment} --> says nothing about a block"),
+            },
+        });
+    }
+    ensure!(!blocks.is_empty(), "no block of commands");
+    Ok(blocks)
+}
