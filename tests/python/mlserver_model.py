@@ -31,10 +31,10 @@ def network(bundle):
     biases[-1] = biases[-1] / np.float32(description["temperature"])
     classes = len(description["classes"])
     hidden = tuple(len(bias) for bias in biases[:-1])
-    model = MLPClassifier(hidden_layer_sizes=hidden, max_iter=1)
-    # Fitted on anything, so that scikit-learn knows its shapes; then it gets the weights.
+    model = MLPClassifier(hidden_layer_sizes=hidden)
+    # Fitted to anything, so that scikit-learn knows its shapes; then it gets the weights.
     rows = np.zeros((classes, len(weights[0])), dtype=np.float32)
-    model.fit(rows, np.arange(classes))
+    model.partial_fit(rows, np.arange(classes), classes=np.arange(classes))
     model.coefs_, model.intercepts_ = weights, biases
     return model
 

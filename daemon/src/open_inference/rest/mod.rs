@@ -24,19 +24,20 @@ use crate::serving::Services;
 /// The protocol's paths, for the router of everything else.
 pub(crate) fn router(open_inference: OpenInference) -> Router<Arc<Services>> {
     let limit = DefaultBodyLimit::max(open_inference.max_message_bytes);
-    let model = |path: &str| format!("/v2/models/{{model}}{path}");
-    let version = |path: &str| format!("/v2/models/{{model}}/versions/{{version}}{path}");
     let mut router = Router::new()
         .route("/v2", get(server_metadata))
         .route("/v2/", get(server_metadata))
         .route("/v2/health/live", get(live))
         .route("/v2/health/ready", get(ready))
         .route("/v2/{*path}", any(nowhere));
-    for path in [model, version as fn(&str) -> String] {
+    for path in [
+        "/v2/models/{model}",
+        "/v2/models/{model}/versions/{version}",
+    ] {
         router = router
-            .route(&path(""), get(model_metadata))
-            .route(&path("/ready"), get(model_ready))
-            .route(&path("/infer"), post(infer));
+            .route(path, get(model_metadata))
+            .route(&format!("{path}/ready"), get(model_ready))
+            .route(&format!("{path}/infer"), post(infer));
     }
     router
         .method_not_allowed_fallback(wrong_method)
