@@ -1,5 +1,5 @@
-//! What the live page costs the daemon: processor time and latency with nobody looking, with a viewer, and with
-//! viewers that have stopped reading. The learner is off. OSTARD names the program.
+//! What the live page costs the daemon, learner off: processor time with nobody looking and with a viewer, and the
+//! latency of requests beside viewers that have stopped reading. OSTARD names the program.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -11,12 +11,11 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::{Shutdown, TcpStream},
-    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use client::Client;
 use hdrhistogram::Histogram;
 use ostar_tests::{
@@ -25,30 +24,18 @@ use ostar_tests::{
     kafka::{Kafka, Listener},
     large,
 };
-use rdkafka::{
-    ClientConfig,
-    producer::{BaseProducer, BaseRecord, Producer},
-};
-use tokio::runtime::Runtime;
 
-/// How long each phase is measured.
-const PHASE: Duration = Duration::from_secs(120);
-/// Times that all phases are gone through: what one differs by from round to round is noise.
+/// What one phase differs by from round to round is noise.
 const ROUNDS: usize = 2;
-/// One-row requests follow each other after this, events after that.
-const REQUEST_EVERY: Duration = Duration::from_millis(100);
-const EVENT_EVERY: Duration = Duration::from_millis(10);
+/// How long processor time and latency are measured.
+const PROCESSOR: Duration = Duration::from_secs(120);
+const LATENCY: Duration = Duration::from_secs(30);
+const REQUEST_EVERY: Duration = Duration::from_millis(20);
+/// Connections that ask for the page's events and read nothing.
+const STALLED: usize = 32;
 const TOPIC: &str = "events";
-/// Connections that read nothing.
-const STALLED: usize = 8;
-
-/// Who looks at the page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looking {
-    Nobody,
-    Viewer,
-    Stalled,
-}
+/// A block, so that there is something to show.
+const EVENTS: usize = 500;
 
 fn main() -> Result<()> {
     let program = std::env::var("OSTARD").context("OSTARD names the ostard to measure")?;
@@ -56,99 +43,76 @@ fn main() -> Result<()> {
     large::write_bundle(&folder.path().join("bundle"))?;
     let kafka = Kafka::start(Listener::Plaintext)?;
     kafka.create_topic(TOPIC, 1, &[])?;
+    let (rows, _) = large::draw(EVENTS, 0.2, 2);
+    let payloads: Vec<Vec<u8>> = rows.iter().map(|row| raw(row)).collect();
+    kafka.produce(TOPIC, 0, payloads.iter())?;
     let (bundle, checkpoints) = (folder.path().join("bundle"), folder.path().join("states"));
     let settings = Settings::new(&kafka.bootstrap(), TOPIC, &bundle, &checkpoints)
         .with("events.format", "raw")
         .with("learner.steps_per_block", "0");
     let daemon = Daemon::start(&program, &settings)?;
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let feeding = scope.spawn(|| feed(&kafka, &stop));
-        let measured = measure(&daemon);
-        stop.store(true, Ordering::Relaxed);
-        feeding.join().expect("the feeder does not panic")?;
-        measured
-    })?;
+    daemon.metric_reaches("ostar_blocks_total", 1.0)?;
+    for round in 1..=ROUNDS {
+        println!("round {round}");
+        processor_time(&daemon)?;
+        latency(&daemon)?;
+    }
     daemon.stop_cleanly()
 }
 
-/// Sends events at a steady pace, so that the page has something to show.
-fn feed(kafka: &Kafka, stop: &AtomicBool) -> Result<()> {
-    let producer: BaseProducer = ClientConfig::new()
-        .set("bootstrap.servers", kafka.bootstrap())
-        .create()?;
-    let (rows, _) = large::draw(1_000, 0.2, 2);
-    for row in rows.iter().cycle() {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let payload = raw(row);
-        let record = BaseRecord::<(), [u8]>::to(TOPIC).payload(&payload);
-        producer.send(record).map_err(|(error, _)| error)?;
-        producer.poll(EVENT_EVERY);
-        thread::sleep(EVENT_EVERY);
-    }
-    Ok(producer.flush(Duration::from_secs(10))?)
+/// Without events and requests, which would be noise: what is left is idling, and the page.
+fn processor_time(daemon: &Daemon) -> Result<()> {
+    let measure = || {
+        let (before, start) = (processor_seconds(daemon.id())?, Instant::now());
+        thread::sleep(PROCESSOR);
+        let used = processor_seconds(daemon.id())? - before;
+        anyhow::Ok(100.0 * used / start.elapsed().as_secs_f64())
+    };
+    let alone = measure()?;
+    let viewer = connect(daemon)?;
+    let reading = read(viewer.try_clone()?);
+    let viewed = measure()?;
+    viewer.shutdown(Shutdown::Both)?;
+    let frames = reading.join().map_err(|_| anyhow!("the viewer panicked"))?;
+    ensure!(frames > 0, "the viewer saw nothing");
+    println!(
+        "processor over {PROCESSOR:?}: {alone:.3} % of a core alone, {viewed:.3} % with a viewer, who got {frames} frames: \
+         {:+.3} %",
+        viewed - alone
+    );
+    Ok(())
 }
 
-fn measure(daemon: &Daemon) -> Result<()> {
-    daemon.metric_reaches("ostar_blocks_total", 1.0)?;
+fn latency(daemon: &Daemon) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()?;
     let client = runtime.block_on(Client::connect(&daemon.address("grpc_address")?))?;
-    println!("{PHASE:?} each, a request every {REQUEST_EVERY:?}, learner off");
-    for round in 1..=ROUNDS {
-        for looking in [Looking::Nobody, Looking::Viewer, Looking::Stalled] {
-            phase(daemon, &runtime, &client, looking).with_context(|| format!("{looking:?}"))?;
-        }
-        println!("round {round} is over");
-    }
-    Ok(())
-}
-
-/// Measures one phase and prints it.
-fn phase(daemon: &Daemon, runtime: &Runtime, client: &Client, looking: Looking) -> Result<()> {
-    let connections: Vec<TcpStream> = match looking {
-        Looking::Nobody => vec![],
-        Looking::Viewer => vec![connect(daemon)?],
-        Looking::Stalled => (0..STALLED)
-            .map(|_| connect(daemon))
-            .collect::<Result<_>>()?,
-    };
-    let reading = match looking {
-        Looking::Viewer => Some(read(connections[0].try_clone()?)),
-        _ => None,
-    };
     let (rows, _) = large::draw(1, 0.2, 3);
-    let mut latency = Histogram::<u64>::new(3)?;
-    let (before, start) = (processor_seconds(daemon.id())?, Instant::now());
-    while start.elapsed() < PHASE {
-        let asked = Instant::now();
-        runtime.block_on(client.predict(&rows))?;
-        latency.record(asked.elapsed().as_micros() as u64)?;
-        thread::sleep(REQUEST_EVERY.saturating_sub(asked.elapsed()));
-    }
-    let used = processor_seconds(daemon.id())? - before;
-    let percent = 100.0 * used / start.elapsed().as_secs_f64();
-    let lag = daemon.metric("ostar_consumer_lag_records{partition=\"0\"}")?;
-    println!(
-        "{looking:?}: {percent:.2} % of a core, request p50 {:.2} ms, p99 {:.2} ms, {} records behind",
-        latency.value_at_quantile(0.5) as f64 / 1000.0,
-        latency.value_at_quantile(0.99) as f64 / 1000.0,
-        lag.unwrap_or(0.0),
-    );
-    for connection in &connections {
-        connection.shutdown(Shutdown::Both)?;
-    }
-    if let Some(reading) = reading {
-        let frames = reading
-            .join()
-            .map_err(|_| anyhow::anyhow!("the viewer panicked"))?;
-        println!("the viewer got {frames} frames");
-        ensure!(frames > 0, "the viewer saw nothing");
-    }
+    let measure = |who: &str| {
+        let mut histogram = Histogram::<u64>::new(3)?;
+        let start = Instant::now();
+        while start.elapsed() < LATENCY {
+            let asked = Instant::now();
+            runtime.block_on(client.predict(&rows))?;
+            histogram.record(asked.elapsed().as_micros() as u64)?;
+            thread::sleep(REQUEST_EVERY.saturating_sub(asked.elapsed()));
+        }
+        let quantile = |at| histogram.value_at_quantile(at) as f64 / 1000.0;
+        println!(
+            "requests, {who}: p50 {:.2} ms, p99 {:.2} ms",
+            quantile(0.5),
+            quantile(0.99)
+        );
+        anyhow::Ok(())
+    };
+    measure("nobody looking")?;
+    let stalled: Vec<TcpStream> = (0..STALLED)
+        .map(|_| connect(daemon))
+        .collect::<Result<_>>()?;
+    measure("beside viewers that have stopped reading")?;
+    drop(stalled);
     Ok(())
 }
 
@@ -170,17 +134,17 @@ fn read(connection: TcpStream) -> thread::JoinHandle<usize> {
     })
 }
 
-/// What the process has used so far, in user and kernel mode.
+/// What the process's threads have used so far, by the scheduler's clock.
 fn processor_seconds(process: u32) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The program's name, in brackets, may have spaces in it.
-    let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
-    let fields: Vec<&str> = fields.split(' ').collect();
-    let [user, kernel] = [fields.get(11), fields.get(12)];
-    let (Some(user), Some(kernel)) = (user, kernel) else {
-        bail!("too few fields in {stat}");
-    };
-    let ticks = user.parse::<f64>()? + kernel.parse::<f64>()?;
-    // Linux has 100 a second on every machine that it runs on today.
-    Ok(ticks / 100.0)
+    let mut nanoseconds = 0;
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let path = thread?.path().join("schedstat");
+        // A thread that has ended in the meantime had little to do.
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        let running = text.split(' ').next().context("an empty schedstat")?;
+        nanoseconds += running.parse::<u64>()?;
+    }
+    Ok(nanoseconds as f64 / 1e9)
 }
