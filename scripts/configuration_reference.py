@@ -18,17 +18,19 @@ def reference(schema):
     )
 
 
-def section(schema, name, value):
-    """A heading and a table; tables below it follow as sections of their own."""
+def section(schema, name, value, default=None):
+    """A heading and a table; tables below it follow as sections of their own. `default` is that of the whole."""
     shape = resolve(schema, value)
+    defaults = value.get("default", default) or {}
     rows, below, choices = [], [], []
     for key, field in shape["properties"].items():
         inner = resolve(schema, field)
         if "properties" in inner:
-            below.append(section(schema, f"{name}.{key}", field))
+            below.append(section(schema, f"{name}.{key}", field, defaults.get(key)))
             continue
         written = "a length of time" if field.get("$ref") == "#/$defs/Period" else kind(inner)
-        rows.append(f"| `{key}` | {written} | {default(field)} | {sentence(field)} |\n")
+        standard = shown(field.get("default", defaults.get(key)))
+        rows.append(f"| `{key}` | {written} | {standard} | {sentence(field)} |\n")
         if "oneOf" in inner:
             choices.append(choice(f"{name}.{key}", inner["oneOf"]))
     text = f"\n## {name}\n\n{sentence(value)}\n"
@@ -61,9 +63,8 @@ def kind(shape):
     return " or ".join(names[each] for each in kinds) + (f", at least {least}" if least else "")
 
 
-def default(field):
-    """The default as TOML or JSON; they agree on everything that occurs."""
-    value = field.get("default")
+def shown(value):
+    """A default as JSON; TOML writes numbers, texts and lists the same."""
     return "" if value is None else f"`{json.dumps(value)}`"
 
 
@@ -77,13 +78,11 @@ def choice(key, options):
             written = " or ".join(f"`{json.dumps(word)}`" for word in option["enum"])
         else:
             name, inner = next(iter(option["properties"].items()))
-            fields = inner.get("properties", {}).items()
             written = f"`{name}`"
-            if fields:
-                keys = "; ".join(f"`{field}`: {sentence(value)}" for field, value in fields)
-                written += f", a table with {keys}"
-                written = written.rstrip(".")
         lines.append(f"- {written}: {sentence(option)}\n")
+        if "properties" in option:
+            for key, field in inner.get("properties", {}).items():
+                lines.append(f"  - `{name}.{key}`: {sentence(field)}\n")
     return "".join(lines)
 
 
