@@ -2,11 +2,13 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     thread,
 };
 
 use anyhow::{Context, Result, ensure};
+
+use crate::{daemon::TIMEOUT, until};
 
 /// A mail as the demo's model takes it.
 const MAIL: &str = r#"{"fields": {"subject": "offer1 work2", "sender": "office1.example", "links": 1, "kilobytes": 9}}"#;
@@ -33,18 +35,20 @@ impl Demo {
             .spawn()
             .context("ostard demo")?;
         let mut lines = BufReader::new(process.stdout.take().context("no output")?).lines();
-        let addresses = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            let (grpc, metrics) = line
-                .strip_prefix("serving: gRPC on ")?
-                .split_once(", metrics on http://")?;
-            Some((
-                grpc.to_owned(),
-                metrics.strip_suffix("/metrics")?.to_owned(),
-            ))
+        let mut said = lines.by_ref().map_while(Result::ok);
+        let http = said.find_map(|line| {
+            let address = line.strip_prefix("live page")?.trim();
+            Some(
+                address
+                    .strip_prefix("http://")?
+                    .strip_suffix('/')?
+                    .to_owned(),
+            )
         });
+        let grpc = said.find_map(|line| Some(line.strip_prefix("gRPC")?.trim().to_owned()));
         // Read to the end, so that the process never waits for it.
         thread::spawn(move || lines.for_each(drop));
-        let Some((grpc_address, http_address)) = addresses else {
+        let (Some(grpc_address), Some(http_address)) = (grpc, http) else {
             let _ = process.kill();
             anyhow::bail!("the demo ended without serving: {}", process.wait()?);
         };
@@ -56,8 +60,21 @@ impl Demo {
         })
     }
 
-    /// Asks for a prediction as a user would.
+    /// Asks for a prediction as a user would, who tries again where a busy machine makes the daemon refuse.
     pub fn predict(&self) -> Result<()> {
+        until("a prediction", TIMEOUT, || {
+            let output = self.ask()?;
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let refused = errors.contains("try again later");
+            ensure!(
+                output.status.success() || refused,
+                "ostard predict: {errors}"
+            );
+            Ok((!refused).then_some(()))
+        })
+    }
+
+    fn ask(&self) -> Result<Output> {
         let mut command = Command::new(&self.program);
         command.args(["predict", "--address", &self.grpc_address]);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -65,10 +82,7 @@ impl Demo {
         let mut input = process.stdin.take().context("no input")?;
         writeln!(input, "{MAIL}")?;
         drop(input);
-        let output = process.wait_with_output()?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "ostard predict: {errors}");
-        Ok(())
+        Ok(process.wait_with_output()?)
     }
 }
 
