@@ -1,4 +1,4 @@
-//! The page behind its endpoints, without a browser; `tests/tests/page` has one.
+//! The page behind its endpoints, without a browser; `tests/browser` has one.
 
 use std::{
     collections::BTreeSet,
