@@ -221,7 +221,7 @@ test("with a token the page asks for it, and a daemon without a broker says so",
   await page.locator("#token").fill("open sesame");
   await page.keyboard.press("Enter");
   await isLive(page);
-  assert.equal(await text(page, "#model"), "demo-mail");
+  assert.equal(await text(page, "#model"), "demo");
   await page.locator("#ready:has-text('not ready: kafka')").waitFor(PATIENCE);
   assert.match(await text(page, "#answer-moved"), /No events yet/);
   assert.match(await text(page, "#answer-stream"), /No broker answers/);
