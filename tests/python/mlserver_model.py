@@ -21,14 +21,12 @@ OUTPUTS = {"ostard": "probabilities", "mlserver": "predict_proba"}
 
 
 def network(bundle):
-    """The frozen classifier, its temperature in the last layer."""
+    """The frozen classifier, as it is served."""
     description = json.loads((bundle / "bundle.json").read_text())
     tensors = load_file(bundle / "weights.safetensors")
     layers = range(1, len(description["model"]["classifier"]["hidden"]) + 2)
     weights = [tensors[f"f_s.fc{layer}.weight"].T for layer in layers]
     biases = [tensors[f"f_s.fc{layer}.bias"] for layer in layers]
-    weights[-1] = weights[-1] / np.float32(description["temperature"])
-    biases[-1] = biases[-1] / np.float32(description["temperature"])
     classes = len(description["classes"])
     hidden = tuple(len(bias) for bias in biases[:-1])
     model = MLPClassifier(hidden_layer_sizes=hidden)

@@ -31,8 +31,11 @@ fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let bundle = folder.path().join("bundle");
     large::write_bundle(&bundle)?;
-    let settings = Settings::new(NOBODY, "events", &bundle, &folder.path().join("states"));
-    let daemon = Daemon::start(&program, &settings.with("kafka.patience", "24h"))?;
+    let settings = Settings::new(NOBODY, "events", &bundle, &folder.path().join("states"))
+        .with("kafka.patience", "24h")
+        // MLServer refuses nobody: a wait shall show as latency on both sides.
+        .with("grpc.max_wait", "10s");
+    let daemon = Daemon::start(&program, &settings)?;
     daemon.is_ready()?;
     let mlserver = MlServer::start(&bundle, &folder.path().join("mlserver"))?;
     let address = daemon.address("grpc_address")?;

@@ -13,7 +13,7 @@ use ostar_tests::{
     until,
 };
 
-/// Processes that predict; 0 is in the server's own, which is the faster one for a network this small.
+/// Processes that predict; 0 is in the server's own, which spares requests the way to another one.
 const WORKERS: &str = "0";
 
 /// A process. Dropping it kills it.
