@@ -81,8 +81,8 @@ def choice(key, options):
             written = f"`{name}`"
         lines.append(f"- {written}: {sentence(option)}\n")
         if "properties" in option:
-            for key, field in inner.get("properties", {}).items():
-                lines.append(f"  - `{name}.{key}`: {sentence(field)}\n")
+            for part, field in inner.get("properties", {}).items():
+                lines.append(f"  - `{name}.{part}`: {sentence(field)}\n")
     return "".join(lines)
 
 

@@ -25,7 +25,8 @@ def main():
         try:
             address = grpc_address(daemon)
             command = [program, "predict", "--address", address, "--mode", "source", "--batch", "100"]
-            answered = subprocess.run([*command, folder / "events.jsonl"], check=True, stdout=subprocess.PIPE, text=True)
+            command.append(folder / "events.jsonl")
+            answered = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         finally:
             daemon.terminate()
     compare(folder, lines(answered.stdout), lines((folder / "expected.jsonl").read_text()))

@@ -17,7 +17,7 @@ MINIMAL = CHART / "ci" / "minimal-values.yaml"
 def helm(*arguments):
     """What helm says; the exit code, the output and the error stream."""
     command = [HELM, *map(str, arguments)]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def template(values, *flags):

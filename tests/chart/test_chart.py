@@ -192,7 +192,7 @@ def check_configuration(text, folder):
     written = folder / "ostard.yaml"
     written.write_text(text)
     command = [os.environ["OSTARD"], "config", "check", "--config", written]
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 unittest.main(verbosity=2)
