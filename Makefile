@@ -2,6 +2,7 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 STEP_BENCH := $(TARGET)/dist/examples/step_bench
+CONVOLUTION_BENCH := $(TARGET)/dist/examples/convolution_bench
 # The client's side is built as tests are, but optimised.
 MEASURE := OSTARD=$(abspath $(TARGET))/dist/ostard cargo bench --profile dev -p ostar-tests \
 	--config profile.dev.package.ostar-tests.opt-level=3
@@ -14,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-throughput bench-latency bench-open-inference bench-page check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: release generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-docs check-image check-image-files deny advisories sbom
@@ -44,6 +45,10 @@ bench-step: $(TORCH_READY) ## One alignment iteration against PyTorch, at both s
 	cargo build --profile dist -p ostar-model --example step_bench
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5 -- --critic 100,100 --nv 5
+
+bench-convolution: $(TORCH_READY) ## A training batch of the digits encoder against PyTorch.
+	cargo build --profile dist -p ostar-model --example convolution_bench
+	$(TORCH) scripts/compare_steps.py $(CONVOLUTION_BENCH) --rounds 5 --peer scripts/torch_convolution.py
 
 bench-throughput: ## Events a second through the daemon against an empty consumer, real broker (minutes).
 	cargo build --profile dist -p ostard

@@ -3,9 +3,18 @@
 //! Names and layouts are those a PyTorch module of the same form gives (`phi.blocks.0.fc1.weight`,
 //! linear weights as `[out, in]`), so that weights travel between the two unchanged.
 
+mod layer;
+
 use serde::{Deserialize, Serialize};
 
+pub use layer::{LayerSpec, ParameterSpec, Role};
+
 use crate::{Error, Result};
+
+/// Height and width of the images that a convolution encoder takes; they have one channel.
+pub const IMAGE_SIDE: usize = 32;
+/// Height and width of a convolution's filters.
+pub const KERNEL_SIDE: usize = 5;
 
 /// Everything that fixes the networks' shapes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,6 +77,12 @@ pub enum EncoderShape {
         /// Whether the latent itself passes a ReLU.
         final_relu: bool,
     },
+    /// Three 5x5 convolutions without padding on images of 1x32x32, each with batch normalisation; the
+    /// first two then with 2x2 max-pooling and ReLU. The third has as many filters as latents are wide.
+    Convolution {
+        /// How many filters the first two have.
+        filters: [usize; 2],
+    },
 }
 
 /// Transport map phi: x <- x + fc2(relu(norm(fc1(x)))), block after block.
@@ -115,55 +130,6 @@ pub enum Network {
     Critic,
     /// f_N
     TargetClassifier,
-}
-
-/// What a parameter is, which decides how it starts and whether it is trained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Weight of a linear layer, `[out, in]`.
-    Weight,
-    /// Bias of a linear layer or of a normalisation.
-    Bias,
-    /// Scale of a normalisation.
-    Scale,
-    /// Embedding table, `[buckets, width]`.
-    Embedding,
-    /// Running mean of a batch normalisation; not trained.
-    RunningMean,
-    /// Running variance of a batch normalisation; not trained.
-    RunningVariance,
-}
-
-/// Name, size and role of one parameter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParameterSpec {
-    /// Full name, such as `critic.fc1.weight`.
-    pub name: String,
-    /// Sizes, outermost first.
-    pub shape: Vec<usize>,
-    /// What it is.
-    pub role: Role,
-    /// Whose it is.
-    pub network: Network,
-}
-
-/// A linear layer and what follows it, as both engines build it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LayerSpec {
-    /// Prefix of the linear layer's parameters, such as `f_n.fc1`.
-    pub linear: String,
-    /// Prefix of the normalisation's parameters; unused without one.
-    pub normalisation: String,
-    /// Input width.
-    pub inputs: usize,
-    /// Output width.
-    pub outputs: usize,
-    /// What normalises the output.
-    pub norm: Norm,
-    /// Whether a ReLU ends the layer.
-    pub relu: bool,
-    /// Whether training drops units of the layer's output.
-    pub dropout: bool,
 }
 
 // === impl Architecture ===
@@ -238,6 +204,7 @@ impl Architecture {
                 embedding,
                 ..
             } => numbers + bags * embedding,
+            EncoderShape::Convolution { .. } => IMAGE_SIDE * IMAGE_SIDE,
         }
     }
 
@@ -260,6 +227,7 @@ impl Architecture {
                     }
                     layers
                 }
+                EncoderShape::Convolution { filters } => convolutions(prefix, filters, self.latent),
             },
             Network::Map => (0..self.map.blocks)
                 .flat_map(|block| self.block_layers(prefix, block))
@@ -286,6 +254,7 @@ impl Architecture {
             norm,
             relu,
             dropout: false,
+            channels: None,
         };
         [layer("fc1", norm, true), layer("fc2", Norm::None, false)]
     }
@@ -313,9 +282,24 @@ fn stack(prefix: &str, widths: &[usize], norm: Norm, dropout: bool) -> Vec<Layer
                 norm,
                 relu: hidden,
                 dropout: hidden && dropout,
+                channels: None,
             }
         })
         .collect()
+}
+
+/// Convolutions, each followed by batch normalisation; all but the last end in a ReLU.
+fn convolutions(prefix: &str, filters: &[usize; 2], latent: usize) -> Vec<LayerSpec> {
+    let widths = widths(1, filters, latent);
+    let mut layers = stack(prefix, &widths, Norm::Batch, false);
+    for (number, layer) in layers.iter_mut().enumerate() {
+        layer.linear = format!("{prefix}.conv{}", number + 1);
+        layer.normalisation = format!("{prefix}.bn{}", number + 1);
+        layer.norm = Norm::Batch;
+        layer.channels = Some(widths[number]);
+        layer.inputs = KERNEL_SIDE * KERNEL_SIDE * widths[number];
+    }
+    layers
 }
 
 // === impl Norm ===
@@ -351,57 +335,6 @@ impl Network {
             Self::Critic => "critic",
             Self::TargetClassifier => "f_n",
         }
-    }
-}
-
-// === impl LayerSpec ===
-
-impl LayerSpec {
-    fn push_parameters(&self, network: Network, specs: &mut Vec<ParameterSpec>) {
-        let mut push = |prefix: &str, name: &str, shape: Vec<usize>, role: Role| {
-            specs.push(ParameterSpec {
-                name: format!("{prefix}.{name}"),
-                shape,
-                role,
-                network,
-            });
-        };
-        let width = self.outputs;
-        push(
-            &self.linear,
-            "weight",
-            vec![width, self.inputs],
-            Role::Weight,
-        );
-        push(&self.linear, "bias", vec![width], Role::Bias);
-        if self.norm != Norm::None {
-            push(&self.normalisation, "weight", vec![width], Role::Scale);
-            push(&self.normalisation, "bias", vec![width], Role::Bias);
-        }
-        if self.norm == Norm::Batch {
-            let prefix = &self.normalisation;
-            push(prefix, "running_mean", vec![width], Role::RunningMean);
-            push(prefix, "running_var", vec![width], Role::RunningVariance);
-        }
-    }
-}
-
-// === impl ParameterSpec ===
-
-impl ParameterSpec {
-    /// How many numbers it holds.
-    pub fn len(&self) -> usize {
-        self.shape.iter().product()
-    }
-
-    /// Whether it holds none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Whether an optimiser moves it.
-    pub fn is_trained(&self) -> bool {
-        !matches!(self.role, Role::RunningMean | Role::RunningVariance)
     }
 }
 

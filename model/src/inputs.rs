@@ -50,6 +50,9 @@ impl Inputs<'_> {
             (Self::Dense(rows), EncoderShape::Mlp { inputs, .. }) => {
                 rows.check("features", *inputs)
             }
+            (Self::Dense(rows), EncoderShape::Convolution { .. }) => {
+                rows.check("images", architecture.encoder_inputs())
+            }
             (
                 Self::Fields(rows),
                 EncoderShape::Fields {

@@ -15,6 +15,7 @@ use common::{
 };
 use ostar_model::{
     Generator, Inputs, Rows,
+    architecture::{Network, Norm},
     candle::Precision,
     engine::{
         Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, EncoderStep, MapStep,
@@ -167,7 +168,16 @@ fn golden_classifier_step_with_information_maximisation_agrees() {
 
 #[test]
 fn golden_encoder_step_agrees() {
-    let case = Case::read("encoder_mlp");
+    check_encoder("encoder_mlp");
+}
+
+#[test]
+fn golden_convolution_encoder_step_agrees() {
+    check_encoder("encoder_conv");
+}
+
+fn check_encoder(name: &str) {
+    let case = Case::read(name);
     let labels = case.labels();
     let class_weights = case.values("ratios");
     let (source, width) = case.rows("x_s");
@@ -177,11 +187,17 @@ fn golden_encoder_step_agrees() {
     let (latents, latent) = case.rows("z");
     let architecture = case.architecture(latent, class_weights.len());
     for mut candidate in case.engines(&architecture) {
+        // The file's latents are those of training mode, in which a normalised encoder's differ.
+        let normalised = architecture.layers(Network::Encoder);
+        let normalised = normalised.iter().any(|layer| layer.norm != Norm::None);
         let (expected_source, expected_target) = latents.split_at(labels.len() * latent);
         for (what, inputs, expected) in [
             ("source latents", source, expected_source),
             ("target latents", target, expected_target),
         ] {
+            if normalised {
+                continue;
+            }
             let mut encoded = Vec::new();
             candidate.engine.encode(inputs, &mut encoded).unwrap();
             check_output(what, &candidate, &encoded, expected);

@@ -136,7 +136,7 @@ fn check(what: &str, kind: Kind, architecture: &Architecture) {
     }
 }
 
-fn encoders() -> [(&'static str, EncoderShape); 5] {
+fn encoders() -> [(&'static str, EncoderShape); 6] {
     let mlp = |final_relu| EncoderShape::Mlp {
         inputs: 4,
         hidden: vec![6],
@@ -156,6 +156,7 @@ fn encoders() -> [(&'static str, EncoderShape); 5] {
         ("mlp with final relu", mlp(true)),
         ("fields", fields(2, false)),
         ("fields without numbers, final relu", fields(0, true)),
+        ("convolution", EncoderShape::Convolution { filters: [3, 4] }),
     ]
 }
 

@@ -150,7 +150,7 @@ impl Engine for CandleEngine {
         }
         let mut pass = self.pass(&[])?;
         let features = pass.features(&inputs)?;
-        let encoded = pass.encode(features)?;
+        let encoded = pass.encode(features, Mode::Evaluation)?;
         self.read(&encoded, latents)
     }
 

@@ -5,7 +5,7 @@ use candle_core::Tensor;
 use super::pass::{Mode, Pass, relu};
 use crate::{
     Generator, Inputs, Result,
-    architecture::{EncoderShape, Network},
+    architecture::{EncoderShape, IMAGE_SIDE, LayerSpec, Network},
     inputs::FieldRows,
 };
 
@@ -71,12 +71,36 @@ impl Pass<'_> {
     }
 
     /// g on what [`Self::features`] gave.
-    pub(super) fn encode(&mut self, features: Tensor) -> Result<Tensor> {
+    pub(super) fn encode(&mut self, features: Tensor, mode: Mode) -> Result<Tensor> {
         let mut latents = features;
-        for layer in self.architecture.layers(Network::Encoder) {
-            latents = self.layer(&layer, &latents, Mode::Training)?;
+        if let EncoderShape::Convolution { .. } = self.architecture.encoder {
+            latents = latents.reshape(((), 1, IMAGE_SIDE, IMAGE_SIDE))?;
         }
-        Ok(latents)
+        for layer in self.architecture.layers(Network::Encoder) {
+            latents = match layer.channels {
+                None => self.layer(&layer, &latents, mode)?,
+                Some(_) => self.convolution(&layer, &latents, mode)?,
+            };
+        }
+        Ok(latents.flatten_from(1)?)
+    }
+
+    /// Convolution, normalisation and, if the layer has a ReLU, pooling before it.
+    fn convolution(&mut self, layer: &LayerSpec, images: &Tensor, mode: Mode) -> Result<Tensor> {
+        let weight = self.parameter(&layer.linear, "weight");
+        let bias = self.parameter(&layer.linear, "bias");
+        let bias = bias.reshape((1, layer.outputs, 1, 1))?;
+        let images = images.conv2d(weight, 0, 1, 1, 1)?.broadcast_add(&bias)?;
+        // Rows of a normalisation are the places of all images.
+        let (count, channels, height, width) = images.dims4()?;
+        let places = images.permute((0, 2, 3, 1))?.contiguous()?;
+        let places = self.normalise(layer, &places.reshape(((), channels))?, mode)?;
+        let places = places.reshape((count, height, width, channels))?;
+        let images = places.permute((0, 3, 1, 2))?.contiguous()?;
+        match layer.relu {
+            true => Ok(relu(&pooled(&images)?)?.0),
+            false => Ok(images),
+        }
     }
 
     /// phi.
@@ -176,6 +200,14 @@ impl Pass<'_> {
             .collect();
         self.place.upload(factors.as_slice().into(), shape)
     }
+}
+
+/// Largest value of every 2x2 square. (The gradient of candle's own `max_pool2d` is a quarter of what it should be.)
+fn pooled(images: &Tensor) -> Result<Tensor> {
+    let (count, channels, height, width) = images.dims4()?;
+    let squares = images.reshape((count * channels * height / 2, 2, width / 2, 2))?;
+    let largest = squares.max(3)?.max(1)?;
+    Ok(largest.reshape((count, channels, height / 2, width / 2))?)
 }
 
 fn log_softmax(logits: &Tensor) -> Result<Tensor> {

@@ -89,15 +89,25 @@ impl<'e> Pass<'e> {
         mode: Mode,
     ) -> Result<Tensor> {
         let linear = self.linear(layer, input)?;
-        let normalised = match (layer.norm, mode) {
-            (Norm::None, _) => linear,
-            (Norm::Layer, _) => self.layer_norm(layer, &linear)?,
-            (Norm::Batch, Mode::Training) => self.batch_norm(layer, &linear)?,
-            (Norm::Batch, Mode::Evaluation) => self.running_norm(layer, &linear)?,
-        };
+        let normalised = self.normalise(layer, &linear, mode)?;
         match layer.relu {
             true => Ok(relu(&normalised)?.0),
             false => Ok(normalised),
+        }
+    }
+
+    /// The layer's normalisation of rows.
+    pub(super) fn normalise(
+        &mut self,
+        layer: &LayerSpec,
+        rows: &Tensor,
+        mode: Mode,
+    ) -> Result<Tensor> {
+        match (layer.norm, mode) {
+            (Norm::None, _) => Ok(rows.clone()),
+            (Norm::Layer, _) => self.layer_norm(layer, rows),
+            (Norm::Batch, Mode::Training) => self.batch_norm(layer, rows),
+            (Norm::Batch, Mode::Evaluation) => self.running_norm(layer, rows),
         }
     }
 

@@ -133,7 +133,7 @@ pub(super) fn encoder(
 
     let mut pass = engine.pass(&[Network::Encoder, Network::TargetClassifier])?;
     let features = [pass.features(&batch.source)?, pass.features(&batch.target)?];
-    let latents = pass.encode(Tensor::cat(&features, 0)?)?;
+    let latents = pass.encode(Tensor::cat(&features, 0)?, Mode::Training)?;
     let source = latents.narrow(0, 0, count)?;
     let target = latents.narrow(0, count, count)?;
     // The encoder learns from the source through f_S, not through the map.
@@ -185,7 +185,7 @@ pub(super) fn pretrain(
 
     let mut pass = engine.pass(&[Network::Encoder, Network::SourceClassifier])?;
     let features = pass.features(inputs)?;
-    let latents = pass.encode(features)?;
+    let latents = pass.encode(features, Mode::Training)?;
     let predictions = pass.train_classifier(Network::SourceClassifier, &latents, generator)?;
     let loss = labelled.cross_entropy(&predictions)?;
 

@@ -46,7 +46,7 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
         let (tools, layers) = (&mut scratch.tools, networks.layers(Network::Encoder));
         scratch
             .encoder
-            .forward(Mode::Training, layers, input, |_| None, tools, member);
+            .forward(Mode::Training, layers, input, tools, member);
         let latents = scratch.encoder.output(input);
         let layers = networks.layers(Network::Map);
         scratch
@@ -79,14 +79,15 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
     frozen.backward(layers, source, |_| None, frozen_gradients, tools, member);
     frozen.backward_input(layers, tools);
 
-    encoder.gradient.clear();
-    encoder.gradient.extend_from_slice(&frozen.gradient);
+    let gradient = encoder.gradient_mut();
+    gradient.clear();
+    gradient.extend_from_slice(&frozen.gradient);
     match arguments.objective.uses_target {
         true => {
             on_target.backward_input(networks.layers(Network::TargetClassifier), tools);
-            encoder.gradient.extend_from_slice(&on_target.gradient);
+            gradient.extend_from_slice(&on_target.gradient);
         }
-        false => encoder.gradient.resize(2 * split, 0.0),
+        false => gradient.resize(2 * split, 0.0),
     }
     encoder_backward(state, arguments, scratch, gradients, rows, member);
     scratch.report[3] = source_loss;
@@ -111,14 +112,7 @@ pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
         .inputs
         .assemble(rows.clone(), &state.architecture, networks, encoder_input);
     let layers = networks.layers(Network::Encoder);
-    encoder.forward(
-        Mode::Training,
-        layers,
-        encoder_input,
-        |_| None,
-        tools,
-        member,
-    );
+    encoder.forward(Mode::Training, layers, encoder_input, tools, member);
     let latents = encoder.output(encoder_input);
     let layers = networks.layers(Network::SourceClassifier);
     let all = arguments.inputs.rows();
@@ -138,7 +132,7 @@ pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
     let parts = gradients.of_mut(Network::SourceClassifier);
     classifier.backward(layers, latents, keep, parts, tools, member);
     classifier.backward_input(layers, tools);
-    std::mem::swap(&mut encoder.gradient, &mut classifier.gradient);
+    std::mem::swap(encoder.gradient_mut(), &mut classifier.gradient);
     encoder_backward(state, arguments, scratch, gradients, rows, member);
     scratch.report = [loss, 0.0, 0.0, 0.0];
 }
@@ -205,7 +199,7 @@ fn target_classifier(
 }
 
 /// From `scratch.encoder.gradient` to the encoder's gradients.
-fn encoder_backward(
+pub(super) fn encoder_backward(
     state: &State,
     arguments: &Arguments,
     scratch: &mut Scratch,
@@ -222,14 +216,14 @@ fn encoder_backward(
     let architecture = &state.architecture;
     let layers = state.networks.layers(Network::Encoder);
     let parts = gradients.of_mut(Network::Encoder);
-    encoder.backward(layers, encoder_input, |_| None, parts, tools, member);
+    encoder.backward(layers, encoder_input, parts, tools, member);
     if let Some(embedding) = &state.networks.embedding {
-        encoder.backward_input(layers, tools);
+        let gradient = encoder.input_gradient(layers, tools);
         let table = &mut gradients.embedding;
         table.clear();
         table.resize(embedding.read().value.len(), 0.0);
-        let split = (rows.len() * architecture.encoder_inputs()).min(encoder.gradient.len());
-        let (source, target) = encoder.gradient.split_at(split);
+        let split = (rows.len() * architecture.encoder_inputs()).min(gradient.len());
+        let (source, target) = gradient.split_at(split);
         arguments
             .inputs
             .embedding_gradient(rows.clone(), architecture, source, table);
@@ -240,7 +234,7 @@ fn encoder_backward(
 }
 
 /// The kept units of a member's rows in one layer.
-fn keep_rows(
+pub(super) fn keep_rows(
     keep: &[Vec<f32>],
     layer: usize,
     rows: std::ops::Range<usize>,

@@ -22,13 +22,13 @@ use crate::{
 
 /// The engine on flat f32 buffers.
 pub struct CpuEngine {
-    team: Team<State>,
+    pub(super) team: Team<State>,
     /// Optimiser steps taken, by network.
     steps: [u64; 5],
     /// Networks that the last step moved.
     moved: Vec<Network>,
     /// Rows of each class in the batch at hand.
-    counts: Vec<f64>,
+    pub(super) counts: Vec<f64>,
 }
 
 impl CpuEngine {
@@ -83,7 +83,7 @@ impl CpuEngine {
     }
 
     /// Puts the batch and its labels into the arguments and counts its classes.
-    fn place_batch(&mut self, batch: &Batch<'_>) -> Result<()> {
+    pub(super) fn place_batch(&mut self, batch: &Batch<'_>) -> Result<()> {
         let arguments = &mut *self.team.state().arguments.write();
         let latent = self.team.state().architecture.latent;
         let target_rows = arguments.target.latents.len() / latent;
@@ -98,7 +98,7 @@ impl CpuEngine {
     }
 
     /// omega and 1 / n_k of the batch at hand.
-    fn place_source_weights(&mut self, proportions: &[f64]) -> Result<()> {
+    pub(super) fn place_source_weights(&mut self, proportions: &[f64]) -> Result<()> {
         let arguments = &mut *self.team.state().arguments.write();
         arguments.source_weights.resize(self.counts.len(), 0.0);
         weights::source_weights(proportions, &self.counts, &mut arguments.source_weights)?;
@@ -110,7 +110,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    fn place_class_weights(&mut self, class_weights: &[f64]) -> Result<()> {
+    pub(super) fn place_class_weights(&mut self, class_weights: &[f64]) -> Result<()> {
         let arguments = &mut *self.team.state().arguments.write();
         let weights = &mut arguments.objective.class_weights;
         weights.resize(self.counts.len(), 0.0);
@@ -118,7 +118,7 @@ impl CpuEngine {
     }
 
     /// Runs a step's chain and gives the members' reports, added up.
-    fn run(&mut self, chain: Job<State>) -> [f64; 4] {
+    pub(super) fn run(&mut self, chain: Job<State>) -> [f64; 4] {
         self.team.state().networks.save_running_statistics();
         self.team.run(chain);
         let mut sums = [0.0; 4];
@@ -131,7 +131,7 @@ impl CpuEngine {
     }
 
     /// Refuses a loss that is not a number, and takes back what the chain has moved.
-    fn accept(&self, step: &'static str, loss: f64) -> Result<()> {
+    pub(super) fn accept(&self, step: &'static str, loss: f64) -> Result<()> {
         let accepted = checks::finite_loss(step, loss);
         if accepted.is_err() {
             self.state().networks.restore_running_statistics();
@@ -140,7 +140,7 @@ impl CpuEngine {
     }
 
     /// Moves networks along the gradients of the chain that was run.
-    fn update(&mut self, updates: &[(Network, Adam)]) {
+    pub(super) fn update(&mut self, updates: &[(Network, Adam)]) {
         {
             let arguments = &mut *self.team.state().arguments.write();
             arguments.updates.clear();
@@ -164,6 +164,41 @@ impl CpuEngine {
         for scratch in &self.state().scratch {
             out.extend_from_slice(&scratch.lock().output);
         }
+    }
+
+    /// A critic step in which the target's mean counts `target_weight` times.
+    pub(super) fn criticise(
+        &mut self,
+        batch: Batch<'_>,
+        step: &CriticStep<'_>,
+        target_weight: f64,
+    ) -> Result<CriticReport> {
+        checks::per_class("proportion", step.proportions, self.counts.len())?;
+        checks::positions(step.positions, batch.source.len())?;
+        checks::weight("penalty_weight", step.penalty_weight)?;
+        step.adam.validate()?;
+        self.place_batch(&batch)?;
+        self.place_source_weights(step.proportions)?;
+        {
+            let arguments = &mut *self.team.state().arguments.write();
+            refill(
+                &mut arguments.positions,
+                step.positions.iter().map(|p| *p as f32),
+            );
+            arguments.penalty_weight = step.penalty_weight;
+            arguments.target_weight = target_weight;
+        }
+        let [source, target, penalty, _] = self.run(steps::critic_chain);
+        let distance = source - target;
+        let penalty = penalty / (3 * batch.source.len()) as f64;
+        let loss = -distance + step.penalty_weight * penalty;
+        self.accept("critic", loss)?;
+        self.update(&[(Network::Critic, step.adam)]);
+        Ok(CriticReport {
+            loss,
+            distance,
+            penalty,
+        })
     }
 
     fn classifier_report(&self, sums: &[f64; 4], rows: usize) -> ClassifierReport {
@@ -215,31 +250,7 @@ impl Engine for CpuEngine {
     }
 
     fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport> {
-        checks::per_class("proportion", step.proportions, self.counts.len())?;
-        checks::positions(step.positions, batch.source.len())?;
-        checks::weight("penalty_weight", step.penalty_weight)?;
-        step.adam.validate()?;
-        self.place_batch(&batch)?;
-        self.place_source_weights(step.proportions)?;
-        {
-            let arguments = &mut *self.team.state().arguments.write();
-            refill(
-                &mut arguments.positions,
-                step.positions.iter().map(|p| *p as f32),
-            );
-            arguments.penalty_weight = step.penalty_weight;
-        }
-        let [source, target, penalty, _] = self.run(steps::critic_chain);
-        let distance = source - target;
-        let penalty = penalty / (3 * batch.source.len()) as f64;
-        let loss = -distance + step.penalty_weight * penalty;
-        self.accept("critic", loss)?;
-        self.update(&[(Network::Critic, step.adam)]);
-        Ok(CriticReport {
-            loss,
-            distance,
-            penalty,
-        })
+        self.criticise(batch, step, 1.0)
     }
 
     fn map_step(&mut self, batch: Batch<'_>, step: &MapStep<'_>) -> Result<MapReport> {
@@ -421,7 +432,12 @@ fn refill<T>(values: &mut Vec<T>, new: impl Iterator<Item = T>) {
 // === impl Arguments ===
 
 impl Arguments {
-    fn place_inputs(&mut self, inputs: &Inputs<'_>, labels: &[u32], architecture: &Architecture) {
+    pub(super) fn place_inputs(
+        &mut self,
+        inputs: &Inputs<'_>,
+        labels: &[u32],
+        architecture: &Architecture,
+    ) {
         self.inputs.copy(inputs, architecture);
         refill(&mut self.labels, labels.iter().copied());
     }

@@ -13,7 +13,7 @@ use super::finish::Place;
 /// Columns of a tile: two AVX2 registers, four NEON ones.
 pub(crate) const TILE_COLUMNS: usize = 16;
 /// Rows of a tile: with two registers of columns, 12 accumulators of AVX2's 16 registers.
-const TILE_ROWS: usize = 6;
+pub(crate) const TILE_ROWS: usize = 6;
 /// Numbers of the left factor that are multiplied with all panels before the next are: they stay in
 /// the second-level cache meanwhile.
 const LEFT_BLOCK: usize = 32 * 1024;
@@ -29,7 +29,7 @@ pub(crate) struct Packed {
 /// A left factor that is stored transposed, as panels of `TILE_ROWS` of its columns.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PackedLeft {
-    panels: Vec<f32>,
+    pub(crate) panels: Vec<f32>,
 }
 
 /// The left factor of a product.
@@ -37,6 +37,8 @@ pub(crate) struct PackedLeft {
 pub(crate) enum Left<'a> {
     /// Row-major rows.
     Rows(&'a [f32]),
+    /// Rows that start at these places of one slice and may overlap: a convolution's windows.
+    Windows(&'a [f32], &'a [usize]),
     /// The transpose of what was packed.
     Transposed(&'a PackedLeft),
 }
@@ -67,6 +69,17 @@ pub(crate) struct Multiplier {
 impl Packed {
     /// Packs a row-major `depth` x `width` matrix.
     pub(crate) fn pack_rows(&mut self, matrix: &[f32], depth: usize, width: usize) {
+        self.pack_part_of_rows(matrix, width, depth, width);
+    }
+
+    /// As [`Packed::pack_rows`], of the first `width` columns of a matrix whose rows are `stride` apart.
+    pub(crate) fn pack_part_of_rows(
+        &mut self,
+        matrix: &[f32],
+        stride: usize,
+        depth: usize,
+        width: usize,
+    ) {
         self.resize(depth, width);
         for (number, panel) in self
             .panels
@@ -76,11 +89,11 @@ impl Packed {
             let first = number * TILE_COLUMNS;
             let used = TILE_COLUMNS.min(width - first);
             let (lines, _) = panel.as_chunks_mut::<TILE_COLUMNS>();
-            for (line, row) in lines.iter_mut().zip(matrix.chunks_exact(width)) {
-                match row[first..].first_chunk::<TILE_COLUMNS>() {
+            for (line, row) in lines.iter_mut().zip(matrix.chunks(stride)) {
+                match row[first..width].first_chunk::<TILE_COLUMNS>() {
                     Some(full) => *line = *full,
                     None => {
-                        line[..used].copy_from_slice(&row[first..]);
+                        line[..used].copy_from_slice(&row[first..width]);
                         line[used..].fill(0.0);
                     }
                 }
@@ -90,6 +103,17 @@ impl Packed {
 
     /// Packs the transpose of a row-major `width` x `depth` matrix: a linear layer's weights.
     pub(crate) fn pack_columns(&mut self, matrix: &[f32], depth: usize, width: usize) {
+        self.pack_part_of_columns(matrix, depth, depth, width);
+    }
+
+    /// As [`Packed::pack_columns`], of the first `depth` columns of a matrix whose rows are `stride` apart.
+    pub(crate) fn pack_part_of_columns(
+        &mut self,
+        matrix: &[f32],
+        stride: usize,
+        depth: usize,
+        width: usize,
+    ) {
         self.resize(depth, width);
         for (number, panel) in self
             .panels
@@ -103,7 +127,7 @@ impl Packed {
                 line[used..].fill(0.0);
             }
             for column in 0..used {
-                let row = &matrix[(first + column) * depth..][..depth];
+                let row = &matrix[(first + column) * stride..][..depth];
                 for (line, value) in lines.iter_mut().zip(row) {
                     line[column] = *value;
                 }
@@ -168,6 +192,24 @@ impl Multiplier {
         }
         multiply(self.arch, rows, left, right, finish, out);
     }
+
+    /// Adds every row of left * right to the place of `out` where `starts` says it begins.
+    pub(crate) fn add_windows(
+        &mut self,
+        left: &[f32],
+        right: &Packed,
+        starts: &[usize],
+        out: &mut [f32],
+    ) {
+        self.arch.dispatch(Task {
+            rows: starts.len(),
+            left: Left::Rows(left),
+            right,
+            finish: Finish::Add,
+            starts: Some(starts),
+            out,
+        });
+    }
 }
 
 /// out = finish(left * right) for `rows` rows, row-major.
@@ -184,6 +226,7 @@ pub(crate) fn multiply(
         left,
         right,
         finish,
+        starts: None,
         out,
     });
 }
@@ -193,6 +236,8 @@ struct Task<'a> {
     left: Left<'a>,
     right: &'a Packed,
     finish: Finish<'a>,
+    /// Where each row of the result begins, unless row follows row.
+    starts: Option<&'a [usize]>,
     out: &'a mut [f32],
 }
 
@@ -236,7 +281,7 @@ impl Task<'_> {
                     used: TILE_COLUMNS.min(width - column),
                 };
                 while place.row < end {
-                    let task = (self.left, depth, self.finish);
+                    let task = (self.left, depth, self.finish, self.starts);
                     match end - place.row {
                         TILE_ROWS.. => tile::<S, 6, V>(simd, task, panel, &mut place, self.out),
                         4.. => tile::<S, 4, V>(simd, task, panel, &mut place, self.out),
@@ -253,7 +298,7 @@ impl Task<'_> {
 #[inline(always)]
 fn tile<S: Simd, const R: usize, const V: usize>(
     simd: S,
-    (left, depth, finish): (Left<'_>, usize, Finish<'_>),
+    (left, depth, finish, starts): (Left<'_>, usize, Finish<'_>, Option<&[usize]>),
     panel: &[[S::f32s; V]],
     place: &mut Place,
     out: &mut [f32],
@@ -273,21 +318,18 @@ fn tile<S: Simd, const R: usize, const V: usize>(
             }
         }
         Left::Rows(matrix) => {
-            // Six iterators side by side need no bounds checks; a smaller tile reads its last row
-            // more than once and drops the copies.
-            let row = |r: usize| matrix[(place.row + r.min(R - 1)) * depth..][..depth].iter();
-            let pairs = row(0).zip(row(1)).zip(row(2).zip(row(3)));
-            let rows = pairs.zip(row(4).zip(row(5)));
-            for ((((a, b), (c, d)), (e, f)), right) in rows.zip(panel) {
-                let factors = [*a, *b, *c, *d, *e, *f];
-                let factors = factors.first_chunk().expect("a tile has at most six rows");
-                accumulate::<S, R, V>(simd, factors, right, &mut sums);
-            }
+            let row = |r: usize| &matrix[(place.row + r) * depth..][..depth];
+            add_rows::<S, R, V>(simd, row, panel, &mut sums);
+        }
+        Left::Windows(values, windows) => {
+            let row = |r: usize| &values[windows[place.row + r]..][..depth];
+            add_rows::<S, R, V>(simd, row, panel, &mut sums);
         }
     }
     for (r, lanes) in sums.iter().enumerate() {
         let row = place.row + r;
-        let start = row * place.width + place.column;
+        let begin = starts.map_or_else(|| row * place.width, |starts| starts[row]);
+        let start = begin + place.column;
         let here = &mut out[start..start + place.used];
         match here.first_chunk_mut() {
             Some(full) => finish.store_tile(simd, row, place, lanes, full),
@@ -301,8 +343,27 @@ fn tile<S: Simd, const R: usize, const V: usize>(
     place.row += R;
 }
 
+/// Adds the products of up to six rows with a panel. Six iterators side by side need no bounds checks; a
+/// smaller tile reads its last row more than once and drops the copies.
 #[inline(always)]
-fn accumulate<S: Simd, const R: usize, const V: usize>(
+fn add_rows<'r, S: Simd, const R: usize, const V: usize>(
+    simd: S,
+    row: impl Fn(usize) -> &'r [f32],
+    panel: &[[S::f32s; V]],
+    sums: &mut [[S::f32s; V]; R],
+) {
+    let row = |r: usize| row(r.min(R - 1)).iter();
+    let pairs = row(0).zip(row(1)).zip(row(2).zip(row(3)));
+    let rows = pairs.zip(row(4).zip(row(5)));
+    for ((((a, b), (c, d)), (e, f)), right) in rows.zip(panel) {
+        let factors = [*a, *b, *c, *d, *e, *f];
+        let factors = factors.first_chunk().expect("a tile has at most six rows");
+        accumulate::<S, R, V>(simd, factors, right, sums);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn accumulate<S: Simd, const R: usize, const V: usize>(
     simd: S,
     factors: &[f32; R],
     right: &[S::f32s; V],

@@ -6,15 +6,16 @@ use pulp::Arch;
 use super::{
     gemm::{Finish, Left, Multiplier, Packed, PackedLeft},
     normalise::{
-        Affine, AffineGradient, BackwardSums, BatchStatistics, Kept, batch_backward, batch_forward,
-        frozen_backward, layer_backward, layer_forward,
+        Affine, AffineGradient, BackwardSums, Kept, batch_backward, batch_forward, frozen_backward,
+        layer_backward, layer_forward,
     },
     parameter::Parameter,
+    statistics::BatchStatistics,
     team::Member,
 };
 use crate::{
     NamedTensors,
-    architecture::{LayerSpec, Norm, ParameterSpec, Role},
+    architecture::{KERNEL_SIDE, LayerSpec, Norm, ParameterSpec, Role},
     optimiser::AdamCoefficients,
     parameters::ImportedParameter,
 };
@@ -39,6 +40,9 @@ pub(crate) struct Weights {
     pub(crate) forward: Packed,
     /// outputs x inputs.
     pub(crate) backward: Packed,
+    /// Of a convolution over several channels: the same two for each row of the filters, whose inputs lie
+    /// side by side in an image.
+    pub(crate) filter_rows: Vec<[Packed; 2]>,
 }
 
 /// Running statistics of a batch normalisation.
@@ -74,8 +78,8 @@ pub(crate) struct Trace {
 pub(crate) struct Gradient {
     pub(crate) weight: Vec<f32>,
     pub(crate) bias: Vec<f32>,
-    scale: Vec<f32>,
-    shift: Vec<f32>,
+    pub(crate) scale: Vec<f32>,
+    pub(crate) shift: Vec<f32>,
 }
 
 /// A member's tools: what it multiplies and packs with, reused from layer to layer.
@@ -85,8 +89,8 @@ pub(crate) struct Tools {
     pub(crate) multiplier: Multiplier,
     pub(crate) left: PackedLeft,
     pub(crate) right: Packed,
-    statistics: BatchStatistics,
-    sums: BackwardSums,
+    pub(crate) statistics: BatchStatistics,
+    pub(crate) sums: BackwardSums,
 }
 
 /// Units that dropout keeps, for one member's rows of one layer: 0 or 1 / (1 - dropout).
@@ -123,6 +127,7 @@ impl LayerCell {
                 shift,
                 forward: Packed::default(),
                 backward: Packed::default(),
+                filter_rows: Vec::new(),
             }),
             running: RwLock::new(running),
         }
@@ -164,7 +169,10 @@ impl LayerCell {
         multiplier.multiply(rows, left, &weights.forward, finish, product);
         if let Some(affine) = weights.affine() {
             match weights.spec.norm {
-                Norm::Batch => self.normalise_batch(affine, bias, trace, tools, member),
+                Norm::Batch => {
+                    let relu = weights.spec.relu;
+                    self.normalise_batch(affine, relu, bias, trace, tools, member);
+                }
                 Norm::Layer | Norm::None => layer_forward(
                     tools.arch,
                     &mut trace.normalised,
@@ -182,28 +190,19 @@ impl LayerCell {
     fn normalise_batch(
         &self,
         affine: Affine<'_>,
+        relu: bool,
         bias: &[f32],
         trace: &mut Trace,
         tools: &mut Tools,
         member: &Member<'_>,
     ) {
         let statistics = &mut tools.statistics;
-        let width = bias.len();
         match trace.mode {
             Mode::Training => {
-                statistics.measure(tools.arch, &trace.normalised, width, member);
-                if member.rank == 0
-                    && let Some(running) = self.running.write().as_mut()
-                {
-                    let (mean, variance) = (&mut running.mean, &mut running.variance);
-                    statistics.move_running(bias, &mut mean.value, &mut variance.value);
-                }
+                statistics.measure(tools.arch, &trace.normalised, bias.len(), member);
+                self.move_running(bias, statistics, member);
             }
-            Mode::Evaluation => {
-                if let Some(running) = &*self.running.read() {
-                    statistics.recall(&running.mean.value, &running.variance.value);
-                }
-            }
+            Mode::Evaluation => self.recall(statistics),
         }
         statistics.inverse_deviations(&mut trace.inverse_deviations);
         trace.rows_of_all = statistics.count as usize;
@@ -213,8 +212,31 @@ impl LayerCell {
             statistics,
             &trace.inverse_deviations,
             affine,
+            relu,
             &mut trace.output,
         );
+    }
+
+    /// Moves running statistics towards a batch's, once, by member 0.
+    pub(crate) fn move_running(
+        &self,
+        bias: &[f32],
+        statistics: &BatchStatistics,
+        member: &Member<'_>,
+    ) {
+        if member.rank == 0
+            && let Some(running) = self.running.write().as_mut()
+        {
+            let (mean, variance) = (&mut running.mean, &mut running.variance);
+            statistics.move_running(bias, &mut mean.value, &mut variance.value);
+        }
+    }
+
+    /// Takes running statistics in place of a batch's.
+    pub(crate) fn recall(&self, statistics: &mut BatchStatistics) {
+        if let Some(running) = &*self.running.read() {
+            statistics.recall(&running.mean.value, &running.variance.value);
+        }
     }
 
     /// Backward of one member's rows: `gradient` enters as the gradient at the ReLU's input (masked
@@ -351,6 +373,15 @@ impl Weights {
     fn pack(&mut self) {
         let (inputs, outputs) = (self.spec.inputs, self.spec.outputs);
         let weight = &self.weight.value;
+        if self.spec.channels.is_some_and(|channels| channels > 1) {
+            let depth = inputs / KERNEL_SIDE;
+            self.filter_rows.resize_with(KERNEL_SIDE, Default::default);
+            for (number, [forward, backward]) in self.filter_rows.iter_mut().enumerate() {
+                let part = &weight[number * depth..];
+                forward.pack_part_of_columns(part, inputs, depth, outputs);
+                backward.pack_part_of_rows(part, inputs, outputs, depth);
+            }
+        }
         self.forward.pack_columns(weight, inputs, outputs);
         self.backward.pack_rows(weight, outputs, inputs);
     }

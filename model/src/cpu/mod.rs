@@ -6,11 +6,14 @@
 //! needs sums over all rows. Once every buffer has grown to the batch's size nothing is allocated.
 
 mod classifier_steps;
+mod convolution;
 mod critic;
 mod encoder;
+mod encoder_trace;
 mod engine;
 mod finish;
 pub(crate) mod gemm;
+mod invariant;
 mod layer;
 mod map;
 mod networks;
@@ -19,8 +22,10 @@ pub(crate) mod objective;
 mod parameter;
 mod stack;
 mod state;
+mod statistics;
 mod steps;
 mod team;
 
 pub use engine::CpuEngine;
 pub use gemm::Product;
+pub use invariant::{Adversary, InvariantStep};

@@ -22,7 +22,9 @@ impl Networks {
         let mut specs = architecture.parameters().into_iter();
         let embedding = match architecture.encoder {
             EncoderShape::Fields { .. } => specs.next().map(Parameter::new).map(RwLock::new),
-            EncoderShape::Identity | EncoderShape::Mlp { .. } => None,
+            EncoderShape::Identity
+            | EncoderShape::Mlp { .. }
+            | EncoderShape::Convolution { .. } => None,
         };
         let layers = Network::ALL.map(|network| {
             let layers = architecture.layers(network).into_iter();

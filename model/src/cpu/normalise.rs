@@ -2,27 +2,10 @@
 
 use pulp::Arch;
 
-use super::team::Member;
+use super::{statistics::BatchStatistics, team::Member};
 
 /// Added to a variance before its root, as in the paper.
 pub(crate) const EPSILON: f64 = 1e-5;
-/// Weight of the newest batch in running statistics.
-pub(crate) const MOMENTUM: f64 = 0.1;
-
-/// Statistics of a batch over all members, and what combining them needs.
-#[derive(Debug, Default)]
-pub(crate) struct BatchStatistics {
-    /// Mean of each column.
-    pub(crate) mean: Vec<f64>,
-    /// Sum of squared deviations of each column.
-    pub(crate) squares: Vec<f64>,
-    /// Rows of all members.
-    pub(crate) count: f64,
-    /// What this member brings to the exchange.
-    local: Vec<f64>,
-    /// Mean and squared deviations in single precision, of this member and then of all.
-    narrow: Vec<f32>,
-}
 
 /// A normalisation's scale and shift.
 #[derive(Clone, Copy)]
@@ -37,130 +20,22 @@ pub(crate) struct AffineGradient<'a> {
     pub(crate) shift: &'a mut [f32],
 }
 
-impl BatchStatistics {
-    /// Mean and squared deviations of each column over the rows of all members. Members' parts are
-    /// merged by Chan's formula, which does not cancel as a difference of squares would.
-    pub(crate) fn measure(
-        &mut self,
-        arch: Arch,
-        values: &[f32],
-        width: usize,
-        member: &Member<'_>,
-    ) {
-        let rows = values.len() / width;
-        self.narrow.clear();
-        self.narrow.resize(2 * width, 0.0);
-        let (mean, squares) = self.narrow.split_at_mut(width);
-        arch.dispatch(
-            #[inline(always)]
-            || column_moments(values, width, mean, squares),
-        );
-        self.local.clear();
-        self.local.push(rows as f64);
-        self.local.extend(self.narrow.iter().map(|v| f64::from(*v)));
-
-        self.count = 0.0;
-        self.mean.clear();
-        self.mean.resize(width, 0.0);
-        self.squares.clear();
-        self.squares.resize(width, 0.0);
-        let (mean, squares, count) = (&mut self.mean, &mut self.squares, &mut self.count);
-        member.gather(&self.local, |part| {
-            if part[0] == 0.0 {
-                return;
-            }
-            let total = *count + part[0];
-            let (moves, spreads) = (part[0] / total, *count * part[0] / total);
-            let columns = mean.iter_mut().zip(squares.iter_mut());
-            let parts = part[1..=width].iter().zip(&part[1 + width..]);
-            for ((mean, squares), (part_mean, part_squares)) in columns.zip(parts) {
-                let delta = part_mean - *mean;
-                *mean += delta * moves;
-                *squares += part_squares + delta * delta * spreads;
-            }
-            *count = total;
-        });
-        for (narrow, mean) in self.narrow.iter_mut().zip(&self.mean) {
-            *narrow = *mean as f32;
-        }
-    }
-
-    /// Takes running statistics in place of a batch's. (A batch of one row has squares equal to its
-    /// variance.)
-    pub(crate) fn recall(&mut self, mean: &[f32], variance: &[f32]) {
-        self.count = 1.0;
-        self.narrow.clear();
-        self.narrow.extend_from_slice(mean);
-        self.mean.clear();
-        self.mean.extend(mean.iter().map(|v| f64::from(*v)));
-        self.squares.clear();
-        self.squares.extend(variance.iter().map(|v| f64::from(*v)));
-    }
-
-    /// One over the deviation of each column.
-    pub(crate) fn inverse_deviations(&self, out: &mut Vec<f32>) {
-        out.clear();
-        out.extend(
-            self.squares
-                .iter()
-                .map(|squares| (1.0 / (squares / self.count + EPSILON).sqrt()) as f32),
-        );
-    }
-
-    /// Mean of each column, in single precision.
-    fn narrow_mean(&self) -> &[f32] {
-        &self.narrow[..self.mean.len()]
-    }
-
-    /// Moves running statistics towards this batch's. `bias` belongs to the layer in front, whose
-    /// output was measured without it. A batch of one row says nothing about the variance.
-    pub(crate) fn move_running(
-        &self,
-        bias: &[f32],
-        running_mean: &mut [f32],
-        running_variance: &mut [f32],
-    ) {
-        let towards = |old: &mut f32, new: f64| {
-            *old = ((1.0 - MOMENTUM) * f64::from(*old) + MOMENTUM * new) as f32;
-        };
-        for ((old, mean), bias) in running_mean.iter_mut().zip(&self.mean).zip(bias) {
-            towards(old, mean + f64::from(*bias));
-        }
-        if self.count > 1.0 {
-            for (old, squares) in running_variance.iter_mut().zip(&self.squares) {
-                towards(old, squares / (self.count - 1.0));
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn column_moments(values: &[f32], width: usize, mean: &mut [f32], squares: &mut [f32]) {
-    let rows = (values.len() / width).max(1) as f32;
-    for row in values.chunks_exact(width) {
-        for (sum, value) in mean.iter_mut().zip(row) {
-            *sum += value;
-        }
-    }
-    mean.iter_mut().for_each(|sum| *sum /= rows);
-    for row in values.chunks_exact(width) {
-        for ((sum, value), mean) in squares.iter_mut().zip(row).zip(&*mean) {
-            let deviation = value - mean;
-            *sum += deviation * deviation;
-        }
-    }
-}
-
-/// values <- (values - mean) * inverse deviation, column by column; output <- relu(affine(values)).
+/// values <- (values - mean) * inverse deviation, column by column; output <- affine(values), with or
+/// without a ReLU.
 pub(crate) fn batch_forward(
     arch: Arch,
     values: &mut [f32],
     statistics: &BatchStatistics,
     inverse_deviations: &[f32],
     affine: Affine<'_>,
+    relu: bool,
     output: &mut [f32],
 ) {
     let width = inverse_deviations.len();
+    let floor = match relu {
+        true => 0.0,
+        false => f32::NEG_INFINITY,
+    };
     arch.dispatch(
         #[inline(always)]
         || {
@@ -174,7 +49,7 @@ pub(crate) fn batch_forward(
                     row.iter_mut().zip(out).zip(columns).zip(affine)
                 {
                     *value = (*value - mean) * inverse;
-                    *out = (*value * scale + shift).max(0.0);
+                    *out = (*value * scale + shift).max(floor);
                 }
             }
         },
@@ -187,6 +62,27 @@ pub(crate) struct BackwardSums {
     wide: Vec<f64>,
     scratch: Vec<f64>,
     narrow: Vec<f32>,
+}
+
+impl BackwardSums {
+    /// The members' gradients of scale and shift, added up and divided by `rows`: the mean of gradient
+    /// times normalised value and the mean gradient, column by column.
+    pub(crate) fn exchange(
+        &mut self,
+        scale: &[f32],
+        shift: &[f32],
+        rows: usize,
+        member: &Member<'_>,
+    ) -> (&[f32], &[f32]) {
+        self.wide.clear();
+        let parts = scale.iter().chain(shift);
+        self.wide.extend(parts.map(|part| f64::from(*part)));
+        member.sum(&mut self.wide, &mut self.scratch);
+        self.narrow.clear();
+        let means = self.wide.iter().map(|sum| (sum / rows as f64) as f32);
+        self.narrow.extend(means);
+        self.narrow.split_at(scale.len())
+    }
 }
 
 /// What the forward pass kept for the backward pass.
@@ -210,23 +106,7 @@ pub(crate) fn batch_backward(
 ) {
     let width = kept.scale.len();
     affine_gradient(arch, gradient, kept.normalised, parts.scale, parts.shift);
-    let BackwardSums {
-        wide,
-        scratch,
-        narrow,
-    } = sums;
-    wide.clear();
-    wide.extend(
-        parts
-            .scale
-            .iter()
-            .chain(&*parts.shift)
-            .map(|v| f64::from(*v)),
-    );
-    member.sum(wide, scratch);
-    narrow.clear();
-    narrow.extend(wide.iter().map(|sum| (sum / rows as f64) as f32));
-    let (along, mean) = narrow.split_at(width);
+    let (along, mean) = sums.exchange(parts.scale, parts.shift, rows, member);
     arch.dispatch(
         #[inline(always)]
         || {
@@ -327,7 +207,8 @@ pub(crate) fn layer_backward(
     );
 }
 
-fn affine_gradient(
+/// Sums over rows of gradient times normalised value, and of the gradient.
+pub(crate) fn affine_gradient(
     arch: Arch,
     gradient: &[f32],
     normalised: &[f32],

@@ -9,7 +9,8 @@ use crate::{
     parameters::{ImportedParameter, first_moment_name, second_moment_name},
 };
 
-/// Values, Adam's moments and the gradient of the last step that moved them.
+/// Values, Adam's moments and the gradient of the last step that moved them. A convolution's weights are
+/// held as `[out, height, width, in]`: images lie in memory pixel by pixel, channels side by side.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) spec: ParameterSpec,
@@ -71,7 +72,8 @@ impl Parameter {
 
     pub(crate) fn export(&self, with_moments: bool, tensors: &mut NamedTensors) {
         let spec = &self.spec;
-        let tensor = |values: &Vec<f32>| HostTensor::f32(spec.shape.clone(), values.clone());
+        let tensor =
+            |values: &[f32]| HostTensor::f32(spec.shape.clone(), self.channels_first(values));
         tensors.insert(spec.name.clone(), tensor(&self.value));
         if with_moments && spec.is_trained() {
             tensors.insert(first_moment_name(&spec.name), tensor(&self.first));
@@ -80,20 +82,47 @@ impl Parameter {
     }
 
     pub(crate) fn export_gradient(&self, tensors: &mut NamedTensors) {
-        let tensor = HostTensor::f32(self.spec.shape.clone(), self.gradient.clone());
+        let gradient = self.channels_first(&self.gradient);
+        let tensor = HostTensor::f32(self.spec.shape.clone(), gradient);
         tensors.insert(self.spec.name.clone(), tensor);
     }
 
     /// Takes values and moments; moments that did not come start at zero.
     pub(crate) fn import(&mut self, imported: &ImportedParameter<'_>) {
         debug_assert_eq!(self.spec, imported.spec);
-        self.value = imported.value.to_f32();
+        self.value = self.channels_last(imported.value.to_f32());
         if self.spec.is_trained() {
             let zeros = || vec![0.0; self.spec.len()];
             (self.first, self.second) = match imported.moments {
-                Some((first, second)) => (first.to_f32(), second.to_f32()),
+                Some((first, second)) => (
+                    self.channels_last(first.to_f32()),
+                    self.channels_last(second.to_f32()),
+                ),
                 None => (zeros(), zeros()),
             };
         }
     }
+
+    fn channels_first(&self, values: &[f32]) -> Vec<f32> {
+        match self.spec.shape[..] {
+            [_, channels, height, width] => transposed(values, height * width, channels),
+            _ => values.to_vec(),
+        }
+    }
+
+    fn channels_last(&self, values: Vec<f32>) -> Vec<f32> {
+        match self.spec.shape[..] {
+            [_, channels, height, width] => transposed(&values, channels, height * width),
+            _ => values,
+        }
+    }
+}
+
+/// Every block of `rows` x `columns` transposed.
+fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let blocks = values.chunks_exact(rows * columns);
+    let entry = |block: &[f32], place: usize| block[place % rows * columns + place / rows];
+    blocks
+        .flat_map(|block| (0..block.len()).map(move |place| entry(block, place)))
+        .collect()
 }

@@ -6,6 +6,8 @@ use pulp::Arch;
 use super::{
     critic::CriticTrace,
     encoder::OwnedInputs,
+    encoder_trace::EncoderTrace,
+    invariant::Opposition,
     layer::{Gradient, Tools},
     map::{MapBackward, MapTrace},
     networks::Networks,
@@ -49,6 +51,9 @@ pub(crate) struct Arguments {
     pub(crate) cost_weights: Vec<f64>,
     pub(crate) positions: Vec<f32>,
     pub(crate) penalty_weight: f64,
+    /// What the target's mean is multiplied by in the critic's distance.
+    pub(crate) target_weight: f64,
+    pub(crate) opposition: Opposition,
     pub(crate) transport_weight: f64,
     pub(crate) objective: Objective,
     /// Encoder inputs of the source batch, or of whatever is encoded or evaluated.
@@ -112,7 +117,7 @@ pub(crate) struct Scratch {
     pub(crate) map: MapTrace,
     pub(crate) map_backward: MapBackward,
     pub(crate) critic: CriticTrace,
-    pub(crate) encoder: StackTrace,
+    pub(crate) encoder: EncoderTrace,
     pub(crate) encoder_input: Vec<f32>,
     /// The classifier on mapped source rows, on target rows, and the frozen one.
     pub(crate) classifiers: [StackTrace; 3],
@@ -141,7 +146,6 @@ pub(crate) struct Gradients {
 impl State {
     pub(crate) fn new(architecture: Architecture, members: usize) -> Self {
         let arch = Arch::new();
-        let classes = architecture.classes;
         let gradients = || {
             let parts = |network| {
                 let layers = architecture.layers(network).len();
@@ -158,7 +162,7 @@ impl State {
             networks: Networks::new(&architecture),
             arguments: RwLock::default(),
             scratch: (0..members)
-                .map(|_| Mutex::new(Scratch::new(arch, classes)))
+                .map(|_| Mutex::new(Scratch::new(arch, &architecture)))
                 .collect(),
             gradients: (0..members).map(|_| gradients()).collect(),
             architecture,
@@ -169,7 +173,8 @@ impl State {
 // === impl Scratch ===
 
 impl Scratch {
-    fn new(arch: Arch, classes: usize) -> Self {
+    fn new(arch: Arch, architecture: &Architecture) -> Self {
+        let classes = architecture.classes;
         Self {
             tools: Tools::new(arch),
             source: Vec::new(),
@@ -180,7 +185,7 @@ impl Scratch {
             map: MapTrace::default(),
             map_backward: MapBackward::default(),
             critic: CriticTrace::default(),
-            encoder: StackTrace::default(),
+            encoder: EncoderTrace::new(&architecture.encoder),
             encoder_input: Vec::new(),
             classifiers: Default::default(),
             frozen_gradients: Vec::new(),

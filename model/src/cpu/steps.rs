@@ -67,7 +67,7 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     factors.resize(count, 0.0);
     let labels = arguments.labels[rows].iter();
     factors.extend(labels.map(|label| -arguments.source_weights[*label as usize] as f32));
-    factors.resize(3 * count, 1.0 / all as f32);
+    factors.resize(3 * count, (arguments.target_weight / all as f64) as f32);
     let weighted = |from: usize| {
         let pairs = factors[from..from + count]
             .iter()
@@ -236,7 +236,7 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
                     .inputs
                     .assemble(block, architecture, networks, encoder_input);
                 let layers = networks.layers(Network::Encoder);
-                encoder.forward(mode, layers, encoder_input, |_| None, tools, member);
+                encoder.forward(mode, layers, encoder_input, tools, member);
                 output.extend_from_slice(encoder.output(encoder_input));
             }
             Evaluation::Transport => {

@@ -1,8 +1,11 @@
 //! Optimal assignment, exactly, in cubic time (the Hungarian method with row and column prices).
 
 /// The column given to each row of a `size` x `size` matrix of finite costs, so that their sum is least.
-pub(super) fn optimal_assignment(costs: &[f64], size: usize) -> Vec<usize> {
-    debug_assert_eq!(costs.len(), size * size);
+///
+/// # Panics
+/// When `costs` has another size.
+pub fn optimal_assignment(costs: &[f64], size: usize) -> Vec<usize> {
+    assert_eq!(costs.len(), size * size, "a square matrix of costs");
     // One column more than the matrix has: where a new row stands until it is given a real one.
     let outside = size;
     let mut row_of_column: Vec<Option<usize>> = vec![None; size + 1];

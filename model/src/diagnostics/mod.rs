@@ -19,6 +19,7 @@ pub use assignment::{ClusterAssignment, assign_clusters};
 pub use decision::{Decision, Reason};
 pub use floor::effective_rows;
 pub use guard::{GuardEvidence, GuardLimits, judge};
+pub use hungarian::optimal_assignment;
 pub use means::{ClassMeans, class_means};
 pub use movement::{Displacement, Movement, movement};
 pub use projection::Projection;

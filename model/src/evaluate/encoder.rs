@@ -5,7 +5,7 @@ use super::{
     layer::{BLOCK_ROWS, FrozenStack},
 };
 use crate::{
-    Architecture, FieldRows, Inputs, NamedTensors, Result,
+    Architecture, Error, FieldRows, Inputs, NamedTensors, Result,
     architecture::{EncoderShape, Network},
     inputs::add_mean_embedding,
     parameters::finite,
@@ -35,6 +35,13 @@ impl FrozenEncoder {
         standardisation.check(architecture.latent)?;
         let embedding = match architecture.encoder {
             EncoderShape::Identity | EncoderShape::Mlp { .. } => Vec::new(),
+            // Experiments encode with an engine; what is deployed takes features or fields.
+            EncoderShape::Convolution { .. } => {
+                return Err(Error::setting(
+                    "encoder",
+                    "is a convolution, which is not served",
+                ));
+            }
             EncoderShape::Fields {
                 buckets, embedding, ..
             } => finite(tensors, "g.embedding.weight", &[buckets, embedding])?.to_f32(),

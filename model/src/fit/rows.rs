@@ -34,7 +34,7 @@ impl GatheredRows {
             Inputs::Fields(fields) => {
                 let (numbers, bags) = match architecture.encoder {
                     EncoderShape::Fields { numbers, bags, .. } => (numbers, bags),
-                    EncoderShape::Identity | EncoderShape::Mlp { .. } => (0, 0),
+                    _ => (0, 0),
                 };
                 self.gather_dense(fields.numbers, numbers, rows);
                 self.tokens.clear();

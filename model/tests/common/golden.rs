@@ -42,9 +42,12 @@ impl Case {
         self.values("y").iter().map(|label| *label as u32).collect()
     }
 
-    /// The tensor's rows, all dimensions but the last taken together.
+    /// The tensor's rows: those of images are images, else all dimensions but the last taken together.
     pub(crate) fn rows(&self, name: &str) -> (Vec<f64>, usize) {
-        let width = *self.tensors[name].shape.last().unwrap();
+        let width = match self.tensors[name].shape[..] {
+            [_, channels, height, width] => channels * height * width,
+            ref shape => *shape.last().unwrap(),
+        };
         (self.values(name), width)
     }
 
@@ -66,13 +69,17 @@ impl Case {
                 self.tensors.contains_key(&name)
             })
             .count();
-        let encoder = match self.tensors.get("g.fc1.weight") {
-            None => EncoderShape::Identity,
-            Some(weight) => EncoderShape::Mlp {
+        let weight = |name: &str| self.tensors.get(&format!("g.{name}.weight"));
+        let encoder = match (weight("fc1"), weight("conv1"), weight("conv2")) {
+            (Some(weight), ..) => EncoderShape::Mlp {
                 inputs: weight.shape[1],
                 hidden: self.hidden("g"),
                 final_relu: false,
             },
+            (None, Some(first), Some(second)) => EncoderShape::Convolution {
+                filters: [first.shape[0], second.shape[0]],
+            },
+            _ => EncoderShape::Identity,
         };
         Architecture {
             classes,

@@ -92,7 +92,10 @@ pub(crate) fn lively_parameters(architecture: &Architecture, seed: u64) -> Named
     let mut generator = Generator::new(seed);
     let mut value = |spec: &ParameterSpec| {
         let value = match spec.role {
-            Role::Weight => generator.normal() / (spec.shape[1] as f64).sqrt(),
+            Role::Weight => {
+                let inputs: usize = spec.shape[1..].iter().product();
+                generator.normal() / (inputs as f64).sqrt()
+            }
             Role::Embedding => generator.normal(),
             Role::Bias | Role::RunningMean => 0.3 * generator.normal(),
             Role::Scale => 1.0 + 0.2 * generator.normal(),

@@ -1,0 +1,205 @@
+//! `stream`: real data replayed in order.
+
+use std::{collections::HashMap, time::Instant};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use ostar_model::Bundle;
+use serde::{Deserialize, Serialize};
+
+use super::{Common, progress::JobProgress};
+use crate::{
+    data::{bank::contacts, mail::inboxes},
+    results::{Record, Results},
+    stream::{Drift, PARTS, Part, Track, replay, train},
+    task::Domain,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// What is replayed.
+    #[arg(long, value_enum)]
+    set: Set,
+    /// Pairs of inboxes, such as 1-2 [default: all 30]; only with enron.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    setting: Vec<String>,
+    /// Label shift on top.
+    #[arg(long, value_enum, default_value_t = Drift::Natural)]
+    drift: Drift,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Set {
+    /// Mail: a filter of one inbox meets another.
+    Enron,
+    /// Phone contacts: a model of the first tenth meets the rest.
+    Bank,
+}
+
+/// One candidate's way through one stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StreamLine {
+    /// `enron` or `bank`.
+    pub(crate) set: String,
+    /// Which domains.
+    pub(crate) setting: String,
+    /// Label shift on top.
+    pub(crate) drift: String,
+    /// The candidate.
+    pub(crate) method: String,
+    /// The run's seed.
+    pub(crate) seed: u64,
+    /// Prequential accuracy in percent.
+    pub(crate) accuracy: f64,
+    /// Mean l1 error of the shares.
+    pub(crate) proportion_error: f64,
+    /// Accuracy by tenth of the stream.
+    pub(crate) accuracies: String,
+    /// l1 error by tenth of the stream.
+    pub(crate) errors: String,
+    /// How long the stream took, all candidates together.
+    pub(crate) seconds: f64,
+}
+
+impl Record for StreamLine {
+    fn key(&self) -> String {
+        let Self {
+            set,
+            setting,
+            drift,
+            method,
+            seed,
+            ..
+        } = self;
+        format!("{set}|{setting}|{drift}|{method}|{seed}")
+    }
+}
+
+/// A source to train on and a stream to replay.
+struct Scenario<'d> {
+    name: String,
+    source: &'d Domain,
+    stream: &'d Domain,
+}
+
+pub(super) fn run(options: &Options) -> Result<()> {
+    let common = &options.common;
+    let mut results = Results::open::<StreamLine>(&common.results("stream"), common.resume)?;
+    let domains = match options.set {
+        Set::Enron => inboxes(&common.data)?,
+        Set::Bank => {
+            let all = contacts(&common.data)?;
+            let numbers: Vec<usize> = (0..all.count()).collect();
+            let (first, rest) = numbers.split_at(all.count() / 10);
+            vec![all.select(first), all.select(rest)]
+        }
+    };
+    let scenarios = scenarios(options, &domains)?;
+    let mut progress = JobProgress::new(scenarios.len() * common.seeds as usize);
+    for seed in 0..common.seeds {
+        let mut bundles: HashMap<*const Domain, Bundle> = HashMap::new();
+        for scenario in &scenarios {
+            let known = line(options, scenario, seed, &empty_track("ostar"), 0.0);
+            if results.has(&known.key()) {
+                progress.finish_run(&format!("{} seed {seed}: known", scenario.name));
+                continue;
+            }
+            progress.name(&format!("{} seed {seed}", scenario.name));
+            let source: *const Domain = scenario.source;
+            if !bundles.contains_key(&source) {
+                bundles.insert(source, train(scenario.source, seed)?);
+            }
+            let start = Instant::now();
+            let stream = options.drift.apply(scenario.stream, seed);
+            let tracks = replay(&bundles[&source], &stream, common.threads, seed)?;
+            let seconds = start.elapsed().as_secs_f64();
+            let mut text = format!("{} seed {seed}:", scenario.name);
+            // The last is what marks the stream as done.
+            for track in &tracks {
+                let line = line(options, scenario, seed, track, seconds);
+                if ["frozen", "prior", "ostar"].contains(&track.name) {
+                    text += &format!(" {} {:.2}", track.name, line.accuracy);
+                }
+                if !results.has(&line.key()) {
+                    results.append(&line)?;
+                }
+            }
+            progress.finish_run(&format!("{text}, {seconds:.1} s"));
+        }
+    }
+    Ok(())
+}
+
+fn empty_track(name: &'static str) -> Track {
+    Track {
+        name,
+        parts: vec![Part::default(); PARTS],
+    }
+}
+
+fn line(
+    options: &Options,
+    scenario: &Scenario<'_>,
+    seed: u64,
+    track: &Track,
+    seconds: f64,
+) -> StreamLine {
+    let set = match options.set {
+        Set::Enron => "enron",
+        Set::Bank => "bank",
+    };
+    let mean = |parts: &[Part], of: fn(&Part) -> f64| {
+        let rows: f64 = parts.iter().map(|part| part.rows).sum();
+        parts.iter().map(of).sum::<f64>() / rows.max(1.0)
+    };
+    let series = |of: fn(&Part) -> f64, factor: f64| {
+        let parts = track.parts.iter().map(std::slice::from_ref);
+        let texts = parts.map(|part| format!("{:.4}", factor * mean(part, of)));
+        texts.collect::<Vec<_>>().join(" ")
+    };
+    let rounded = |value: f64| (1e4 * value).round() / 1e4;
+    StreamLine {
+        set: set.to_owned(),
+        setting: scenario.name.clone(),
+        drift: options.drift.name().to_owned(),
+        method: track.name.to_owned(),
+        seed,
+        accuracy: rounded(100.0 * mean(&track.parts, |part| part.right)),
+        proportion_error: rounded(mean(&track.parts, |part| part.error)),
+        accuracies: series(|part| part.right, 100.0),
+        errors: series(|part| part.error, 1.0),
+        seconds: (10.0 * seconds).round() / 10.0,
+    }
+}
+
+fn scenarios<'d>(options: &Options, domains: &'d [Domain]) -> Result<Vec<Scenario<'d>>> {
+    let scenario = |name: String, source: usize, stream: usize| Scenario {
+        name,
+        source: &domains[source],
+        stream: &domains[stream],
+    };
+    if options.set == Set::Bank {
+        return Ok(vec![scenario("first tenth-rest".to_owned(), 0, 1)]);
+    }
+    let mut all = Vec::new();
+    for source in 0..domains.len() {
+        for target in (0..domains.len()).filter(|target| *target != source) {
+            all.push(scenario(
+                format!("{}-{}", source + 1, target + 1),
+                source,
+                target,
+            ));
+        }
+    }
+    for wanted in &options.setting {
+        if !all.iter().any(|known| known.name == *wanted) {
+            bail!("unknown setting {wanted:?}, expected pairs of inboxes such as 1-2");
+        }
+    }
+    if !options.setting.is_empty() {
+        all.retain(|known| options.setting.contains(&known.name));
+    }
+    Ok(all)
+}

@@ -1,0 +1,69 @@
+//! Phone contacts of a bank, in date order.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use super::{arrays::Arrays, locate};
+use crate::task::Domain;
+
+/// Known only after the call, and then all but the answer.
+const LEAK: &str = "duration";
+/// Columns of numbers, as the file has them.
+const NUMBERS: [&str; 10] = [
+    "age",
+    LEAK,
+    "campaign",
+    "pdays",
+    "previous",
+    "emp.var.rate",
+    "cons.price.idx",
+    "cons.conf.idx",
+    "euribor3m",
+    "nr.employed",
+];
+
+/// All contacts: numbers as they are, categories as columns of zeros and ones.
+pub fn contacts(folder: &Path) -> Result<Domain> {
+    let mut arrays = Arrays::open(&locate(folder, "bank_marketing")?)?;
+    let (numbers, categories) = (arrays.read("x_num")?, arrays.read("x_cat")?);
+    let labels = arrays.labels("y")?;
+    let columns = categories.shape.get(1).copied().unwrap_or(0);
+    ensure!(
+        numbers.shape == [labels.len(), NUMBERS.len()]
+            && categories.shape.first() == Some(&labels.len()),
+        "bank_marketing.npz: x_num has shape {:?} and x_cat {:?} for {} labels",
+        numbers.shape,
+        categories.shape,
+        labels.len()
+    );
+    let mut levels = vec![0; columns];
+    for row in categories.values.chunks_exact(columns) {
+        for (most, level) in levels.iter_mut().zip(row) {
+            *most = (*most).max(*level as usize + 1);
+        }
+    }
+    let kept = NUMBERS.iter().filter(|name| **name != LEAK).count();
+    let width = kept + levels.iter().sum::<usize>();
+    let mut rows = Vec::with_capacity(labels.len() * width);
+    let pairs = numbers
+        .values
+        .chunks_exact(NUMBERS.len())
+        .zip(categories.values.chunks_exact(columns));
+    for (numbers, categories) in pairs {
+        let numbers = numbers.iter().zip(NUMBERS);
+        rows.extend(
+            numbers
+                .filter(|(_, name)| *name != LEAK)
+                .map(|(value, _)| *value),
+        );
+        for (level, count) in categories.iter().zip(&levels) {
+            rows.extend((0..*count).map(|other| f32::from(u8::from(other == *level as usize))));
+        }
+    }
+    Ok(Domain {
+        width,
+        rows,
+        labels,
+    })
+}

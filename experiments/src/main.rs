@@ -1,0 +1,5 @@
+//! `ostar-experiments`.
+
+fn main() -> anyhow::Result<()> {
+    ostar_experiments::cli::run()
+}

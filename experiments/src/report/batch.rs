@@ -1,0 +1,171 @@
+//! Tables of the experiments on whole domains: digits and features.
+
+use anyhow::Result;
+
+use super::{Images, Summary, paper, plot, table};
+use crate::{
+    data::digits::{Preparation, Setting},
+    method::Method,
+    results::Line,
+};
+
+/// Both scales, and what the preparation of USPS does.
+pub(super) fn digits(lines: &[Line], images: &Images<'_>) -> Result<String> {
+    let mut page = String::new();
+    page += "\n## Digits, the paper's sizes\n\nOne run is hours of computing; what is missing has not been run.\n\n";
+    page += &digits_table(lines, "paper", Preparation::Fill);
+    page += &preparations(lines);
+    page += "\n## Digits, quick\n\nSmall networks, 1,000 images a domain, short schedules: to see that every method runs, and which way each \
+             moves. The paper's numbers are of other sizes and stand here for their order.\n\n";
+    page += &digits_table(lines, "quick", Preparation::Fill);
+    let bars = Method::ALL.map(|method| {
+        let of = |setting: &str| summary(lines, "quick", setting, "fill", method);
+        let values = ["m2u-high", "u2m-high"].map(|setting| of(setting).map(|s| s.mean));
+        (method.title(), values)
+    });
+    if bars
+        .iter()
+        .any(|(_, values)| values.iter().any(Option::is_some))
+    {
+        let svg = plot::bars(
+            "balanced accuracy, quick, high label shift",
+            &["MNIST->USPS", "USPS->MNIST"],
+            &bars,
+        )?;
+        page += &images.add("results-digits", "Balanced accuracy of all methods", &svg)?;
+    }
+    Ok(page)
+}
+
+fn summary(
+    lines: &[Line],
+    scale: &str,
+    setting: &str,
+    variant: &str,
+    method: Method,
+) -> Option<Summary> {
+    let values: Vec<f64> = lines
+        .iter()
+        .filter(|line| {
+            line.scale == scale
+                && line.setting == setting
+                && line.variant == variant
+                && line.method == method.name()
+        })
+        .map(|line| line.balanced_accuracy)
+        .collect();
+    Summary::of(&values)
+}
+
+/// Ours and the paper's, method by method.
+fn digits_table(lines: &[Line], scale: &str, preparation: Preparation) -> String {
+    let variant = preparation.name();
+    let present = |setting: &Setting| {
+        let name = setting.name();
+        let same =
+            |line: &Line| line.scale == scale && line.setting == name && line.variant == variant;
+        lines.iter().any(same)
+    };
+    let settings: Vec<Setting> = Setting::all().into_iter().filter(present).collect();
+    if settings.is_empty() {
+        return "Nothing has been run yet.\n".to_owned();
+    }
+    let mut head = vec!["method".to_owned()];
+    for setting in &settings {
+        head.push(format!("{} {}", setting.title(), setting.shift.name()));
+        head.push("paper".to_owned());
+    }
+    let rows: Vec<Vec<String>> = Method::ALL
+        .iter()
+        .map(|method| {
+            let mut row = vec![method.title().to_owned()];
+            for setting in &settings {
+                let ours = summary(lines, scale, &setting.name(), variant, *method);
+                row.push(Summary::text(ours));
+                let theirs = paper::digits(*setting, *method);
+                row.push(theirs.map_or(String::new(), |value| format!("{value:.2}")));
+            }
+            row
+        })
+        .filter(|row| row.iter().skip(1).step_by(2).any(|cell| !cell.is_empty()))
+        .collect();
+    table(&head, &rows)
+}
+
+/// How USPS was brought to 32x32.
+fn preparations(lines: &[Line]) -> String {
+    let all = [Preparation::Fill, Preparation::Pad, Preparation::Twice];
+    let mut rows = Vec::new();
+    for scale in ["paper", "quick"] {
+        for setting in Setting::all() {
+            for method in Method::ALL {
+                let of = |p: Preparation| summary(lines, scale, &setting.name(), p.name(), method);
+                let cells = all.map(of);
+                if cells.iter().flatten().count() < 2 {
+                    continue;
+                }
+                let mut row = vec![format!(
+                    "{scale} {} {} {}",
+                    setting.title(),
+                    setting.shift.name(),
+                    method.title()
+                )];
+                row.extend(cells.map(Summary::text));
+                rows.push(row);
+            }
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "",
+        "fill: 16 -> 32",
+        "pad: 16 -> 20 in 28 -> 32",
+        "twice: 16 -> 28 -> 32",
+    ];
+    let head = head.map(str::to_owned);
+    format!(
+        "\n### How USPS images are brought to 32x32\n\n{}",
+        table(&head, &rows)
+    )
+}
+
+/// One table a set, pairs as columns.
+pub(super) fn features(lines: &[Line]) -> String {
+    let mut page = String::new();
+    let mut sets: Vec<&str> = lines.iter().map(|line| line.variant.as_str()).collect();
+    sets.sort_unstable();
+    sets.dedup();
+    for set in sets {
+        let of_set: Vec<&Line> = lines.iter().filter(|line| line.variant == set).collect();
+        let mut settings: Vec<&str> = of_set.iter().map(|line| line.setting.as_str()).collect();
+        settings.sort_unstable();
+        settings.dedup();
+        let mut head = vec!["method".to_owned()];
+        head.extend(settings.iter().map(|setting| (*setting).to_owned()));
+        head.push("mean".to_owned());
+        let mut rows = Vec::new();
+        for method in Method::ALL {
+            let values = |setting: Option<&str>| -> Vec<f64> {
+                let same = of_set.iter().filter(|line| {
+                    line.method == method.name() && setting.is_none_or(|s| line.setting == s)
+                });
+                same.map(|line| line.balanced_accuracy).collect()
+            };
+            let mut row = vec![method.title().to_owned()];
+            row.extend(
+                settings
+                    .iter()
+                    .map(|s| Summary::text(Summary::of(&values(Some(s))))),
+            );
+            let all = Summary::of(&values(None));
+            row.push(all.map_or(String::new(), |summary| format!("{:.2}", summary.mean)));
+            if all.is_some() {
+                rows.push(row);
+            }
+        }
+        page += &format!("\n## Features: {set}\n\n{}", table(&head, &rows));
+    }
+    page
+}

@@ -1,0 +1,166 @@
+//! Pages from results files: tables with the paper's numbers beside ours, and plots.
+
+mod ablations;
+mod batch;
+mod paper;
+mod plot;
+mod streams;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::results::{self, Record};
+
+/// What the `report` command takes.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Folder of the results files.
+    #[arg(long, value_name = "DIR", default_value = "docs/results")]
+    results: PathBuf,
+    /// The page to write.
+    #[arg(long, value_name = "FILE", default_value = "docs/RESULTS.md")]
+    out: PathBuf,
+    /// Folder of the plots, next to the page.
+    #[arg(long, value_name = "DIR", default_value = "docs/images")]
+    images: PathBuf,
+}
+
+const HEAD: &str = "# Results
+
+Every number on this page comes from a results file in [results/](results), which real runs of
+`ostar-experiments` appended to; `ostar-experiments report` wrote the page. *Paper* is the number of OSTAR's
+tables (ICLR 2022). Score: balanced accuracy (mean recall over classes) in percent on the whole target, mean and
+deviation over seeds, the number of seeds in brackets where it is not 3. [EXPERIMENTS.md](EXPERIMENTS.md) says
+what is run, and how to run it.
+";
+
+/// Writes the page and its plots.
+pub fn run(options: &Options) -> Result<()> {
+    let folder = &options.results;
+    let mut page = HEAD.to_owned();
+    let notes = folder.join("notes.md");
+    if notes.exists() {
+        page += "\n";
+        page += &read_text(&notes)?;
+    }
+    let images = Images {
+        folder: &options.images,
+        link: link(&options.out, &options.images),
+    };
+    let digits = lines(folder, "digits")?;
+    let ablation = lines(folder, "ablation")?;
+    let features = lines(folder, "features")?;
+    let streams = lines(folder, "stream")?;
+    page += &batch::digits(&digits, &images)?;
+    page += &ablations::section(&ablation, &images)?;
+    page += &batch::features(&features);
+    page += &streams::section(&streams, &images)?;
+    fs::write(&options.out, page).with_context(|| format!("cannot write {}", options.out.display()))
+}
+
+/// Where plots go, and how the page finds them.
+pub(crate) struct Images<'o> {
+    folder: &'o Path,
+    link: String,
+}
+
+impl Images<'_> {
+    /// Writes a plot and gives the page's reference to it.
+    fn add(&self, name: &str, what: &str, svg: &str) -> Result<String> {
+        fs::create_dir_all(self.folder)
+            .with_context(|| format!("cannot create folder {}", self.folder.display()))?;
+        let path = self.folder.join(format!("{name}.svg"));
+        fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(format!("\n![{what}]({}/{name}.svg)\n", self.link))
+    }
+}
+
+/// The images' folder as seen from the page.
+fn link(page: &Path, images: &Path) -> String {
+    let parent = page.parent().unwrap_or(Path::new(""));
+    let relative = images.strip_prefix(parent).unwrap_or(images);
+    relative.display().to_string()
+}
+
+fn lines<R: Record>(folder: &Path, name: &str) -> Result<Vec<R>> {
+    let path = folder.join(format!("{name}.csv"));
+    match path.exists() {
+        true => results::read(&path),
+        false => Ok(Vec::new()),
+    }
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Mean, deviation and number of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Summary {
+    mean: f64,
+    deviation: f64,
+    count: usize,
+}
+
+impl Summary {
+    /// None for no values.
+    fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len();
+        if count == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Some(Self {
+            mean,
+            deviation: (squares / count as f64).sqrt(),
+            count,
+        })
+    }
+
+    fn text(summary: Option<Self>) -> String {
+        match summary {
+            None => String::new(),
+            Some(Self { mean, count: 1, .. }) => format!("{mean:.2} (1)"),
+            Some(Self {
+                mean,
+                deviation,
+                count: 3,
+            }) => format!("{mean:.2} ± {deviation:.1}"),
+            Some(Self {
+                mean,
+                deviation,
+                count,
+            }) => format!("{mean:.2} ± {deviation:.1} ({count})"),
+        }
+    }
+}
+
+/// A Markdown table.
+pub(crate) fn table(head: &[String], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(head);
+    text += &format!("|{}\n", "---|".repeat(head.len()));
+    rows.iter().for_each(|row| text += &line(row));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_say_how_many_values_they_have() {
+        assert_eq!(Summary::text(Summary::of(&[])), "");
+        assert_eq!(Summary::text(Summary::of(&[90.5])), "90.50 (1)");
+        assert_eq!(
+            Summary::text(Summary::of(&[90.0, 92.0, 91.0])),
+            "91.00 ± 0.8"
+        );
+    }
+}

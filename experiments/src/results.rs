@@ -1,0 +1,138 @@
+//! The results file: a line a finished run, written at once, so that a stopped job can go on.
+
+use std::{
+    collections::HashSet,
+    fs::{File, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// What was run, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// `digits`, `features`, `stream` or an ablation's name.
+    pub experiment: String,
+    /// `quick` or `paper`.
+    pub scale: String,
+    /// Domains and shift, such as `m2u-high`.
+    pub setting: String,
+    /// What else was set, such as `pad` or `lambda=0.1`; may be empty.
+    pub variant: String,
+    /// As on the command line.
+    pub method: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Mean recall over classes, in percent.
+    pub balanced_accuracy: f64,
+    /// Share of right predictions, in percent.
+    pub accuracy: f64,
+    /// l1 error of the estimated proportions.
+    pub proportion_error: Option<f64>,
+    /// Another measure, which the experiment's page explains.
+    pub extra: Option<f64>,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A line of a results file.
+pub trait Record: Serialize + DeserializeOwned {
+    /// What makes a run that run and no other.
+    fn key(&self) -> String;
+}
+
+/// A results file that runs are appended to.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    done: HashSet<String>,
+}
+
+impl Record for Line {
+    fn key(&self) -> String {
+        let Self {
+            experiment,
+            scale,
+            setting,
+            variant,
+            method,
+            seed,
+            ..
+        } = self;
+        format!("{experiment}|{scale}|{setting}|{variant}|{method}|{seed}")
+    }
+}
+
+impl Results {
+    /// Opens a file for appending. One that has lines already must be resumed, or named otherwise.
+    pub fn open<R: Record>(path: &Path, resume: bool) -> Result<Self> {
+        let known: Vec<R> = match path.exists() {
+            true => read(path)?,
+            false => Vec::new(),
+        };
+        if !known.is_empty() && !resume {
+            bail!(
+                "{} has {} results already: add --resume to go on, or name another file with --results",
+                path.display(),
+                known.len()
+            );
+        }
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create folder {}", folder.display()))?;
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            done: known.iter().map(R::key).collect(),
+        })
+    }
+
+    /// Whether a run is in the file.
+    pub fn has(&self, key: &str) -> bool {
+        self.done.contains(key)
+    }
+
+    /// Appends a run, on disk when this returns.
+    pub fn append(&mut self, line: &impl Record) -> Result<()> {
+        let place = || format!("cannot write to {}", self.path.display());
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.path)
+            .with_context(place)?;
+        let empty = file.metadata().with_context(place)?.len() == 0;
+        let mut writer = csv::WriterBuilder::new()
+            .has_headers(empty)
+            .from_writer(Vec::new());
+        writer.serialize(line)?;
+        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+        write_all(file, &bytes).with_context(place)?;
+        self.done.insert(line.key());
+        Ok(())
+    }
+}
+
+fn write_all(mut file: File, bytes: &[u8]) -> std::io::Result<()> {
+    file.write_all(bytes)?;
+    file.sync_data()
+}
+
+/// All lines of a file. A last line that was cut off is an error that says so.
+pub fn read<R: Record>(path: &Path) -> Result<Vec<R>> {
+    let mut reader =
+        csv::Reader::from_path(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut lines = Vec::new();
+    for (number, line) in reader.deserialize().enumerate() {
+        let line = line.with_context(|| {
+            format!(
+                "line {} of {} is no result; remove it to go on without",
+                number + 2,
+                path.display()
+            )
+        })?;
+        lines.push(line);
+    }
+    Ok(lines)
+}

@@ -1,0 +1,63 @@
+//! What a run is measured by.
+
+use serde::{Deserialize, Serialize};
+
+/// The outcome of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Mean recall over classes on the whole target, in percent.
+    pub balanced_accuracy: f64,
+    /// Share of right predictions on the whole target, in percent.
+    pub accuracy: f64,
+    /// Sum of absolute errors of the estimated target proportions; none for a method that has no estimate.
+    pub proportion_error: Option<f64>,
+}
+
+impl Score {
+    /// Of probabilities, row after row.
+    pub fn new(probabilities: &[f32], labels: &[u32], classes: usize) -> Self {
+        let (mut right, mut all) = (vec![0.0; classes], vec![0.0; classes]);
+        for (row, label) in probabilities.chunks_exact(classes).zip(labels) {
+            let label = *label as usize;
+            all[label] += 1.0;
+            if most_likely(row) == label {
+                right[label] += 1.0;
+            }
+        }
+        let recalls = right.iter().zip(&all).filter(|(_, all)| **all > 0.0);
+        let recalls: Vec<f64> = recalls.map(|(right, all)| right / all).collect();
+        Self {
+            balanced_accuracy: 100.0 * recalls.iter().sum::<f64>() / recalls.len().max(1) as f64,
+            accuracy: 100.0 * right.iter().sum::<f64>() / labels.len().max(1) as f64,
+            proportion_error: None,
+        }
+    }
+}
+
+/// The class of a row's largest probability.
+pub fn most_likely(row: &[f32]) -> usize {
+    let start = (0, f32::NEG_INFINITY);
+    let larger = |best: (usize, f32), (class, value): (usize, &f32)| match *value > best.1 {
+        true => (class, *value),
+        false => best,
+    };
+    row.iter().enumerate().fold(start, larger).0
+}
+
+/// Sum of absolute differences.
+pub fn l1(left: &[f64], right: &[f64]) -> f64 {
+    left.iter().zip(right).map(|(a, b)| (a - b).abs()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn balanced_accuracy_weights_classes_and_accuracy_rows() {
+        let probabilities = [0.9, 0.1, 0.8, 0.2, 0.7, 0.3, 0.6, 0.4];
+        let score = Score::new(&probabilities, &[0, 0, 0, 1], 2);
+        assert_eq!(score.balanced_accuracy, 50.0);
+        assert_eq!(score.accuracy, 75.0);
+    }
+}

@@ -1,0 +1,298 @@
+//! OSTAR: the map, the critic and the target classifier on kept latents (CAL, SS), then with the encoder in
+//! training, too (SSg).
+
+use anyhow::Result;
+use ostar_model::{
+    Engine, Generator, Rows,
+    cpu::CpuEngine,
+    engine::{
+        Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, EncoderStep, Head,
+        MapStep,
+    },
+    optimiser::{Adam, RateSchedule},
+    weights::class_ratios,
+};
+
+use super::{
+    Latents, Outcome, Pretrained, Progress, Setup,
+    batches::{Batches, Gathered, Numbers},
+    finish,
+    proportions::{RunningProportions, confusion},
+};
+use crate::method::Stage;
+
+/// Weight of the critic's gradient penalty (gamma).
+pub(super) const PENALTY_WEIGHT: f64 = 10.0;
+
+struct Alignment<'s, 'g> {
+    setup: &'s Setup<'s>,
+    stage: Stage,
+    engine: CpuEngine,
+    generator: &'g mut Generator,
+    /// Batches of the critic's steps, and of the others.
+    critic_batches: Batches,
+    batches: Batches,
+    gathered: Gathered,
+    proportions: RunningProportions,
+    /// Class shares of the source.
+    shares: Vec<f64>,
+    /// Rate multiplier of this iteration.
+    decay: f64,
+    transport_cost: f64,
+}
+
+pub(super) fn run(
+    setup: &Setup<'_>,
+    stage: Stage,
+    pretrained: &Pretrained,
+    generator: &mut Generator,
+    progress: Progress<'_>,
+) -> Result<Outcome> {
+    let (task, protocol) = (setup.task, setup.protocol);
+    let mut alignment = Alignment {
+        setup,
+        stage,
+        engine: pretrained.engine(setup)?,
+        generator,
+        critic_batches: Batches::new(task, protocol.batch),
+        batches: Batches::new(task, protocol.batch),
+        gathered: Gathered::default(),
+        proportions: RunningProportions::new(task.classes),
+        shares: task.source.proportions(task.classes),
+        decay: 1.0,
+        transport_cost: 0.0,
+    };
+    alignment.load_latents()?;
+    let iterations = task.source.count() / protocol.batch;
+    let all = (protocol.epochs - protocol.alignment_epoch + 1) * iterations;
+    let schedule = RateSchedule::Decaying { steps: all as u64 };
+    let work = Work::new(setup, stage, iterations);
+    let mut done = 0;
+    for epoch in protocol.alignment_epoch..=protocol.epochs {
+        let encoder_learns = stage == Stage::Encoder && epoch >= protocol.encoder_epoch;
+        if is_refreshed(setup, epoch) {
+            alignment.refresh()?;
+        }
+        for _ in 0..iterations {
+            alignment.decay = schedule.rate(1.0, done as u64);
+            match encoder_learns {
+                true => alignment.iterate_with_encoder()?,
+                false => alignment.iterate()?,
+            }
+            done += 1;
+            progress(work.share(done));
+        }
+    }
+    let proportions = alignment.proportions.value().to_vec();
+    let cost = alignment.transport_cost;
+    finish(
+        setup,
+        &mut alignment.engine,
+        Head::Target,
+        Some(proportions),
+        cost,
+    )
+}
+
+/// Whether proportions are estimated at the start of this epoch: when alignment starts and every few epochs
+/// after, anew from when the encoder may learn.
+pub(super) fn is_refreshed(setup: &Setup<'_>, epoch: usize) -> bool {
+    let protocol = setup.protocol;
+    let [before, after] = protocol.refresh_epochs;
+    match epoch >= protocol.encoder_epoch {
+        true => (epoch - protocol.encoder_epoch).is_multiple_of(after),
+        false => (epoch - protocol.alignment_epoch).is_multiple_of(before),
+    }
+}
+
+impl Alignment<'_, '_> {
+    /// Keeps the latents of both domains, in evaluation mode, as the buffers that batches are drawn from.
+    fn load_latents(&mut self) -> Result<()> {
+        let latents = self.encode()?;
+        let width = self.engine.architecture().latent;
+        let source = Rows::new(&latents.source[..], width)?;
+        self.engine
+            .set_source(source, &self.setup.task.source.labels)?;
+        self.engine
+            .set_target(0, Rows::new(&latents.target[..], width)?)?;
+        Ok(())
+    }
+
+    fn encode(&mut self) -> Result<Latents> {
+        let mut latents = Latents::default();
+        let task = self.setup.task;
+        self.engine
+            .encode(task.source.inputs()?, &mut latents.source)?;
+        self.engine
+            .encode(task.target.inputs()?, &mut latents.target)?;
+        Ok(latents)
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        let mut latents = self.encode()?;
+        let width = self.engine.architecture().latent;
+        let mut mapped = Vec::new();
+        let rows = Rows::new(&latents.source[..], width)?;
+        self.engine.transport(rows, &mut mapped)?;
+        latents.source = mapped;
+        let labels = &self.setup.task.source.labels;
+        let estimate = confusion(&mut self.engine, Head::Target, &latents, labels)?;
+        self.proportions.add(&estimate);
+        Ok(())
+    }
+
+    fn adam(&self, multiplier: usize) -> Adam {
+        let protocol = self.setup.protocol;
+        Adam::with_rate(protocol.base_rate * protocol.multipliers[multiplier] * self.decay)
+    }
+
+    fn positions(&mut self) -> Vec<f64> {
+        let batch = self.setup.protocol.batch;
+        (0..batch).map(|_| self.generator.uniform()).collect()
+    }
+
+    /// One iteration on kept latents.
+    fn iterate(&mut self) -> Result<()> {
+        let proportions = self.proportions.floored();
+        for _ in 0..self.setup.protocol.critic_steps {
+            let numbers = self.critic_batches.draw(self.generator);
+            self.critic_step(&numbers, &proportions)?;
+        }
+        let numbers = self.batches.draw(self.generator);
+        self.map_step(&numbers, &proportions)?;
+        let class_weights = class_ratios(&proportions, &self.shares, f64::INFINITY);
+        let step = ClassifierStep {
+            objective: self.objective(&class_weights),
+            adam: self.adam(1),
+        };
+        let batch = Batch {
+            source: &numbers.source,
+            target: &numbers.target,
+        };
+        self.engine.classifier_step(batch, &step, self.generator)?;
+        Ok(())
+    }
+
+    /// One iteration in which every batch is encoded anew, and encoder and target classifier learn together.
+    fn iterate_with_encoder(&mut self) -> Result<()> {
+        let proportions = self.proportions.floored();
+        let all: Vec<u32> = (0..self.setup.protocol.batch as u32).collect();
+        let whole = Numbers {
+            source: all.clone(),
+            target: all,
+        };
+        for _ in 0..self.setup.protocol.critic_steps {
+            let numbers = self.critic_batches.draw(self.generator);
+            self.encode_batch(&numbers)?;
+            self.critic_step(&whole, &proportions)?;
+        }
+        let numbers = self.batches.draw(self.generator);
+        self.encode_batch(&numbers)?;
+        self.map_step(&whole, &proportions)?;
+        let class_weights = class_ratios(&proportions, &self.shares, f64::INFINITY);
+        let step = EncoderStep {
+            objective: self.objective(&class_weights),
+            encoder_adam: self.adam(0),
+            classifier_adam: self.adam(1),
+        };
+        self.engine
+            .encoder_step(self.gathered.borrow()?, &step, self.generator)?;
+        Ok(())
+    }
+
+    /// Puts a batch's latents into the buffers.
+    fn encode_batch(&mut self, numbers: &Numbers) -> Result<()> {
+        self.gathered.gather(self.setup.task, numbers);
+        encode_into_buffers(&mut self.engine, &self.gathered)
+    }
+
+    fn critic_step(&mut self, numbers: &Numbers, proportions: &[f64]) -> Result<()> {
+        let positions = self.positions();
+        let step = CriticStep {
+            proportions,
+            positions: &positions,
+            penalty_weight: PENALTY_WEIGHT,
+            adam: self.adam(2),
+        };
+        let batch = Batch {
+            source: &numbers.source,
+            target: &numbers.target,
+        };
+        self.engine.critic_step(batch, &step)?;
+        Ok(())
+    }
+
+    fn map_step(&mut self, numbers: &Numbers, proportions: &[f64]) -> Result<()> {
+        let step = MapStep {
+            proportions,
+            transport_weight: self.setup.protocol.transport_weight,
+            adam: self.adam(3),
+        };
+        let batch = Batch {
+            source: &numbers.source,
+            target: &numbers.target,
+        };
+        let report = self.engine.map_step(batch, &step)?;
+        self.transport_cost = report.transport_cost / self.setup.task.classes as f64;
+        Ok(())
+    }
+
+    fn objective<'w>(&self, class_weights: &'w [f64]) -> ClassifierObjective<'w> {
+        let protocol = self.setup.protocol;
+        match self.stage {
+            Stage::Alignment => ClassifierObjective {
+                class_weights,
+                cross_entropy_weight: 1.0,
+                entropy_weight: 0.0,
+                diversity: Diversity::None,
+            },
+            Stage::Classifier | Stage::Encoder => ClassifierObjective {
+                class_weights,
+                cross_entropy_weight: protocol.cross_entropy_weight,
+                entropy_weight: protocol.entropy_weight,
+                diversity: Diversity::MarginalEntropy {
+                    weight: protocol.diversity_weight,
+                },
+            },
+        }
+    }
+}
+
+/// Encodes a batch of both domains in training mode and makes it all that the buffers hold.
+pub(super) fn encode_into_buffers(engine: &mut CpuEngine, gathered: &Gathered) -> Result<()> {
+    let (mut source, mut target) = (Vec::new(), Vec::new());
+    engine.encode_together(gathered.borrow()?, &mut source, &mut target)?;
+    let width = engine.architecture().latent;
+    engine.set_source(Rows::new(&source[..], width)?, gathered.labels())?;
+    engine.set_target(0, Rows::new(&target[..], width)?)?;
+    Ok(())
+}
+
+/// How much work iterations are: with the encoder in training they take far longer.
+struct Work {
+    light: f64,
+    heavy: f64,
+    heavy_weight: f64,
+}
+
+impl Work {
+    fn new(setup: &Setup<'_>, stage: Stage, iterations: usize) -> Self {
+        let protocol = setup.protocol;
+        let all = (protocol.epochs - protocol.alignment_epoch + 1) * iterations;
+        let heavy = match stage {
+            Stage::Encoder => (protocol.epochs - protocol.encoder_epoch + 1) * iterations,
+            Stage::Alignment | Stage::Classifier => 0,
+        };
+        Self {
+            light: (all - heavy) as f64,
+            heavy: heavy as f64,
+            heavy_weight: 30.0,
+        }
+    }
+
+    fn share(&self, done: usize) -> f64 {
+        let light = (done as f64).min(self.light);
+        let heavy = done as f64 - light;
+        (light + self.heavy_weight * heavy) / (self.light + self.heavy_weight * self.heavy)
+    }
+}

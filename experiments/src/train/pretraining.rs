@@ -1,0 +1,98 @@
+//! Encoder and source classifier by cross-entropy on the source, both domains in every batch: the encoder's
+//! batch normalisation sees the mixture.
+
+use anyhow::Result;
+use ostar_model::{
+    Engine, Generator, HostTensor, NamedTensors,
+    architecture::Network,
+    copy_source_classifier,
+    cpu::{Adversary, CpuEngine, InvariantStep},
+    initial_parameters,
+    optimiser::Adam,
+};
+
+use super::{
+    Progress, Setup,
+    batches::{Batches, Gathered},
+};
+
+/// The gain that [`initial_parameters`] gives the map's weights.
+const INITIAL_GAIN: f64 = 0.02;
+
+/// Weights after pretraining, which every method starts from.
+#[derive(Debug, Clone)]
+pub struct Pretrained {
+    tensors: NamedTensors,
+}
+
+impl Pretrained {
+    /// An engine with these weights, f_N a copy of f_S, and fresh optimisers.
+    pub fn engine(&self, setup: &Setup<'_>) -> Result<CpuEngine> {
+        let architecture = setup.protocol.architecture.clone();
+        Ok(CpuEngine::new(architecture, &self.tensors, setup.threads)?)
+    }
+
+    /// The same with the map's weights of another gain.
+    pub fn with_map_gain(&self, gain: f64) -> Self {
+        let mut tensors = self.tensors.clone();
+        scale_map(&mut tensors, gain / INITIAL_GAIN);
+        Self { tensors }
+    }
+
+    /// Trained encoder and source classifier, and fresh map and critic.
+    fn new(setup: &Setup<'_>, mut trained: NamedTensors, generator: &mut Generator) -> Self {
+        trained.retain(|name, _| !name.starts_with("adam."));
+        copy_source_classifier(&mut trained);
+        let fresh = initial_parameters(&setup.protocol.architecture, generator);
+        for (name, tensor) in fresh {
+            let kept = [Network::Map, Network::Critic].map(Network::prefix);
+            if kept.iter().any(|prefix| name.starts_with(prefix)) {
+                trained.insert(name, tensor);
+            }
+        }
+        scale_map(&mut trained, setup.protocol.map_gain / INITIAL_GAIN);
+        Self { tensors: trained }
+    }
+}
+
+/// Pretrains for the epochs before alignment.
+pub fn pretrain(setup: &Setup<'_>, progress: Progress<'_>) -> Result<Pretrained> {
+    let (task, protocol) = (setup.task, setup.protocol);
+    task.check(protocol.batch)?;
+    let mut generator = Generator::new(setup.seed);
+    let parameters = initial_parameters(&protocol.architecture, &mut generator);
+    let mut engine = CpuEngine::new(protocol.architecture.clone(), &parameters, setup.threads)?;
+    let mut batches = Batches::new(task, protocol.batch);
+    let mut gathered = Gathered::default();
+    let class_weights = vec![1.0; task.classes];
+    let [encoder_rate, classifier_rate] = protocol.pretraining_rates;
+    let iterations = task.source.count() / protocol.batch * (protocol.alignment_epoch - 1);
+    for iteration in 0..iterations {
+        let numbers = batches.draw(&mut generator);
+        gathered.gather(task, &numbers);
+        let step = InvariantStep {
+            class_weights: &class_weights,
+            adversary: Adversary::None,
+            encoder_adam: Adam::with_rate(encoder_rate),
+            classifier_adam: Adam::with_rate(classifier_rate),
+        };
+        engine.invariant_step(gathered.borrow()?, &step, &mut generator)?;
+        progress((iteration + 1) as f64 / iterations as f64);
+    }
+    Ok(Pretrained::new(setup, engine.export()?, &mut generator))
+}
+
+fn scale_map(tensors: &mut NamedTensors, factor: f64) {
+    let prefix = format!("{}.", Network::Map.prefix());
+    for (name, tensor) in tensors.iter_mut() {
+        let linear = name.starts_with(&prefix) && name.contains(".fc") && name.ends_with("weight");
+        if linear && factor != 1.0 {
+            let scaled = tensor
+                .to_f64()
+                .iter()
+                .map(|v| (v * factor) as f32)
+                .collect();
+            *tensor = HostTensor::f32(tensor.shape.clone(), scaled);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The target's proportions as the paper estimates them, averaged over estimates.
+
+use anyhow::Result;
+use ostar_model::{
+    Engine, Rows,
+    cpu::CpuEngine,
+    engine::Head,
+    proportions::{Confusion, Probabilities},
+};
+
+use super::Latents;
+
+/// Least share of a class: at 0 it would never come back.
+const FLOOR: f64 = 1e-3;
+
+/// Running mean of estimates: p <- p (k - 1) / k + estimate / k.
+#[derive(Debug)]
+pub(super) struct RunningProportions {
+    mean: Vec<f64>,
+    count: f64,
+}
+
+impl RunningProportions {
+    /// Uniform until the first estimate.
+    pub(super) fn new(classes: usize) -> Self {
+        Self {
+            mean: vec![1.0 / classes as f64; classes],
+            count: 0.0,
+        }
+    }
+
+    pub(super) fn add(&mut self, estimate: &[f64]) {
+        self.count += 1.0;
+        for (mean, value) in self.mean.iter_mut().zip(estimate) {
+            *mean += (value - *mean) / self.count;
+        }
+    }
+
+    /// The mean itself.
+    pub(super) fn value(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// The mean with every class floored above 0.
+    pub(super) fn floored(&self) -> Vec<f64> {
+        let floored = self.mean.iter().map(|share| share.max(FLOOR));
+        let sum: f64 = floored.clone().sum();
+        floored.map(|share| share / sum).collect()
+    }
+}
+
+/// The estimate of a classifier's confusion matrix on labelled latents and its mean prediction on the target.
+pub(super) fn confusion(
+    engine: &mut CpuEngine,
+    head: Head,
+    latents: &Latents,
+    labels: &[u32],
+) -> Result<Vec<f64>> {
+    let (width, classes) = {
+        let architecture = engine.architecture();
+        (architecture.latent, architecture.classes)
+    };
+    let mut score = |latents: &[f32]| -> Result<Probabilities> {
+        let mut probabilities = Vec::new();
+        engine.score(head, Rows::new(latents, width)?, &mut probabilities)?;
+        let rows = Rows::new(&probabilities[..], classes)?;
+        Ok(Probabilities::new("predictions", rows)?)
+    };
+    let confusion = Confusion::new(&score(&latents.source)?, labels)?;
+    let estimate = confusion.solve(&score(&latents.target)?.mean())?;
+    Ok(estimate.as_ref().to_vec())
+}

@@ -1,0 +1,214 @@
+//! The first convolution: one channel, 25 numbers a window. The product is small beside the memory it would
+//! fill, so an image's values are made, measured, pooled and forgotten while they are in the cache.
+//!
+//! The backward pass does without them, too. The gradient at the convolution's output is
+//! scale / deviation * (g - mean g - x^ mean(g x^)), with g zero everywhere but at the winners of pooling
+//! and x^ = (W window - mean) / deviation. Summed over all windows this leaves the sum of g times its
+//! window, the sum of windows and their Gram matrix: 25 x 25 numbers.
+
+use super::pool::Pooled;
+use crate::{
+    architecture::{IMAGE_SIDE, KERNEL_SIDE},
+    cpu::{
+        gemm::{Finish, Left},
+        layer::{Gradient, LayerCell, Mode, Tools, column_sums},
+        team::Member,
+    },
+};
+
+const PIXELS: usize = IMAGE_SIDE * IMAGE_SIDE;
+/// Places of a window in a row of an image.
+const SIDE: usize = IMAGE_SIDE - KERNEL_SIDE + 1;
+const PLACES: usize = SIDE * SIDE;
+const WINDOW: usize = KERNEL_SIDE * KERNEL_SIDE;
+const POOLED_SIDE: usize = SIDE / 2;
+
+/// The stage's trace and working space.
+#[derive(Debug, Default)]
+pub(super) struct First {
+    pooled: Pooled,
+    /// All windows of one image, and their products with the filters.
+    windows: Vec<f32>,
+    raw: Vec<f32>,
+    backward: Backward,
+}
+
+/// Sums over windows: of one image, and of all.
+#[derive(Debug, Default)]
+struct Backward {
+    of_gradient: Vec<f32>,
+    of_windows: Vec<f32>,
+    gram: Vec<f32>,
+    all_of_gradient: Vec<f64>,
+    all_of_windows: Vec<f64>,
+    whole_gram: Vec<f64>,
+}
+
+impl First {
+    pub(super) fn forward(
+        &mut self,
+        mode: Mode,
+        cell: &LayerCell,
+        images: &[f32],
+        tools: &mut Tools,
+        member: &Member<'_>,
+    ) {
+        {
+            let weights = cell.weights.read();
+            let filters = weights.spec.outputs;
+            let affine = weights.affine().expect("convolutions are normalised");
+            let count = images.len() / PIXELS;
+            self.pooled
+                .begin(count * POOLED_SIDE * POOLED_SIDE * filters, affine);
+            self.raw.resize(PLACES * filters, 0.0);
+            tools.statistics.begin(filters);
+            // The bias cancels in the normalised value; only the running mean knows it.
+            let finish = match mode {
+                Mode::Training => Finish::Set,
+                Mode::Evaluation => Finish::Bias(&weights.bias.value),
+            };
+            for (number, image) in images.chunks_exact(PIXELS).enumerate() {
+                gather_windows(image, &mut self.windows);
+                let (left, right) = (Left::Rows(&self.windows), &weights.forward);
+                let multiplier = &mut tools.multiplier;
+                multiplier.multiply(PLACES, left, right, finish, &mut self.raw);
+                if mode == Mode::Training {
+                    tools.statistics.add(tools.arch, &self.raw);
+                }
+                self.pooled.take(tools.arch, number, &self.raw, SIDE);
+            }
+        }
+        self.pooled.normalise(mode, cell, tools, member);
+    }
+
+    pub(super) fn output(&self) -> &[f32] {
+        self.pooled.output()
+    }
+
+    pub(super) fn padded_output(&self) -> &[f32] {
+        self.pooled.padded_output()
+    }
+
+    /// `gradient` is that at the stage's output and is used up.
+    pub(super) fn backward(
+        &mut self,
+        cell: &LayerCell,
+        images: &[f32],
+        gradient: &mut [f32],
+        part: &mut Gradient,
+        tools: &mut Tools,
+        member: &Member<'_>,
+    ) {
+        let weights = cell.weights.read();
+        let filters = weights.spec.outputs;
+        part.fit(&weights.spec);
+        let (along, mean) =
+            self.pooled
+                .backward(gradient, part, tools.arch, &mut tools.sums, member);
+        let sums = &mut self.backward;
+        sums.begin(filters);
+        let values = POOLED_SIDE * POOLED_SIDE * filters;
+        let gradients = gradient.chunks_exact(values);
+        let winners = self.pooled.winners.chunks_exact(values);
+        for (image, (gradient, winners)) in images.chunks_exact(PIXELS).zip(gradients.zip(winners))
+        {
+            gather_windows(image, &mut self.windows);
+            sums.of_gradient.fill(0.0);
+            add_winners(gradient, winners, &self.windows, &mut sums.of_gradient);
+            column_sums(tools.arch, &self.windows, &mut sums.of_windows);
+            tools.left.pack(&self.windows, PLACES, WINDOW);
+            tools.right.pack_rows(&self.windows, PLACES, WINDOW);
+            let (left, right) = (Left::Transposed(&tools.left), &tools.right);
+            let multiplier = &mut tools.multiplier;
+            multiplier.multiply(WINDOW, left, right, Finish::Set, &mut sums.gram);
+            sums.add_image();
+        }
+        let affine = weights.affine().expect("convolutions are normalised");
+        let scale = affine.scale;
+        let rows = part.weight.chunks_exact_mut(WINDOW);
+        let filter_rows = weights.weight.value.chunks_exact(WINDOW);
+        for (filter, (out, weight)) in rows.zip(filter_rows).enumerate() {
+            let inverse = f64::from(self.pooled.inverse_deviations[filter]);
+            let factor = f64::from(scale[filter]) * inverse;
+            let centre = f64::from(self.pooled.mean[filter]);
+            let (along, mean) = (f64::from(along[filter]), f64::from(mean[filter]));
+            let of_gradient = &sums.all_of_gradient[filter * WINDOW..];
+            for (entry, out) in out.iter_mut().enumerate() {
+                let of_window = sums.all_of_windows[entry];
+                let gram = sums.whole_gram[entry * WINDOW..].iter().zip(weight);
+                let of_product: f64 = gram.map(|(gram, weight)| gram * f64::from(*weight)).sum();
+                let of_normalised = inverse * (of_product - centre * of_window);
+                let slope = of_gradient[entry] - mean * of_window - along * of_normalised;
+                *out = (factor * slope) as f32;
+            }
+        }
+    }
+}
+
+impl Backward {
+    fn begin(&mut self, filters: usize) {
+        self.of_gradient.resize(filters * WINDOW, 0.0);
+        self.of_windows.resize(WINDOW, 0.0);
+        self.gram.resize(WINDOW * WINDOW, 0.0);
+        for (sums, length) in [
+            (&mut self.all_of_gradient, filters * WINDOW),
+            (&mut self.all_of_windows, WINDOW),
+            (&mut self.whole_gram, WINDOW * WINDOW),
+        ] {
+            sums.clear();
+            sums.resize(length, 0.0);
+        }
+    }
+
+    fn add_image(&mut self) {
+        for (sums, image) in [
+            (&mut self.all_of_gradient, &self.of_gradient),
+            (&mut self.all_of_windows, &self.of_windows),
+            (&mut self.whole_gram, &self.gram),
+        ] {
+            for (sum, value) in sums.iter_mut().zip(image) {
+                *sum += f64::from(*value);
+            }
+        }
+    }
+}
+
+/// The 25 numbers of every window, place after place.
+fn gather_windows(image: &[f32], windows: &mut Vec<f32>) {
+    windows.resize(PLACES * WINDOW, 0.0);
+    let (windows, _) = windows.as_chunks_mut::<WINDOW>();
+    for (row, windows) in windows.chunks_exact_mut(SIDE).enumerate() {
+        for (line, pixels) in image[row * IMAGE_SIDE..]
+            .chunks_exact(IMAGE_SIDE)
+            .take(KERNEL_SIDE)
+            .enumerate()
+        {
+            for (window, from) in windows.iter_mut().zip(pixels.windows(KERNEL_SIDE)) {
+                window[line * KERNEL_SIDE..][..KERNEL_SIDE].copy_from_slice(from);
+            }
+        }
+    }
+}
+
+/// Adds every pooled gradient times the window of the place that won.
+fn add_winners(gradient: &[f32], winners: &[u8], windows: &[f32], sums: &mut [f32]) {
+    let filters = sums.len() / WINDOW;
+    let (windows, _) = windows.as_chunks::<WINDOW>();
+    let squares = gradient
+        .chunks_exact(filters)
+        .zip(winners.chunks_exact(filters));
+    for (square, (gradient, winners)) in squares.enumerate() {
+        let corner = square / POOLED_SIDE * 2 * SIDE + square % POOLED_SIDE * 2;
+        let (sums, _) = sums.as_chunks_mut::<WINDOW>();
+        for ((gradient, winner), sums) in gradient.iter().zip(winners).zip(sums) {
+            if *gradient == 0.0 {
+                continue;
+            }
+            let window =
+                &windows[corner + usize::from(winner / 2) * SIDE + usize::from(winner % 2)];
+            for (sum, value) in sums.iter_mut().zip(window) {
+                *sum += gradient * value;
+            }
+        }
+    }
+}

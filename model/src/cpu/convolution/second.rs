@@ -1,0 +1,222 @@
+//! The second convolution, which most of the work goes into. Each row of its filters is a product of its
+//! own, whose windows are runs of numbers in the image: nothing is copied.
+
+use super::{pool::Pooled, windows::WindowProduct};
+use crate::{
+    architecture::{IMAGE_SIDE, KERNEL_SIDE},
+    cpu::{
+        gemm::{Finish, Left},
+        layer::{Gradient, LayerCell, Mode, Tools},
+        team::Member,
+    },
+};
+
+/// Side of the images that enter: the first convolution's, pooled.
+const INPUT_SIDE: usize = (IMAGE_SIDE - KERNEL_SIDE + 1) / 2;
+/// Places of a window in a row of an image.
+const SIDE: usize = INPUT_SIDE - KERNEL_SIDE + 1;
+const PLACES: usize = SIDE * SIDE;
+const POOLED_SIDE: usize = SIDE / 2;
+/// Images whose windows are multiplied before the weights' gradient is written: it is larger than the
+/// first-level cache.
+const IMAGES_AT_ONCE: usize = 4;
+
+/// The stage's trace and working space.
+#[derive(Debug, Default)]
+pub(super) struct Second {
+    pooled: Pooled,
+    /// The convolution's values of all images.
+    raw: Vec<f32>,
+    /// Where the windows of `IMAGES_AT_ONCE` images start.
+    starts: Vec<usize>,
+    /// The gradient at the convolution's output, of some images.
+    dense: Vec<f32>,
+    /// By channel: what `raw` is multiplied by, what is added, and the factor of the pooled gradient.
+    slopes: [Vec<f32>; 3],
+    input_gradient: Vec<f32>,
+}
+
+impl Second {
+    pub(super) fn forward(
+        &mut self,
+        mode: Mode,
+        cell: &LayerCell,
+        input: &[f32],
+        tools: &mut Tools,
+        member: &Member<'_>,
+    ) {
+        {
+            let weights = cell.weights.read();
+            let (filters, channels) = (
+                weights.spec.outputs,
+                weights.spec.inputs / KERNEL_SIDE.pow(2),
+            );
+            let image_length = INPUT_SIDE * INPUT_SIDE * channels;
+            let count = input.len() / image_length;
+            let affine = weights.affine().expect("convolutions are normalised");
+            self.place_windows(channels);
+            self.pooled
+                .begin(count * POOLED_SIDE * POOLED_SIDE * filters, affine);
+            self.raw.resize(count * PLACES * filters, 0.0);
+            tools.statistics.begin(filters);
+            let images = input.chunks_exact(image_length);
+            let raw = self.raw.chunks_exact_mut(PLACES * filters);
+            for (number, (image, raw)) in images.zip(raw).enumerate() {
+                for (row, [forward, _]) in weights.filter_rows.iter().enumerate() {
+                    let finish = match (row, mode) {
+                        (0, Mode::Training) => Finish::Set,
+                        (0, Mode::Evaluation) => Finish::Bias(&weights.bias.value),
+                        _ => Finish::Add,
+                    };
+                    let values = &image[row * INPUT_SIDE * channels..];
+                    let left = Left::Windows(values, &self.starts);
+                    let multiplier = &mut tools.multiplier;
+                    multiplier.multiply(PLACES, left, forward, finish, raw);
+                }
+                if mode == Mode::Training {
+                    tools.statistics.add(tools.arch, raw);
+                }
+                self.pooled.take(tools.arch, number, raw, SIDE);
+            }
+        }
+        self.pooled.normalise(mode, cell, tools, member);
+    }
+
+    pub(super) fn output(&self) -> &[f32] {
+        self.pooled.output()
+    }
+
+    /// Takes the gradient at the stage's output, which is used up, and gives that at its input. `input` goes
+    /// on behind its last image.
+    pub(super) fn backward(
+        &mut self,
+        cell: &LayerCell,
+        input: &[f32],
+        gradient: &mut [f32],
+        part: &mut Gradient,
+        tools: &mut Tools,
+        member: &Member<'_>,
+    ) -> &mut [f32] {
+        let weights = cell.weights.read();
+        let (filters, channels) = (
+            weights.spec.outputs,
+            weights.spec.inputs / KERNEL_SIDE.pow(2),
+        );
+        let image_length = INPUT_SIDE * INPUT_SIDE * channels;
+        part.fit(&weights.spec);
+        part.weight.fill(0.0);
+        let scale = weights.affine().expect("convolutions are normalised").scale;
+        let (along, mean) =
+            self.pooled
+                .backward(gradient, part, tools.arch, &mut tools.sums, member);
+        slopes(&self.pooled, scale, along, mean, &mut self.slopes);
+
+        let count = self.raw.len() / (PLACES * filters);
+        self.input_gradient.clear();
+        self.input_gradient.resize(count * image_length, 0.0);
+        let pooled_length = POOLED_SIDE * POOLED_SIDE * filters;
+        for first in (0..count).step_by(IMAGES_AT_ONCE) {
+            let images = first..count.min(first + IMAGES_AT_ONCE);
+            let pooled = images.start * pooled_length..images.end * pooled_length;
+            let raw = &self.raw[images.start * PLACES * filters..images.end * PLACES * filters];
+            self.dense.resize(raw.len(), 0.0);
+            spread(tools, raw, &self.slopes, &mut self.dense);
+            let (gradient, winners) = (&gradient[pooled.clone()], &self.pooled.winners[pooled]);
+            add_winners(gradient, winners, &self.slopes[2], &mut self.dense);
+
+            let places = images.len() * PLACES;
+            tools.left.pack(&self.dense, places, filters);
+            let values = &input[images.start * image_length..];
+            for row in 0..KERNEL_SIDE {
+                let width = KERNEL_SIDE * channels;
+                tools.arch.dispatch(WindowProduct {
+                    gradient: &tools.left,
+                    filters,
+                    values: &values[row * INPUT_SIDE * channels..],
+                    starts: &self.starts[..places],
+                    width,
+                    out: &mut part.weight[row * width..],
+                    stride: weights.spec.inputs,
+                });
+            }
+            let all = images.start * image_length..images.end * image_length;
+            let into = self.input_gradient[all].chunks_exact_mut(image_length);
+            for (dense, into) in self.dense.chunks_exact(PLACES * filters).zip(into) {
+                for (row, [_, backward]) in weights.filter_rows.iter().enumerate() {
+                    let into = &mut into[row * INPUT_SIDE * channels..];
+                    let starts = &self.starts[..PLACES];
+                    tools.multiplier.add_windows(dense, backward, starts, into);
+                }
+            }
+        }
+        &mut self.input_gradient
+    }
+
+    fn place_windows(&mut self, channels: usize) {
+        self.starts.clear();
+        let start = |place: usize| {
+            let (image, place) = (place / PLACES, place % PLACES);
+            let row = image * INPUT_SIDE + place / SIDE;
+            (row * INPUT_SIDE + place % SIDE) * channels
+        };
+        self.starts.extend((0..IMAGES_AT_ONCE * PLACES).map(start));
+    }
+}
+
+/// The gradient at a value before normalisation is scale / deviation * (g - mean g - x^ mean(g x^)), with
+/// x^ = (value - mean) / deviation: a multiple of the value, a constant, and a multiple of g.
+fn slopes(
+    pooled: &Pooled,
+    scale: &[f32],
+    along: &[f32],
+    mean: &[f32],
+    [by_value, constant, by_gradient]: &mut [Vec<f32>; 3],
+) {
+    by_value.clear();
+    constant.clear();
+    by_gradient.clear();
+    for channel in 0..scale.len() {
+        let inverse = pooled.inverse_deviations[channel];
+        let factor = scale[channel] * inverse;
+        let steepness = factor * inverse * along[channel];
+        by_value.push(-steepness);
+        constant.push(steepness * pooled.mean[channel] - factor * mean[channel]);
+        by_gradient.push(factor);
+    }
+}
+
+/// dense = raw * slope + constant, by channel.
+fn spread(tools: &Tools, raw: &[f32], [by_value, constant, _]: &[Vec<f32>; 3], dense: &mut [f32]) {
+    let channels = by_value.len();
+    tools.arch.dispatch(
+        #[inline(always)]
+        || {
+            let rows = dense
+                .chunks_exact_mut(channels)
+                .zip(raw.chunks_exact(channels));
+            for (dense, raw) in rows {
+                let lines = by_value.iter().zip(constant);
+                for ((to, raw), (slope, constant)) in dense.iter_mut().zip(raw).zip(lines) {
+                    *to = raw * slope + constant;
+                }
+            }
+        },
+    );
+}
+
+/// Adds the pooled gradient where pooling found its winners.
+fn add_winners(gradient: &[f32], winners: &[u8], factors: &[f32], dense: &mut [f32]) {
+    let channels = factors.len();
+    let squares = gradient
+        .chunks_exact(channels)
+        .zip(winners.chunks_exact(channels));
+    for (square, (gradient, winners)) in squares.enumerate() {
+        let (image, square) = (square / POOLED_SIDE.pow(2), square % POOLED_SIDE.pow(2));
+        let corner = square / POOLED_SIDE * 2 * SIDE + square % POOLED_SIDE * 2;
+        let corner = image * PLACES + corner;
+        for (channel, (gradient, winner)) in gradient.iter().zip(winners).enumerate() {
+            let place = corner + usize::from(winner / 2) * SIDE + usize::from(winner % 2);
+            dense[place * channels + channel] += factors[channel] * gradient;
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The steps of methods that look for latents in which source and target are alike: what OSTAR is compared
+//! with. The encoder is trained against an adversary, which is the critic's network. There is no map.
+
+use super::{
+    CpuEngine,
+    classifier_steps::{encoder_backward, keep_rows},
+    layer::Mode,
+    objective::cross_entropy,
+    state::{Scratch, State},
+    steps,
+    team::Member,
+};
+use crate::{
+    Engine, Generator, Result,
+    architecture::Network,
+    checks,
+    engine::{Batch, CriticReport, CriticStep, RawBatch},
+    optimiser::Adam,
+    weights,
+};
+
+/// Whom the encoder is trained against.
+#[derive(Debug, Clone, Copy)]
+pub enum Adversary<'a> {
+    /// Nobody.
+    None,
+    /// A Wasserstein critic: sum of omega v(z_S) - (1 + beta) mean v(z_T).
+    Critic {
+        /// Weight of the distance in the encoder's loss.
+        weight: f64,
+        /// p_N of omega; a batch's own class shares weight all its rows alike.
+        proportions: &'a [f64],
+        /// 1 + beta.
+        target_weight: f64,
+    },
+    /// A domain discriminator behind a gradient reversal: the logistic loss of v, positive on the source.
+    Discriminator {
+        /// Weight of the reversed loss.
+        weight: f64,
+    },
+}
+
+/// Settings of a step of encoder and source classifier.
+#[derive(Debug, Clone, Copy)]
+pub struct InvariantStep<'a> {
+    /// Class weights of the source's cross-entropy, normalised over the batch by the engine.
+    pub class_weights: &'a [f64],
+    /// Whom the encoder is trained against.
+    pub adversary: Adversary<'a>,
+    /// The encoder's optimiser.
+    pub encoder_adam: Adam,
+    /// The source classifier's optimiser.
+    pub classifier_adam: Adam,
+}
+
+/// What the adversary's part of the chain does, with row weights by class and domain.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Opposition {
+    #[default]
+    None,
+    Critic {
+        weight: f64,
+        target_weight: f64,
+    },
+    Discriminator {
+        weight: f64,
+    },
+}
+
+impl CpuEngine {
+    /// One step of encoder and source classifier on both domains in one batch, in training mode: the
+    /// cross-entropy of the source, which is returned, and the adversary's term.
+    pub fn invariant_step(
+        &mut self,
+        batch: RawBatch<'_>,
+        step: &InvariantStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<f64> {
+        let rows = checks::raw_batch(&batch, self.architecture())?;
+        let classes = self.architecture().classes;
+        checks::per_class("class weight", step.class_weights, classes)?;
+        step.encoder_adam.validate()?;
+        step.classifier_adam.validate()?;
+        weights::class_counts(batch.labels.iter().copied(), &mut self.counts);
+        self.place_class_weights(step.class_weights)?;
+        let opposition = match step.adversary {
+            Adversary::None => Opposition::None,
+            Adversary::Critic {
+                weight,
+                proportions,
+                target_weight,
+            } => {
+                checks::per_class("proportion", proportions, classes)?;
+                checks::weight("adversary.weight", weight)?;
+                checks::weight("adversary.target_weight", target_weight)?;
+                self.place_source_weights(proportions)?;
+                Opposition::Critic {
+                    weight,
+                    target_weight,
+                }
+            }
+            Adversary::Discriminator { weight } => {
+                checks::weight("adversary.weight", weight)?;
+                Opposition::Discriminator { weight }
+            }
+        };
+        let state = self.team.state();
+        {
+            let arguments = &mut *state.arguments.write();
+            arguments.place_inputs(&batch.source, batch.labels, &state.architecture);
+            arguments
+                .target_inputs
+                .copy(&batch.target, &state.architecture);
+            arguments.opposition = opposition;
+            arguments.draw_keep(&state.architecture, rows, 1, generator);
+        }
+        let [loss, ..] = self.run(invariant_chain);
+        self.accept("invariant", loss)?;
+        self.update(&[
+            (Network::Encoder, step.encoder_adam),
+            (Network::SourceClassifier, step.classifier_adam),
+        ]);
+        Ok(loss)
+    }
+
+    /// As [`Engine::critic_step`], with the target's mean multiplied by `target_weight` (1 + beta).
+    pub fn weighted_critic_step(
+        &mut self,
+        batch: Batch<'_>,
+        step: &CriticStep<'_>,
+        target_weight: f64,
+    ) -> Result<CriticReport> {
+        checks::weight("target_weight", target_weight)?;
+        self.criticise(batch, step, target_weight)
+    }
+
+    /// One step of the critic's network as a domain discriminator on resident latents; gives its logistic
+    /// loss.
+    pub fn discriminator_step(&mut self, batch: Batch<'_>, adam: Adam) -> Result<f64> {
+        adam.validate()?;
+        self.place_batch(&batch)?;
+        let [loss, ..] = self.run(discriminator_chain);
+        self.accept("discriminator", loss)?;
+        self.update(&[(Network::Critic, adam)]);
+        Ok(loss)
+    }
+
+    /// Latents of both domains in one batch, in training mode: normalised by the batch's statistics, towards
+    /// which the running ones move.
+    pub fn encode_together(
+        &mut self,
+        batch: RawBatch<'_>,
+        source: &mut Vec<f32>,
+        target: &mut Vec<f32>,
+    ) -> Result<()> {
+        checks::raw_batch(&batch, self.architecture())?;
+        let state = self.team.state();
+        {
+            let arguments = &mut *state.arguments.write();
+            arguments.place_inputs(&batch.source, batch.labels, &state.architecture);
+            arguments
+                .target_inputs
+                .copy(&batch.target, &state.architecture);
+        }
+        self.run(encode_chain);
+        source.clear();
+        target.clear();
+        for scratch in &self.team.state().scratch {
+            let scratch = scratch.lock();
+            let (of_source, of_target) = scratch.output.split_at(scratch.output.len() / 2);
+            source.extend_from_slice(of_source);
+            target.extend_from_slice(of_target);
+        }
+        Ok(())
+    }
+}
+
+/// Encoder on this member's source and target rows, in training mode.
+fn encode_both(
+    state: &State,
+    arguments: &super::state::Arguments,
+    scratch: &mut Scratch,
+    member: &Member<'_>,
+) {
+    let rows = member.rows(arguments.inputs.rows());
+    let (architecture, networks) = (&state.architecture, &state.networks);
+    let input = &mut scratch.encoder_input;
+    input.clear();
+    for inputs in [&arguments.inputs, &arguments.target_inputs] {
+        inputs.assemble(rows.clone(), architecture, networks, input);
+    }
+    let layers = networks.layers(Network::Encoder);
+    let (encoder, tools) = (&mut scratch.encoder, &mut scratch.tools);
+    encoder.forward(Mode::Training, layers, input, tools, member);
+}
+
+fn encode_chain(state: &State, member: &Member<'_>) {
+    let arguments = &*state.arguments.read();
+    let scratch = &mut *state.scratch[member.rank].lock();
+    encode_both(state, arguments, scratch, member);
+    scratch.output.clear();
+    let latents = scratch.encoder.output(&scratch.encoder_input);
+    scratch.output.extend_from_slice(latents);
+}
+
+/// Encoder and source classifier against the adversary. Reports the cross-entropy.
+fn invariant_chain(state: &State, member: &Member<'_>) {
+    let arguments = &*state.arguments.read();
+    let scratch = &mut *state.scratch[member.rank].lock();
+    let gradients = &mut *state.gradients[member.rank].write();
+    encode_both(state, arguments, scratch, member);
+    let all = arguments.inputs.rows();
+    let rows = member.rows(all);
+    let width = state.architecture.latent;
+    let split = rows.len() * width;
+    let Scratch {
+        tools,
+        encoder,
+        encoder_input,
+        classifiers: [classifier, ..],
+        critic,
+        factors,
+        ..
+    } = scratch;
+    let latents = encoder.output(encoder_input);
+    let source = &latents[..split];
+    let layers = state.networks.layers(Network::SourceClassifier);
+    let keep = |layer: usize| keep_rows(&arguments.keep[0], layer, rows.clone(), all);
+    classifier.forward(Mode::Training, layers, source, keep, tools, member);
+    let mut gradient = std::mem::take(&mut classifier.gradient);
+    let labels = &arguments.labels[rows.clone()];
+    let weights = &arguments.objective.class_weights;
+    let logits = classifier.output(source);
+    let loss = cross_entropy(logits, labels, weights, 1.0, &mut gradient);
+    classifier.gradient = gradient;
+    let parts = gradients.of_mut(Network::SourceClassifier);
+    classifier.backward(layers, source, keep, parts, tools, member);
+    classifier.backward_input(layers, tools);
+
+    factors.clear();
+    if !matches!(arguments.opposition, Opposition::None) {
+        let layers = state.networks.layers(Network::Critic);
+        critic.forward(layers, latents, tools);
+        critic.input_gradient(layers, tools);
+    }
+    match arguments.opposition {
+        Opposition::None => factors.resize(2 * rows.len(), 0.0),
+        Opposition::Critic {
+            weight,
+            target_weight,
+        } => {
+            let omega = |label: &u32| arguments.source_weights[*label as usize];
+            factors.extend(labels.iter().map(|label| (weight * omega(label)) as f32));
+            factors.resize(
+                2 * rows.len(),
+                (-weight * target_weight / all as f64) as f32,
+            );
+        }
+        // Reversed: the encoder goes up the discriminator's loss.
+        Opposition::Discriminator { weight } => {
+            logistic(&critic.values, -weight / (2 * all) as f64, factors);
+        }
+    }
+    let gradient = encoder.gradient_mut();
+    gradient.clear();
+    gradient.extend_from_slice(&classifier.gradient);
+    gradient.resize(2 * split, 0.0);
+    let slopes = critic.gradient.chunks_exact(width).zip(&*factors);
+    for (row, (slope, factor)) in gradient.chunks_exact_mut(width).zip(slopes) {
+        if *factor != 0.0 {
+            for (value, slope) in row.iter_mut().zip(slope) {
+                *value += factor * slope;
+            }
+        }
+    }
+    encoder_backward(state, arguments, scratch, gradients, rows, member);
+    scratch.report = [loss, 0.0, 0.0, 0.0];
+}
+
+/// Logistic loss of v on source and target rows of the resident buffers, which it reports.
+fn discriminator_chain(state: &State, member: &Member<'_>) {
+    let arguments = &*state.arguments.read();
+    let scratch = &mut *state.scratch[member.rank].lock();
+    let gradients = &mut *state.gradients[member.rank].write();
+    let all = arguments.source_rows.len();
+    let rows = member.rows(all);
+    let width = state.architecture.latent;
+    let Scratch {
+        tools,
+        points,
+        critic,
+        tangent,
+        factors,
+        ..
+    } = scratch;
+    points.clear();
+    let source = &arguments.source_rows[rows.clone()];
+    steps::gather(&arguments.source, source, width, points);
+    let target = &arguments.target_rows[rows];
+    steps::gather(&arguments.target, target, width, points);
+    let layers = state.networks.layers(Network::Critic);
+    critic.forward(layers, points, tools);
+    critic.input_gradient(layers, tools);
+    factors.clear();
+    let loss = logistic(&critic.values, 1.0 / (2 * all) as f64, factors);
+    tangent.clear();
+    for (point, factor) in points.chunks_exact(width).zip(&*factors) {
+        tangent.extend(point.iter().map(|value| factor * value));
+    }
+    let parts = gradients.of_mut(Network::Critic);
+    critic.backward(layers, tangent, factors, parts, tools);
+    scratch.report = [loss, 0.0, 0.0, 0.0];
+}
+
+/// `factor` times the sum of log(1 + exp(-s v)), s = 1 in the first half (the source) and -1 in the second;
+/// `slopes` gets its derivative by each v.
+fn logistic(values: &[f32], factor: f64, slopes: &mut Vec<f32>) -> f64 {
+    let mut loss = 0.0;
+    for (number, value) in values.iter().enumerate() {
+        let sign = match number < values.len() / 2 {
+            true => 1.0,
+            false => -1.0,
+        };
+        let margin = sign * f64::from(*value);
+        loss += factor * ((-margin.abs()).exp().ln_1p() + (-margin).max(0.0));
+        slopes.push((-factor * sign / (1.0 + margin.exp())) as f32);
+    }
+    loss
+}

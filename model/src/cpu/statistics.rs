@@ -1,0 +1,170 @@
+//! Statistics of a batch that lies with several members, and the running ones that follow it.
+
+use pulp::Arch;
+
+use super::{normalise::EPSILON, team::Member};
+
+/// Weight of the newest batch in running statistics.
+const MOMENTUM: f64 = 0.1;
+
+/// Statistics of a batch over all members, and what combining them needs.
+#[derive(Debug, Default)]
+pub(crate) struct BatchStatistics {
+    /// Mean of each column.
+    pub(crate) mean: Vec<f64>,
+    /// Sum of squared deviations of each column.
+    pub(crate) squares: Vec<f64>,
+    /// Rows of all members.
+    pub(crate) count: f64,
+    /// What this member brings to the exchange.
+    local: Vec<f64>,
+    /// Mean and squared deviations in single precision, of this member and then of all.
+    narrow: Vec<f32>,
+}
+
+impl BatchStatistics {
+    /// Mean and squared deviations of each column over the rows of all members.
+    pub(crate) fn measure(
+        &mut self,
+        arch: Arch,
+        values: &[f32],
+        width: usize,
+        member: &Member<'_>,
+    ) {
+        self.begin(width);
+        self.add(arch, values);
+        self.exchange(member);
+    }
+
+    /// Starts a measurement that [`BatchStatistics::add`] and [`BatchStatistics::exchange`] make.
+    pub(crate) fn begin(&mut self, width: usize) {
+        self.local.clear();
+        self.local.resize(1 + 2 * width, 0.0);
+    }
+
+    /// Adds some of this member's rows.
+    pub(crate) fn add(&mut self, arch: Arch, values: &[f32]) {
+        let width = self.local.len() / 2;
+        self.narrow.clear();
+        self.narrow.resize(2 * width, 0.0);
+        let (mean, squares) = self.narrow.split_at_mut(width);
+        arch.dispatch(
+            #[inline(always)]
+            || column_moments(values, width, mean, squares),
+        );
+        let (count, columns) = self.local.split_at_mut(1);
+        let (into_mean, into_squares) = columns.split_at_mut(width);
+        let into = (&mut count[0], into_mean, into_squares);
+        let parts = (
+            mean.iter().map(|v| f64::from(*v)),
+            squares.iter().map(|v| f64::from(*v)),
+        );
+        merge(into, (values.len() / width) as f64, parts);
+    }
+
+    /// Brings the members' measurements together.
+    pub(crate) fn exchange(&mut self, member: &Member<'_>) {
+        let width = self.local.len() / 2;
+        self.count = 0.0;
+        self.mean.clear();
+        self.mean.resize(width, 0.0);
+        self.squares.clear();
+        self.squares.resize(width, 0.0);
+        let (mean, squares, count) = (&mut self.mean, &mut self.squares, &mut self.count);
+        member.gather(&self.local, |part| {
+            let into = (&mut *count, &mut mean[..], &mut squares[..]);
+            let columns = part[1..].split_at(width);
+            let parts = (columns.0.iter().copied(), columns.1.iter().copied());
+            merge(into, part[0], parts);
+        });
+        self.narrow.clear();
+        self.narrow
+            .extend(self.mean.iter().map(|mean| *mean as f32));
+    }
+
+    /// Takes running statistics in place of a batch's. (A batch of one row has squares equal to its
+    /// variance.)
+    pub(crate) fn recall(&mut self, mean: &[f32], variance: &[f32]) {
+        self.count = 1.0;
+        self.narrow.clear();
+        self.narrow.extend_from_slice(mean);
+        self.mean.clear();
+        self.mean.extend(mean.iter().map(|v| f64::from(*v)));
+        self.squares.clear();
+        self.squares.extend(variance.iter().map(|v| f64::from(*v)));
+    }
+
+    /// One over the deviation of each column.
+    pub(crate) fn inverse_deviations(&self, out: &mut Vec<f32>) {
+        out.clear();
+        out.extend(
+            self.squares
+                .iter()
+                .map(|squares| (1.0 / (squares / self.count + EPSILON).sqrt()) as f32),
+        );
+    }
+
+    /// Mean of each column, in single precision.
+    pub(crate) fn narrow_mean(&self) -> &[f32] {
+        &self.narrow[..self.mean.len()]
+    }
+
+    /// Moves running statistics towards this batch's. `bias` belongs to the layer in front, whose
+    /// output was measured without it. A batch of one row says nothing about the variance.
+    pub(crate) fn move_running(
+        &self,
+        bias: &[f32],
+        running_mean: &mut [f32],
+        running_variance: &mut [f32],
+    ) {
+        let towards = |old: &mut f32, new: f64| {
+            *old = ((1.0 - MOMENTUM) * f64::from(*old) + MOMENTUM * new) as f32;
+        };
+        for ((old, mean), bias) in running_mean.iter_mut().zip(&self.mean).zip(bias) {
+            towards(old, mean + f64::from(*bias));
+        }
+        if self.count > 1.0 {
+            for (old, squares) in running_variance.iter_mut().zip(&self.squares) {
+                towards(old, squares / (self.count - 1.0));
+            }
+        }
+    }
+}
+
+/// Merges a part's count, means and squared deviations into those so far, by Chan's formula, which does
+/// not cancel as a difference of squares would.
+fn merge(
+    (count, mean, squares): (&mut f64, &mut [f64], &mut [f64]),
+    part_count: f64,
+    (part_mean, part_squares): (impl Iterator<Item = f64>, impl Iterator<Item = f64>),
+) {
+    if part_count == 0.0 {
+        return;
+    }
+    let total = *count + part_count;
+    let (moves, spreads) = (part_count / total, *count * part_count / total);
+    let columns = mean.iter_mut().zip(squares.iter_mut());
+    for ((mean, squares), (part_mean, part_squares)) in columns.zip(part_mean.zip(part_squares)) {
+        let delta = part_mean - *mean;
+        *mean += delta * moves;
+        *squares += part_squares + delta * delta * spreads;
+    }
+    *count = total;
+}
+
+#[inline(always)]
+fn column_moments(values: &[f32], width: usize, mean: &mut [f32], squares: &mut [f32]) {
+    let rows = (values.len() / width).max(1) as f32;
+    for row in values.chunks_exact(width) {
+        for (sum, value) in mean.iter_mut().zip(row) {
+            *sum += value;
+        }
+    }
+    mean.iter_mut().for_each(|sum| *sum /= rows);
+    for row in values.chunks_exact(width) {
+        for ((sum, value), mean) in squares.iter_mut().zip(row).zip(&*mean) {
+            let deviation = value - mean;
+            *sum += deviation * deviation;
+        }
+    }
+}
