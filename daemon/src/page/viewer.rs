@@ -11,9 +11,12 @@ use axum::response::sse::Event;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_stream::{Stream, StreamExt, once, wrappers::WatchStream};
 
+/// Name and JSON of an event.
+type Named = (&'static str, Arc<str>);
+
 /// The events of one viewer. It ends when the daemon stops.
 pub(super) struct Viewer {
-    events: Pin<Box<dyn Stream<Item = (&'static str, Arc<str>)> + Send>>,
+    events: Pin<Box<dyn Stream<Item = Named> + Send>>,
     /// Kept so that the place is taken until the viewer goes.
     _place: OwnedSemaphorePermit,
 }
@@ -35,11 +38,8 @@ impl Viewer {
         }
     }
 
-    /// Name and JSON of the next event.
-    pub(super) fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<(&'static str, Arc<str>)>> {
+    /// The next event.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Named>> {
         self.events.as_mut().poll_next(context)
     }
 }
