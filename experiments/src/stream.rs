@@ -73,10 +73,9 @@ impl Drift {
     fn share(self, place: f64) -> Option<f64> {
         match self {
             Self::Natural => None,
-            Self::Square => Some(if (4.0 * place) as usize % 2 == 0 {
-                0.2
-            } else {
-                0.7
+            Self::Square => Some(match (4.0 * place) as usize {
+                0 | 2 => 0.2,
+                _ => 0.7,
             }),
             Self::Sinusoidal => Some(0.45 + 0.3 * (4.0 * std::f64::consts::PI * place).sin()),
             Self::Monotone => Some(0.15 + 0.6 * place),

@@ -1,6 +1,9 @@
 //! `stream`: real data replayed in order.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    time::Instant,
+};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -108,8 +111,8 @@ pub(super) fn run(options: &Options) -> Result<()> {
             }
             progress.name(&format!("{} seed {seed}", scenario.name));
             let source: *const Domain = scenario.source;
-            if !bundles.contains_key(&source) {
-                bundles.insert(source, train(scenario.source, seed)?);
+            if let Entry::Vacant(place) = bundles.entry(source) {
+                place.insert(train(scenario.source, seed)?);
             }
             let start = Instant::now();
             let stream = options.drift.apply(scenario.stream, seed);

@@ -11,8 +11,9 @@ use crate::{
     },
 };
 
-/// Side of the images that enter: the first convolution's, pooled.
-const INPUT_SIDE: usize = (IMAGE_SIDE - KERNEL_SIDE + 1) / 2;
+/// Side of what the first convolution gives, and of the images that enter: the same, pooled.
+const FIRST_SIDE: usize = IMAGE_SIDE - KERNEL_SIDE + 1;
+const INPUT_SIDE: usize = FIRST_SIDE / 2;
 /// Places of a window in a row of an image.
 const SIDE: usize = INPUT_SIDE - KERNEL_SIDE + 1;
 const PLACES: usize = SIDE * SIDE;
