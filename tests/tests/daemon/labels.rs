@@ -170,14 +170,14 @@ fn backtest(kafka: &mut Kafka) -> Result<()> {
     let mails = fs::read_to_string(&stream)?.lines().count();
     ensure!(mails == MAILS, "{mails} mails");
 
-    for topic in ["mails", "mails-labels"] {
+    for topic in ["replayed", "replayed-labels"] {
         kafka.create_topic(topic, 1, &[])?;
     }
     let settings = place
-        .settings(kafka, "mails", "state")
+        .settings(kafka, "replayed", "state")
         .with("bundle.path", &bundle.display().to_string())
         .with("events.format", "json")
-        .with("labels.topic", "mails-labels");
+        .with("labels.topic", "replayed-labels");
     let learner = settings.flags("learner.");
     ostard(|command| {
         command.args(["backtest", "--data"]).arg(&stream);
@@ -191,8 +191,8 @@ fn backtest(kafka: &mut Kafka) -> Result<()> {
     ostard(|command| {
         command.args(["replay", "--data"]).arg(&stream);
         command.arg("--bundle").arg(&bundle);
-        command.args(["--brokers", &kafka.bootstrap(), "--topic", "mails"]);
-        command.args(["--set", "labels.topic=mails-labels"])
+        command.args(["--brokers", &kafka.bootstrap(), "--topic", "replayed"]);
+        command.args(["--set", "labels.topic=replayed-labels"])
     })?;
     counted(&daemon, "joined", MAILS)?;
     daemon.metric_reaches("ostar_learned_events_total", MAILS as f64)?;

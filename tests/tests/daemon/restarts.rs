@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, thread, time::Duration};
 use anyhow::{Result, ensure};
 use ostar_model::{Generator, tensors::from_safetensors};
 use ostar_tests::{
-    daemon::{TIMEOUT, newest_checkpoint, same_state},
+    daemon::{checkpoint_reaches, newest_checkpoint, same_state},
     gaussians,
     kafka::Kafka,
-    until,
 };
 
 use crate::{Place, Test, start};
@@ -53,10 +52,7 @@ fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
     }
     let daemon = start(&killed)?;
     daemon.metric_is("ostar_consumer_lag_records{partition=\"0\"}", 0.0)?;
-    until("all events in a checkpoint", TIMEOUT, || {
-        let (_, manifest, _) = newest_checkpoint(&place.checkpoints("killed"))?;
-        Ok((manifest["events"] == EVENTS).then_some(()))
-    })?;
+    checkpoint_reaches(&place.checkpoints("killed"), EVENTS)?;
     daemon.stop_cleanly()?;
 
     let daemon = start(&place.settings(kafka, "kills", "whole"))?;
