@@ -23,7 +23,11 @@ use crate::{
 };
 
 /// Messages of `daemon/proto/inference`.
-#[expect(unreachable_pub, reason = "generated")]
+#[expect(
+    unreachable_pub,
+    clippy::enum_variant_names,
+    reason = "generated, with the names of the specification"
+)]
 pub(crate) mod proto {
     tonic::include_proto!("inference");
 }
