@@ -6,10 +6,10 @@ CONVOLUTION_BENCH := $(TARGET)/dist/examples/convolution_bench
 # The client's side is built as tests are, but optimised.
 MEASURE := OSTARD=$(abspath $(TARGET))/dist/ostard cargo bench --profile dev -p ostar-tests \
 	--config profile.dev.package.ostar-tests.opt-level=3
-# The program that recipes try: a release build, unless OSTARD names another.
+# The program that recipes try: that of the tests, which has the image's features, unless OSTARD names another.
 ifndef OSTARD
-export OSTARD := $(abspath $(TARGET))/release/ostard
-BUILT := release
+export OSTARD := $(abspath $(TARGET))/debug/ostard-under-test
+BUILT := program
 endif
 TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
@@ -17,7 +17,7 @@ TORCH_READY := target/torch/ready
 .DEFAULT_GOAL := help
 .PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
-.PHONY: release generate check-generated check-chart check-chart-server check-models check-pytorch
+.PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-docs check-image check-image-files deny advisories sbom
 
 help: ## This list.
@@ -124,8 +124,8 @@ sbom: ## A CycloneDX bill of materials of the image's program, daemon/ostard.cdx
 demo: ## The demo, for a quarter of a minute.
 	cargo run --release -- demo --seconds 15 --json
 
-release:
-	cargo build --release
+program:
+	cargo build -p ostar-tests
 
 check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
 	scripts/check-cuda
