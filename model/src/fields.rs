@@ -50,6 +50,9 @@ pub enum FieldKind {
     Text,
 }
 
+/// Largest number after standardising, so that no event can make the model's predictions infinite.
+const LARGEST_NUMBER: f32 = 1e15;
+
 /// A field's value in an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FieldValue<'a> {
@@ -119,10 +122,13 @@ impl FieldSchema {
         match (field.kind, value) {
             (FieldKind::Number { mean, deviation }, FieldValue::Number(number)) => {
                 let standardised = ((number - mean) / deviation) as f32;
-                if !standardised.is_finite() {
+                // NaN is not within anything.
+                if !(standardised.abs() <= LARGEST_NUMBER) {
                     return Err(Error::setting(
                         format!("field `{}`", field.name),
-                        format!("is {number}, which is not a finite number after standardising"),
+                        format!(
+                            "is {number}, expected a number within {LARGEST_NUMBER:e} deviations"
+                        ),
                     ));
                 }
                 block.numbers.push(standardised);

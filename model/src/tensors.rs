@@ -70,8 +70,7 @@ impl Scalars<'_> {
     /// Index of the first NaN or infinity; a double beyond single precision's range counts as one.
     pub(crate) fn first_non_finite(&self) -> Option<usize> {
         match self {
-            // Without an early exit, so that it becomes a few vector instructions.
-            Self::F32(values) if values.iter().fold(true, |all, v| all & v.is_finite()) => None,
+            Self::F32(values) if all_finite(values) => None,
             Self::F32(values) => values.iter().position(|v| !v.is_finite()),
             Self::F64(values) => values.iter().position(|v| !(*v as f32).is_finite()),
         }
@@ -88,6 +87,11 @@ impl Scalars<'_> {
             }
         }
     }
+}
+
+/// Without an early exit and with what the processor has, so that it becomes a few vector instructions.
+fn all_finite(values: &[f32]) -> bool {
+    pulp::Arch::new().dispatch(|| values.iter().fold(true, |all, value| all & value.is_finite()))
 }
 
 impl<'a> From<&'a [f32]> for Scalars<'a> {

@@ -6,6 +6,7 @@ use super::{
     Cell, Chunk, EventFormat, EventMeta, EventSettings, InputRows, Reject, RejectReason, Row,
     json::{self, JsonNames},
     layout::{DenseLayout, FieldLayout, Layout, Unsuitable},
+    wire,
 };
 use crate::proto::{self, input::Kind, value};
 use ostar_model::bundle::Input;
@@ -141,10 +142,21 @@ impl Decoder {
     }
 
     fn push_protobuf(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
+        if let Layout::Dense(layout) = &self.layout
+            && let Some(event) = wire::read(payload)
+            && event.kind == layout.name
+        {
+            let header = Header {
+                id: checked_id(event.id)?,
+                time_ms: event.time_ms,
+            };
+            push_words(layout, event.values, rows)?;
+            return Ok(header);
+        }
         let event = proto::Event::decode(payload)
             .map_err(|error| Reject::new(RejectReason::Malformed, error.to_string()))?;
         let header = Header {
-            id: checked_id(event.id)?,
+            id: checked_id(&event.id)?,
             time_ms: event.time_ms,
         };
         match &event.input {
@@ -167,16 +179,21 @@ impl Decoder {
             );
             return Err(Reject::new(RejectReason::WrongWidth, detail));
         }
-        if words.len() != layout.width {
-            return Err(layout.wrong_width(words.len()));
-        }
-        rows.push_dense(|values| {
-            let start = values.len();
-            values.extend(words.iter().map(|word| f32::from_le_bytes(*word)));
-            layout.check(&values[start..])?;
-            Ok(Header::default())
-        })
+        push_words(layout, words, rows)?;
+        Ok(Header::default())
     }
+}
+
+/// Little-endian numbers, from where they lie into the rows.
+fn push_words(layout: &DenseLayout, words: &[[u8; 4]], rows: &mut InputRows) -> Result<(), Reject> {
+    if words.len() != layout.width {
+        return Err(layout.wrong_width(words.len()));
+    }
+    rows.push_dense(|values| {
+        let start = values.len();
+        values.extend(words.iter().map(|word| f32::from_le_bytes(*word)));
+        layout.check(&values[start..])
+    })
 }
 
 fn push_slice(layout: &DenseLayout, row: &[f32], rows: &mut InputRows) -> Result<(), Reject> {
@@ -206,7 +223,7 @@ fn push_proto_fields(
 }
 
 /// `None` for an empty one; refuses one that is too long to keep.
-pub(crate) fn checked_id(id: String) -> Result<Option<Box<str>>, Reject> {
+pub(crate) fn checked_id(id: &str) -> Result<Option<Box<str>>, Reject> {
     match id.len() {
         0 => Ok(None),
         1..=MAX_ID_BYTES => Ok(Some(id.into())),

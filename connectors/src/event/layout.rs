@@ -9,6 +9,10 @@ use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason};
 /// How far from 1 probabilities may sum: those printed with a few digits are rounded.
 const SUM_TOLERANCE: f64 = 1e-3;
 
+/// Largest number of a row: products and sums of such numbers stay within single precision, so that no event can make
+/// the model's predictions infinite.
+const LARGEST_NUMBER: f32 = 1e15;
+
 /// Settings that cannot carry what the bundle takes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -117,16 +121,17 @@ impl DenseLayout {
         if row.len() != self.width {
             return Err(self.wrong_width(row.len()));
         }
+        // NaN is not within anything.
+        let usable = |value: &f32| value.abs() <= LARGEST_NUMBER;
         // Without an early exit, so that it becomes a few vector instructions.
-        let finite = row.iter().fold(true, |all, value| all & value.is_finite());
-        if !finite {
-            let column = row.iter().position(|value| !value.is_finite());
+        if !row.iter().fold(true, |all, value| all & usable(value)) {
+            let column = row.iter().position(|value| !usable(value));
             let column = column.unwrap_or_default();
             return Err(Reject::new(
                 RejectReason::NotFinite,
                 format!(
-                    "number {column} of `{}` is {}, expected a finite number",
-                    self.name, row[column]
+                    "number {column} of `{}` is {}, expected one between {:e} and {LARGEST_NUMBER:e}",
+                    self.name, row[column], -LARGEST_NUMBER
                 ),
             ));
         }

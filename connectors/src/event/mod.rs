@@ -10,6 +10,7 @@ mod rows;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::collections::BTreeMap;
 
@@ -78,6 +79,14 @@ impl Chunk {
             events: Vec::new(),
             rejected: Vec::new(),
             next: Offsets::new(),
+        }
+    }
+
+    /// An empty one for the same rows, with room for as many.
+    pub fn cleared(&self) -> Self {
+        Self {
+            events: Vec::with_capacity(self.events.len()),
+            ..Self::new(self.rows.cleared())
         }
     }
 

@@ -32,7 +32,7 @@ pub enum RejectReason {
     WrongWidth,
     /// A value of another type than expected, like a text where a number belongs.
     WrongType,
-    /// A number that is NaN, infinite or beyond single precision.
+    /// A number that is NaN, infinite or too large to compute with.
     NotFinite,
     /// Probabilities that are negative or do not sum to 1.
     NotADistribution,

@@ -246,19 +246,19 @@ impl WithSimd for Task<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // How many registers hold a tile's columns.
+        // How many registers hold a tile's columns, and half of them.
         match S::F32_LANES {
-            4 => self.run::<S, 4>(simd),
-            8 => self.run::<S, 2>(simd),
-            16 => self.run::<S, 1>(simd),
-            _ => self.run::<S, 16>(simd),
+            4 => self.run::<S, 4, 2>(simd),
+            8 => self.run::<S, 2, 1>(simd),
+            16 => self.run::<S, 1, 1>(simd),
+            _ => self.run::<S, 16, 8>(simd),
         }
     }
 }
 
 impl Task<'_> {
     #[inline(always)]
-    fn run<S: Simd, const V: usize>(self, simd: S) {
+    fn run<S: Simd, const V: usize, const HALF: usize>(self, simd: S) {
         let Packed {
             depth,
             width,
@@ -274,36 +274,55 @@ impl Task<'_> {
                 let column = number * TILE_COLUMNS;
                 let (lanes, _) = S::as_simd_f32s(panel);
                 let (panel, _) = lanes.as_chunks::<V>();
-                let mut place = Place {
+                let place = Place {
                     row: first,
                     column,
                     width,
                     used: TILE_COLUMNS.min(width - column),
                 };
-                while place.row < end {
-                    let task = (self.left, depth, self.finish, self.starts);
-                    match end - place.row {
-                        TILE_ROWS.. => tile::<S, 6, V>(simd, task, panel, &mut place, self.out),
-                        4.. => tile::<S, 4, V>(simd, task, panel, &mut place, self.out),
-                        2.. => tile::<S, 2, V>(simd, task, panel, &mut place, self.out),
-                        _ => tile::<S, 1, V>(simd, task, panel, &mut place, self.out),
-                    }
+                let task = (self.left, depth, self.finish, self.starts);
+                match place.used > TILE_COLUMNS / 2 {
+                    true => tiles::<S, V, V>(simd, task, panel, place, end, self.out),
+                    false => tiles::<S, V, HALF>(simd, task, panel, place, end, self.out),
                 }
             }
         }
     }
 }
 
+/// What a tile is made from: left factor, inner dimension, what is done with sums, and where rows begin.
+type TileTask<'a> = (Left<'a>, usize, Finish<'a>, Option<&'a [usize]>);
+
+/// All rows of a panel from `place` to `end`, in `W` of its `V` registers of columns.
+#[inline(always)]
+fn tiles<S: Simd, const V: usize, const W: usize>(
+    simd: S,
+    task: TileTask<'_>,
+    panel: &[[S::f32s; V]],
+    mut place: Place,
+    end: usize,
+    out: &mut [f32],
+) {
+    while place.row < end {
+        match end - place.row {
+            TILE_ROWS.. => tile::<S, 6, V, W>(simd, task, panel, &mut place, out),
+            4.. => tile::<S, 4, V, W>(simd, task, panel, &mut place, out),
+            2.. => tile::<S, 2, V, W>(simd, task, panel, &mut place, out),
+            _ => tile::<S, 1, V, W>(simd, task, panel, &mut place, out),
+        }
+    }
+}
+
 /// Computes and stores `R` rows of a panel and moves `place` behind them.
 #[inline(always)]
-fn tile<S: Simd, const R: usize, const V: usize>(
+fn tile<S: Simd, const R: usize, const V: usize, const W: usize>(
     simd: S,
-    (left, depth, finish, starts): (Left<'_>, usize, Finish<'_>, Option<&[usize]>),
+    (left, depth, finish, starts): TileTask<'_>,
     panel: &[[S::f32s; V]],
     place: &mut Place,
     out: &mut [f32],
 ) {
-    let mut sums = [[simd.splat_f32s(0.0); V]; R];
+    let mut sums = [[simd.splat_f32s(0.0); W]; R];
     match left {
         Left::Transposed(packed) => {
             // Tiles start at multiples of TILE_ROWS except in the last, partly filled panel.
@@ -314,16 +333,16 @@ fn tile<S: Simd, const R: usize, const V: usize>(
                 let factors: &[f32; R] = line[inside..]
                     .first_chunk()
                     .expect("a tile's rows lie in one panel");
-                accumulate(simd, factors, right, &mut sums);
+                accumulate(simd, factors, first::<_, V, W>(right), &mut sums);
             }
         }
         Left::Rows(matrix) => {
             let row = |r: usize| &matrix[(place.row + r) * depth..][..depth];
-            add_rows::<S, R, V>(simd, row, panel, &mut sums);
+            add_rows::<S, R, V, W>(simd, row, panel, &mut sums);
         }
         Left::Windows(values, windows) => {
             let row = |r: usize| &values[windows[place.row + r]..][..depth];
-            add_rows::<S, R, V>(simd, row, panel, &mut sums);
+            add_rows::<S, R, V, W>(simd, row, panel, &mut sums);
         }
     }
     for (r, lanes) in sums.iter().enumerate() {
@@ -335,7 +354,7 @@ fn tile<S: Simd, const R: usize, const V: usize>(
             Some(full) => finish.store_tile(simd, row, place, lanes, full),
             None => {
                 let mut line = [0.0; TILE_COLUMNS];
-                S::as_mut_simd_f32s(&mut line).0.copy_from_slice(lanes);
+                S::as_mut_simd_f32s(&mut line).0[..W].copy_from_slice(lanes);
                 finish.store(row, place, &line[..place.used], here);
             }
         }
@@ -346,11 +365,11 @@ fn tile<S: Simd, const R: usize, const V: usize>(
 /// Adds the products of up to six rows with a panel. Six iterators side by side need no bounds checks; a
 /// smaller tile reads its last row more than once and drops the copies.
 #[inline(always)]
-fn add_rows<'r, S: Simd, const R: usize, const V: usize>(
+fn add_rows<'r, S: Simd, const R: usize, const V: usize, const W: usize>(
     simd: S,
     row: impl Fn(usize) -> &'r [f32],
     panel: &[[S::f32s; V]],
-    sums: &mut [[S::f32s; V]; R],
+    sums: &mut [[S::f32s; W]; R],
 ) {
     let row = |r: usize| row(r.min(R - 1)).iter();
     let pairs = row(0).zip(row(1)).zip(row(2).zip(row(3)));
@@ -358,8 +377,14 @@ fn add_rows<'r, S: Simd, const R: usize, const V: usize>(
     for ((((a, b), (c, d)), (e, f)), right) in rows.zip(panel) {
         let factors = [*a, *b, *c, *d, *e, *f];
         let factors = factors.first_chunk().expect("a tile has at most six rows");
-        accumulate::<S, R, V>(simd, factors, right, sums);
+        accumulate::<S, R, W>(simd, factors, first::<_, V, W>(right), sums);
     }
+}
+
+/// The registers of a line that are used.
+#[inline(always)]
+fn first<T, const V: usize, const W: usize>(line: &[T; V]) -> &[T; W] {
+    line.first_chunk().expect("a part of the registers")
 }
 
 #[inline(always)]

@@ -11,6 +11,10 @@ use crate::{
     parameters::finite,
 };
 
+/// Latents farther from the source's mean than so many deviations are taken to be as far as that: what they say is the
+/// same, and what comes after stays finite.
+const FARTHEST: f32 = 1e6;
+
 /// g in evaluation mode, and the standardisation of what it gives.
 #[derive(Debug)]
 pub struct FrozenEncoder {
@@ -19,9 +23,9 @@ pub struct FrozenEncoder {
     /// Of named fields; empty for other encoders.
     embedding: Vec<f32>,
     layers: FrozenStack,
-    /// By which latents are shifted and divided.
+    /// By which latents are shifted and multiplied.
     mean: Vec<f32>,
-    deviation: Vec<f32>,
+    scale: Vec<f32>,
 }
 
 impl FrozenEncoder {
@@ -52,7 +56,11 @@ impl FrozenEncoder {
             embedding,
             layers: FrozenStack::new(architecture, Network::Encoder, tensors)?,
             mean: narrow(&standardisation.mean),
-            deviation: narrow(&standardisation.deviation),
+            scale: standardisation
+                .deviation
+                .iter()
+                .map(|deviation| (1.0 / deviation) as f32)
+                .collect(),
         })
     }
 
@@ -119,8 +127,10 @@ impl FrozenEncoder {
     /// Appends to `latents` what the layers gave, standardised.
     fn standardise(&self, encoded: &[f32], latents: &mut Vec<f32>) {
         for row in encoded.chunks_exact(self.mean.len()) {
-            let columns = row.iter().zip(&self.mean).zip(&self.deviation);
-            latents.extend(columns.map(|((value, mean), deviation)| (value - mean) / deviation));
+            let columns = row.iter().zip(&self.mean).zip(&self.scale);
+            latents.extend(columns.map(|((value, mean), scale)| {
+                ((value - mean) * scale).clamp(-FARTHEST, FARTHEST)
+            }));
         }
     }
 }

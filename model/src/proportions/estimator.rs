@@ -1,6 +1,9 @@
 //! From predictions on a block of target rows to label proportions with their intervals.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +19,11 @@ use crate::{Result, checks};
 /// of a share of 2 % covered 94 % of windows.
 const REFERENCE_FLOOR: f64 = 0.02;
 
-/// The reference only shapes the readings: it need not be exact.
+/// The reference only shapes the readings and need not be exact: shares that were published are rounded to multiples
+/// of this, so that blocks of a stream that hardly moves are read the same way, which is made once.
+const REFERENCE_STEP: f64 = 0.02;
+
+/// And the maximum of the likelihood need not be found to the last digit.
 const REFERENCE_LIMITS: EmLimits = EmLimits {
     tolerance: 1e-4,
     iterations: 200,
@@ -55,7 +62,12 @@ pub struct ProportionEstimator {
     confusion: Confusion,
     /// Of the held-out predictions as they are.
     unmixing: Arc<Unmixing>,
+    latest: Latest,
 }
+
+/// The unmixing that was made last, and for which reference.
+#[derive(Debug, Default)]
+struct Latest(Mutex<Option<(LabelProportions, Arc<Unmixing>)>>);
 
 /// What a block of target rows says about the proportions; blocks are averaged by a
 /// [`Tracker`](super::Tracker).
@@ -109,6 +121,7 @@ impl ProportionEstimator {
             labels,
             confusion,
             unmixing,
+            latest: Latest::default(),
         })
     }
 
@@ -153,7 +166,7 @@ impl ProportionEstimator {
                 let reference = match reference {
                     Some(reference) => {
                         checks::length("reference", reference.classes(), self.classes())?;
-                        reference.clone()
+                        reference.rounded(REFERENCE_STEP)
                     }
                     None => {
                         em::maximum_likelihood(target, &self.prior, REFERENCE_LIMITS)?.proportions
@@ -180,8 +193,16 @@ impl ProportionEstimator {
         reference: &LabelProportions,
         converged: bool,
     ) -> Result<Evidence> {
-        let (unmixing, _) = self.unmixed(reference)?;
-        let corrected = target.corrected(&self.prior, &reference.floored(REFERENCE_FLOOR));
+        let reference = reference.floored(REFERENCE_FLOOR);
+        let unmixing = match self.latest.get(&reference) {
+            Some(unmixing) => unmixing,
+            None => {
+                let (unmixing, _) = self.unmixed(&reference)?;
+                self.latest.set(reference.clone(), Arc::clone(&unmixing));
+                unmixing
+            }
+        };
+        let corrected = target.corrected(&self.prior, &reference);
         Ok(self.read(&corrected, unmixing, converged))
     }
 
@@ -215,6 +236,28 @@ impl ProportionEstimator {
             unmixing,
             converged,
         }
+    }
+}
+
+// === impl Latest ===
+
+impl Latest {
+    fn get(&self, reference: &LabelProportions) -> Option<Arc<Unmixing>> {
+        let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (made_for, unmixing) = latest.as_ref()?;
+        (made_for == reference).then(|| Arc::clone(unmixing))
+    }
+
+    fn set(&self, reference: LabelProportions, unmixing: Arc<Unmixing>) {
+        let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = Some((reference, unmixing));
+    }
+}
+
+/// It belongs to the estimator that made it.
+impl Clone for Latest {
+    fn clone(&self) -> Self {
+        Self::default()
     }
 }
 

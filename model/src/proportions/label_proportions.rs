@@ -71,6 +71,12 @@ impl LabelProportions {
         Self::rescaled(self.0.iter().map(|share| share.max(floor)).collect())
     }
 
+    /// Every share to the nearest multiple of `step`, at least one, then rescaled.
+    pub(crate) fn rounded(&self, step: f64) -> Self {
+        let rounded = |share: &f64| step * (share / step).round().max(1.0);
+        Self::rescaled(self.0.iter().map(rounded).collect())
+    }
+
     /// Sum over classes of the absolute differences.
     pub fn l1_distance(&self, other: &Self) -> f64 {
         self.0

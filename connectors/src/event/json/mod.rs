@@ -122,7 +122,7 @@ impl<'a, 'de> Pass<'a, 'de> {
         }
         let id = match cell {
             Cell::Missing => return Ok(()),
-            Cell::Integer(_) | Cell::Text(_) => checked_id(cell.to_string()),
+            Cell::Integer(_) | Cell::Text(_) => checked_id(&cell.to_string()),
             Cell::Bool(_) | Cell::Number(_) => Err(Reject::new(
                 RejectReason::WrongType,
                 format!(

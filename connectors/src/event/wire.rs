@@ -1,0 +1,152 @@
+//! Protobuf events of one vector, read where their bytes lie.
+//!
+//! Most events are a short header and a long row of packed numbers. The generated decoder reads the row number by number
+//! into a vector of its own; this finds where it begins.
+
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// An `ostar.v1.Event` whose input is a vector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct VectorEvent<'a> {
+    pub(super) id: &'a str,
+    pub(super) time_ms: Option<i64>,
+    /// Which of the vectors, by its field's name.
+    pub(super) kind: &'static str,
+    /// Little-endian.
+    pub(super) values: &'a [[u8; 4]],
+}
+
+/// The event, if it is encoded the way encoders do it: each field at most once, none unknown, numbers packed.
+/// `None` says nothing about other events: the generated decoder has to read them.
+pub(super) fn read(payload: &[u8]) -> Option<VectorEvent<'_>> {
+    let mut rest = payload;
+    let (mut id, mut time_ms, mut input) = (None, None, None);
+    while !rest.is_empty() {
+        match decode_key(&mut rest).ok()? {
+            (1, WireType::LengthDelimited) if id.is_none() => {
+                id = Some(std::str::from_utf8(delimited(&mut rest)?).ok()?);
+            }
+            (2, WireType::Varint) if time_ms.is_none() => {
+                time_ms = Some(decode_varint(&mut rest).ok()? as i64);
+            }
+            (3, WireType::LengthDelimited) if input.is_none() => {
+                input = Some(delimited(&mut rest)?);
+            }
+            _ => return None,
+        }
+    }
+    let (kind, vector) = only_field(input?)?;
+    let kind = match kind {
+        1 => "probabilities",
+        2 => "logits",
+        3 => "latent",
+        4 => "dense",
+        _ => return None,
+    };
+    let (1, values) = only_field(vector)? else {
+        return None;
+    };
+    let (values, []) = values.as_chunks::<4>() else {
+        return None;
+    };
+    Some(VectorEvent {
+        id: id.unwrap_or_default(),
+        time_ms,
+        kind,
+        values,
+    })
+}
+
+/// Number and bytes of a message's length-delimited field, if it has no other.
+fn only_field(mut message: &[u8]) -> Option<(u32, &[u8])> {
+    let (number, WireType::LengthDelimited) = decode_key(&mut message).ok()? else {
+        return None;
+    };
+    let bytes = delimited(&mut message)?;
+    message.is_empty().then_some((number, bytes))
+}
+
+/// Takes a length and so many bytes from the front.
+fn delimited<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(decode_varint(rest).ok()?).ok()?;
+    rest.split_off(..length)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use prost::Message;
+
+    use super::*;
+    use crate::proto::{Event, Input, Vector, input::Kind};
+
+    fn event(id: &str, time_ms: Option<i64>, kind: Option<Kind>) -> Event {
+        Event {
+            id: id.to_owned(),
+            time_ms,
+            input: Some(Input { kind }),
+        }
+    }
+
+    /// What is read here as the generated decoder would have it.
+    fn as_message(read: &VectorEvent<'_>) -> Event {
+        let values = read.values.iter().map(|word| f32::from_le_bytes(*word));
+        let vector = Vector {
+            values: values.collect(),
+        };
+        let kind = match read.kind {
+            "probabilities" => Kind::Probabilities(vector),
+            "logits" => Kind::Logits(vector),
+            "latent" => Kind::Latent(vector),
+            _ => Kind::Dense(vector),
+        };
+        event(read.id, read.time_ms, Some(kind))
+    }
+
+    proptest! {
+        #[test]
+        fn what_encoders_write_is_read_as_the_generated_decoder_reads_it(
+            values in prop::collection::vec(any::<u32>().prop_map(f32::from_bits), 1..200),
+            id in "\\PC{0,20}",
+            time_ms in any::<Option<i64>>(),
+            kind in 0..4,
+        ) {
+            let kinds = [Kind::Probabilities, Kind::Logits, Kind::Latent, Kind::Dense];
+            let payload = event(&id, time_ms, Some(kinds[kind as usize](Vector { values }))).encode_to_vec();
+            let read = as_message(&read(&payload).unwrap());
+            // By bytes, in which NaN equals itself.
+            prop_assert_eq!(read.encode_to_vec(), payload);
+        }
+
+        #[test]
+        fn damaged_events_are_left_alone_or_read_as_the_generated_decoder_reads_them(
+            values in prop::collection::vec(-1e3f32..1e3, 1..8),
+            place in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            end in any::<prop::sample::Index>(),
+        ) {
+            let mut payload = event("id", Some(7), Some(Kind::Latent(Vector { values }))).encode_to_vec();
+            let place = place.index(payload.len());
+            payload[place] = byte;
+            payload.truncate(end.index(payload.len()) + 1);
+            if let Some(read) = read(&payload) {
+                let expected = Event::decode(&payload[..]).unwrap();
+                prop_assert_eq!(as_message(&read).encode_to_vec(), expected.encode_to_vec());
+            }
+        }
+    }
+
+    #[test]
+    fn what_encoders_do_not_write_is_left_to_the_generated_decoder() {
+        let once = event("", None, Some(Kind::Dense(Vector { values: vec![1.0] }))).encode_to_vec();
+        assert!(read(&once).is_some());
+        // The last input of several counts, and unknown fields are skipped.
+        assert_eq!(read(&once.repeat(2)), None);
+        let unknown = [&once[..], &[0x20, 0x01]].concat();
+        assert_eq!(read(&unknown), None);
+        // Not packed: each number under its own key.
+        let one_by_one = [0x1a, 7, 0x22, 5, 0x0d, 0, 0, 0x80, 0x3f];
+        assert_eq!(read(&one_by_one), None);
+        assert_eq!(Event::decode(&one_by_one[..]).unwrap().encode_to_vec(), once);
+    }
+}
