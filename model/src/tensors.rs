@@ -91,7 +91,11 @@ impl Scalars<'_> {
 
 /// Without an early exit and with what the processor has, so that it becomes a few vector instructions.
 fn all_finite(values: &[f32]) -> bool {
-    pulp::Arch::new().dispatch(|| values.iter().fold(true, |all, value| all & value.is_finite()))
+    pulp::Arch::new().dispatch(|| {
+        values
+            .iter()
+            .fold(true, |all, value| all & value.is_finite())
+    })
 }
 
 impl<'a> From<&'a [f32]> for Scalars<'a> {

@@ -147,6 +147,9 @@ mod tests {
         // Not packed: each number under its own key.
         let one_by_one = [0x1a, 7, 0x22, 5, 0x0d, 0, 0, 0x80, 0x3f];
         assert_eq!(read(&one_by_one), None);
-        assert_eq!(Event::decode(&one_by_one[..]).unwrap().encode_to_vec(), once);
+        assert_eq!(
+            Event::decode(&one_by_one[..]).unwrap().encode_to_vec(),
+            once
+        );
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ostar_connectors::{
     event::{Chunk, Offsets},
-    kafka::{Committer, DeadLetter, OutputError, Outputs},
+    kafka::{Committer, DeadLetter, KafkaError, OutputError, Outputs},
     proto,
 };
 use tracing::warn;
@@ -94,9 +94,12 @@ impl Emission {
             let due = last_commit.elapsed() >= FLUSH_EVERY;
             if due || waiting >= FLUSH_EVENTS {
                 let delivered = self.flush();
-                // Without outputs a crash repeats none, and the broker need not be asked so often.
+                // Without outputs a crash repeats none: the broker need not be asked so often, nor waited for.
                 if due || delivered > 0 {
-                    self.commit();
+                    self.commit(match delivered {
+                        0 => Committer::commit,
+                        1.. => Committer::commit_and_wait,
+                    });
                     last_commit = Instant::now();
                 }
             }
@@ -106,7 +109,7 @@ impl Emission {
         while !self.unflushed.is_empty() {
             self.flush();
         }
-        self.commit();
+        self.commit(Committer::commit_and_wait);
         Ok(())
     }
 
@@ -217,7 +220,7 @@ impl Emission {
         self.outputs.flush(FLUSH_TIMEOUT)
     }
 
-    fn commit(&mut self) {
+    fn commit(&mut self, commit: fn(&Committer, &Offsets) -> Result<(), KafkaError>) {
         let mut next = std::mem::take(&mut self.flushed);
         if next.is_empty() {
             return;
@@ -227,7 +230,7 @@ impl Emission {
             let emitted = self.emitted.get(partition).copied().unwrap_or(0);
             *offset = emitted.max(*offset);
         }
-        if let Err(error) = self.committer.commit_and_wait(&next) {
+        if let Err(error) = commit(&self.committer, &next) {
             warn!(%error, "cannot commit offsets to the group");
         }
     }

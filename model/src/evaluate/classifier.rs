@@ -54,6 +54,17 @@ impl FrozenClassifier {
         probabilities: &mut Vec<f32>,
     ) -> Result<()> {
         latents.check("latents", self.latent)?;
+        self.score_finite(latents, scratch, probabilities);
+        Ok(())
+    }
+
+    /// The same of latents that are known to be of the right width and finite.
+    pub(crate) fn score_finite(
+        &self,
+        latents: Rows<'_>,
+        scratch: &mut Scratch,
+        probabilities: &mut Vec<f32>,
+    ) {
         probabilities.clear();
         probabilities.reserve(latents.count() * self.classes);
         for first in (0..latents.count()).step_by(BLOCK_ROWS) {
@@ -62,6 +73,5 @@ impl FrozenClassifier {
             softmax_rows(logits, self.classes);
             probabilities.extend_from_slice(logits);
         }
-        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::{
     layer::{BLOCK_ROWS, FrozenStack},
 };
 use crate::{
-    Architecture, Error, FieldRows, Inputs, NamedTensors, Result,
+    Architecture, Error, FieldRows, Inputs, NamedTensors, Result, Rows,
     architecture::{EncoderShape, Network},
     inputs::add_mean_embedding,
     parameters::finite,
@@ -69,7 +69,7 @@ impl FrozenEncoder {
         self.architecture.latent
     }
 
-    /// Replaces `latents` by the standardised latents of every row, row after row.
+    /// Replaces `latents` by the standardised latents of every row, row after row. They are finite.
     pub fn encode(
         &self,
         inputs: Inputs<'_>,
@@ -98,7 +98,11 @@ impl FrozenEncoder {
                 }
             }
         }
-        Ok(())
+        // Without layers what is finite stays so.
+        match self.layers.is_empty() {
+            true => Ok(()),
+            false => Rows::new(&latents[..], self.latent())?.check("latents", self.latent()),
+        }
     }
 
     /// Numbers and mean embeddings of some rows, side by side.
@@ -128,9 +132,61 @@ impl FrozenEncoder {
     fn standardise(&self, encoded: &[f32], latents: &mut Vec<f32>) {
         for row in encoded.chunks_exact(self.mean.len()) {
             let columns = row.iter().zip(&self.mean).zip(&self.scale);
-            latents.extend(columns.map(|((value, mean), scale)| {
-                ((value - mean) * scale).clamp(-FARTHEST, FARTHEST)
-            }));
+            latents.extend(
+                columns.map(|((value, mean), scale)| {
+                    ((value - mean) * scale).clamp(-FARTHEST, FARTHEST)
+                }),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        architecture::{ClassifierShape, CriticShape, MapShape, Norm},
+        evaluate::FrozenClassifier,
+        initial_parameters,
+    };
+
+    #[test]
+    fn the_largest_numbers_of_events_give_finite_latents_and_probabilities() {
+        let architecture = Architecture {
+            classes: 3,
+            latent: 2,
+            encoder: EncoderShape::Identity,
+            map: MapShape {
+                blocks: 1,
+                norm: Norm::None,
+            },
+            critic: CriticShape { hidden: vec![4] },
+            classifier: ClassifierShape {
+                hidden: vec![8, 8],
+                norm: Norm::None,
+                dropout: 0.0,
+            },
+        };
+        let tensors = initial_parameters(&architecture, &mut crate::Generator::new(1));
+        let narrow = Standardisation {
+            mean: vec![0.5, -3.0],
+            deviation: vec![1e-18, 2.0],
+        };
+        let encoder = FrozenEncoder::new(&architecture, &tensors, &narrow).unwrap();
+        let values = [1e15f32, -1e15, -1e15, 1e15, 0.5, -3.0];
+        let rows = Rows::new(&values[..], 2).unwrap();
+        let (mut scratch, mut latents, mut probabilities) = Default::default();
+        let inputs = Inputs::Dense(rows);
+        encoder.encode(inputs, &mut scratch, &mut latents).unwrap();
+        assert_eq!(latents, [1e6, -1e6, -1e6, 1e6, 0.0, 0.0]);
+        let network = Network::SourceClassifier;
+        let classifier = FrozenClassifier::new(&architecture, network, &tensors).unwrap();
+        let latents = Rows::new(&latents[..], 2).unwrap();
+        classifier
+            .score(latents, &mut scratch, &mut probabilities)
+            .unwrap();
+        for row in probabilities.chunks_exact(3) {
+            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{row:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a learner on latents has beyond proportions: the engine, its buffers and the alignment.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use super::{
     candidate::Candidate, settings::LearnerSettings, source::TrainingSource,
@@ -32,8 +32,10 @@ pub(crate) struct Adaptation {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) source: TrainingSource,
     pub(crate) window: TargetWindow,
-    /// Latents of the window, slot by slot, as they are in the engine.
+    /// Latents of the window, slot by slot.
     pub(crate) target: Vec<f32>,
+    /// Slots whose latents the engine does not have yet: it gets them when it takes a step.
+    unsent: Unsent,
     pub(crate) adapted: Candidate,
     /// Held-out predictions behind `adapted.estimator`: what restores it. Like the estimator they belong
     /// to the last good state, which is what is served.
@@ -61,6 +63,10 @@ pub(crate) struct Adaptation {
     rows: [Vec<u32>; 2],
     positions: Vec<f64>,
 }
+
+/// Runs of slots, in the order in which they changed.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent(Vec<Range<usize>>);
 
 /// What the guard last agreed to serve, and what is restored after refusals.
 pub(crate) struct GoodState {
@@ -113,6 +119,7 @@ impl Adaptation {
             engine,
             window: TargetWindow::new(settings.window_kind, settings.window)?,
             target: Vec::new(),
+            unsent: Unsent::default(),
             adapted: Candidate::new(estimator, &settings.tracker)?,
             held_out,
             alignment_proportions: None,
@@ -134,7 +141,7 @@ impl Adaptation {
     }
 
     /// Offers rows to the window.
-    pub(crate) fn keep(&mut self, latents: &[f32], generator: &mut Generator) -> Result<()> {
+    pub(crate) fn keep(&mut self, latents: &[f32], generator: &mut Generator) {
         let width = self.source.width();
         let rows = latents.len() / width;
         let slots: Vec<_> = (0..rows).map(|_| self.window.place(generator)).collect();
@@ -145,13 +152,23 @@ impl Adaptation {
             let values = &latents[first * width..(first + run.len()) * width];
             first += run.len();
             if let Some(slot) = run[0] {
-                self.engine.set_target(slot, Rows::new(values, width)?)?;
                 let (start, end) = (slot * width, slot * width + values.len());
                 if self.target.len() < end {
                     self.target.resize(end, 0.0);
                 }
                 self.target[start..end].copy_from_slice(values);
+                self.unsent.add(slot..slot + run.len(), self.window.len());
             }
+        }
+    }
+
+    /// Brings the engine's window up to date.
+    pub(crate) fn send_target(&mut self) -> Result<()> {
+        let width = self.source.width();
+        for slots in self.unsent.0.drain(..) {
+            let values = &self.target[slots.start * width..slots.end * width];
+            self.engine
+                .set_target(slots.start, Rows::new(values, width)?)?;
         }
         Ok(())
     }
@@ -202,6 +219,7 @@ impl Adaptation {
                 "are not known yet, refresh them first",
             ));
         };
+        self.send_target()?;
         let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.iterations));
         let critic_adam = adam(settings.rates.critic);
         let map_adam = adam(settings.rates.map);
@@ -295,6 +313,22 @@ pub(crate) fn estimator(
     let probabilities = Probabilities::new("held-out probabilities", rows)?;
     let labels = source.held_out().labels.clone();
     ProportionEstimator::new(settings.estimator, probabilities, labels, prior.clone())
+}
+
+// === impl Unsent ===
+
+impl Unsent {
+    /// Of `held` slots in all: once there are as many to send, all are.
+    fn add(&mut self, slots: Range<usize>, held: usize) {
+        match self.0.last_mut() {
+            Some(last) if last.end == slots.start => last.end = slots.end,
+            _ => self.0.push(slots),
+        }
+        if self.0.len() > 1 && self.0.iter().map(Range::len).sum::<usize>() >= held {
+            self.0.clear();
+            self.0.push(0..held);
+        }
+    }
 }
 
 // === impl GoodState ===

@@ -72,7 +72,8 @@ impl FrozenModel {
                 scores.width = encoder.latent();
                 encoder.encode(inputs, scratch, &mut scores.latents)?;
                 let latents = Rows::new(&scores.latents[..], scores.width)?;
-                source.score(latents, scratch, &mut scores.source)
+                source.score_finite(latents, scratch, &mut scores.source);
+                Ok(())
             }
         }
     }

@@ -128,7 +128,7 @@ impl Learner {
                 // f_N is still f_S.
                 adaptation.adapted.follow(&self.frozen);
             }
-            adaptation.keep(latents, &mut self.generator)?;
+            adaptation.keep(latents, &mut self.generator);
             adapted = adaptation.adapted.published.clone();
         } else {
             self.frozen.observe(&source)?;

@@ -55,7 +55,7 @@ impl Snapshot {
         match &self.target {
             Some(target) => {
                 let latents = Rows::new(frozen.latents(), self.model.latent())?;
-                target.score(latents, &mut scores.scratch, &mut scores.adapted)?;
+                target.score_finite(latents, &mut scores.scratch, &mut scores.adapted);
             }
             None => scores.adapted.clone_from(&scores.source),
         }

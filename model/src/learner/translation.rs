@@ -78,6 +78,7 @@ impl Adaptation {
         generator: &mut Generator,
     ) -> Result<()> {
         self.set_translated_source()?;
+        self.send_target()?;
         let schedule = RateSchedule::Decaying {
             steps: TRANSLATED_STEPS,
         };

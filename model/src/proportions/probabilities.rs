@@ -33,7 +33,8 @@ impl Probabilities {
                     format!("row {number} is {row:?}, expected probabilities that sum to 1"),
                 ));
             }
-            row.iter_mut().for_each(|value| *value /= sum);
+            let scale = 1.0 / sum;
+            row.iter_mut().for_each(|value| *value *= scale);
         }
         Ok(Self { classes, values })
     }

@@ -59,15 +59,15 @@ impl Temperature {
         }
         let inverse = (1.0 / self.0) as f32;
         for row in tempered.rows_mut() {
-            let largest = row.iter().copied().fold(0.0, f64::max);
+            let scale = 1.0 / row.iter().copied().fold(0.0, f64::max);
             for value in row.iter_mut() {
                 // Predictions come in single precision, in which a power costs a third.
-                let ratio = (value.max(SMALLEST_PROBABILITY) / largest) as f32;
+                let ratio = (value.max(SMALLEST_PROBABILITY) * scale) as f32;
                 let power = ratio.powf(inverse).max(f32::MIN_POSITIVE);
                 *value = f64::from(power);
             }
-            let sum: f64 = row.iter().sum();
-            row.iter_mut().for_each(|value| *value /= sum);
+            let scale = 1.0 / row.iter().sum::<f64>();
+            row.iter_mut().for_each(|value| *value *= scale);
         }
         tempered
     }

@@ -149,6 +149,8 @@ fn whatever_is_wrong_with_json_has_its_reason() {
         (r#"{"latent": [1, 2]}"#, "wrong_width"),
         (r#"{"latent": [1, 2, 3, 4, 5]}"#, "wrong_width"),
         (r#"{"latent": [1, 2, 1e39]}"#, "not_finite"),
+        // Fits into 32 bits, and a product of two of them does not.
+        (r#"{"latent": [1, 2, -2e15]}"#, "not_finite"),
         (r#"{"latent": [1, 2, 1e999]}"#, "not_finite"),
         (r#"{"dense": [1, 2, 3]}"#, "missing_input"),
         ("{}", "missing_input"),
@@ -222,6 +224,7 @@ fn missing_fields_are_fine_and_wrong_ones_are_not() {
         (r#"{"fields": {"country": 1.5}}"#, "wrong_type"),
         (r#"{"fields": [1]}"#, "wrong_type"),
         (r#"{"fields": {"price": 1e300}}"#, "not_finite"),
+        (r#"{"fields": {"price": 1e20}}"#, "not_finite"),
         (r#"{"fields": {"price": 1, "price": 2}}"#, "malformed"),
         (r#"{"price": 1}"#, "missing_input"),
     ] {
