@@ -123,7 +123,8 @@ impl FieldSchema {
             (FieldKind::Number { mean, deviation }, FieldValue::Number(number)) => {
                 let standardised = ((number - mean) / deviation) as f32;
                 // NaN is not within anything.
-                if !(standardised.abs() <= LARGEST_NUMBER) {
+                let usable = standardised.abs() <= LARGEST_NUMBER;
+                if !usable {
                     return Err(Error::setting(
                         format!("field `{}`", field.name),
                         format!(

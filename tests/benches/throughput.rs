@@ -27,7 +27,7 @@ use rdkafka::{
 
 /// A multiple of the learner's block, so that the last event is learned from as well.
 const EVENTS: usize = 1_000_000;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 7;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> Result<()> {
