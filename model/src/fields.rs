@@ -175,6 +175,11 @@ fn wrong_kind(field: &Field, expected: &str, found: &str) -> Error {
 // === impl FieldBlock ===
 
 impl FieldBlock {
+    /// Numbers and words of all rows.
+    pub fn size(&self) -> usize {
+        self.numbers.len() + self.tokens.len()
+    }
+
     /// The rows, as an encoder takes them.
     pub fn inputs(&self) -> Inputs<'_> {
         Inputs::Fields(FieldRows {

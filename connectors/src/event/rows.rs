@@ -50,6 +50,14 @@ impl InputRows {
         self.count == 0
     }
 
+    /// Numbers and words of all rows.
+    pub fn size(&self) -> usize {
+        match &self.values {
+            Values::Dense { values, .. } => values.len(),
+            Values::Fields(block) => block.size(),
+        }
+    }
+
     /// Forgets the rows and keeps the memory.
     pub fn clear(&mut self) {
         self.count = 0;

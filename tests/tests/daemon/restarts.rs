@@ -26,7 +26,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 const EVENTS: usize = 10_000;
 const KILLS: usize = 20;
 /// What ARCHITECTURE.md promises: outputs between two commits, and the chunk that completes them.
-const REPEATS_A_CRASH: usize = 2_000 + 512;
+const REPEATS_A_CRASH: usize = 2_000 + 2_048;
 
 fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
