@@ -7,6 +7,7 @@ mod chart;
 mod report;
 
 use std::{
+    ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -161,7 +162,8 @@ impl Replay {
             .score(std::mem::replace(&mut self.chunk, next))?;
         self.scoring.score(&chunk)?;
         let report = self.join_labels(&chunk.events);
-        self.learning.take(&chunk, || false, |_| Ok(()))?;
+        self.learning
+            .take(&chunk, || false, |_| ControlFlow::Continue(()))?;
         let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
         let status = self.status.borrow_and_update().clone();
         self.moments.push(Moment::new(time_ms, status, report));

@@ -1,6 +1,9 @@
 //! The learner's thread: chunks and orders in, checkpoints out.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering},
+};
 
 use anyhow::Result;
 use crossbeam_channel::{Receiver, never, select};
@@ -55,7 +58,10 @@ impl LearnerThread {
                         {
                             error!(error = %format!("{error:#}"), "cannot write a checkpoint");
                         }
-                        Ok(())
+                        match ingest.stop.load(Ordering::Relaxed) {
+                            true => ControlFlow::Break(()),
+                            false => ControlFlow::Continue(()),
+                        }
                     })?,
                     Err(_) => break,
                 },

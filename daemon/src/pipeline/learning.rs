@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows threads or Kafka: `run`, `demo` and `backtest` all learn through this type.
 
-use std::{sync::Arc, time::Instant};
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use ostar_connectors::event::Offsets;
@@ -126,19 +126,19 @@ impl Learning {
         Ok(())
     }
 
-    /// Learns from a chunk's events as far as they complete blocks; calls `after_block` after each.
-    /// `behind` tells whether steps have to be left out to keep up.
+    /// Learns from a chunk's events as far as they complete blocks; calls `after_block` after each, and goes on with
+    /// the next unless it says to stop. `behind` tells whether steps have to be left out to keep up.
     pub(crate) fn take(
         &mut self,
         chunk: &ScoredChunk,
         behind: impl Fn() -> bool,
-        mut after_block: impl FnMut(&Self) -> Result<()>,
+        mut after_block: impl FnMut(&Self) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut number = 0;
         while number < chunk.events.len() {
             number = self.blocks.fill(chunk, number, &self.learned);
-            if self.learn_if_full(&behind)? {
-                after_block(self)?;
+            if self.learn_if_full(&behind)? && after_block(self).is_break() {
+                break;
             }
         }
         Ok(())
