@@ -1,8 +1,10 @@
-//! Scores requests in batches: what has queued while the batch before was scored makes the next one.
+//! Scores requests in batches: what has queued while the batch before was scored makes the next one. A small request that
+//! finds nobody waiting is scored on the spot: two threads that wake each other take longer than its scoring does.
 
 use std::{
     mem,
-    sync::Arc,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::Instant,
 };
@@ -23,12 +25,18 @@ use crate::{
     metrics::ScoringPath,
 };
 
+/// Most rows of a request that is scored on the spot: it holds the thread that reads requests up for some tens of
+/// microseconds.
+const SPOT_ROWS: usize = 16;
+
 /// Takes requests. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Batcher {
     queue: Arc<Queue>,
     services: Arc<Services>,
     max_wait: Period,
+    /// What requests are scored with on the spot, one at a time; `None` before [`Workers::start`].
+    spot: Arc<Mutex<Option<Scores>>>,
 }
 
 /// The threads that score.
@@ -101,6 +109,7 @@ impl Batcher {
             queue: Arc::new(queue),
             services: services.clone(),
             max_wait: settings.max_wait,
+            spot: Arc::default(),
         }
     }
 
@@ -130,12 +139,34 @@ impl Batcher {
     ) -> Result<Answer, Refusal> {
         let metrics = &self.services.metrics.serving;
         let count = rows.len();
-        let outcome = self.wait(rows, mode, all).await;
+        let outcome = match self.score_on_the_spot(&rows, mode, all) {
+            Some(outcome) => outcome,
+            None => self.wait(rows, mode, all).await,
+        };
         match &outcome {
             Ok(_) => metrics.answered(count),
             Err(refusal) => metrics.refused(refusal.label()),
         }
         outcome
+    }
+
+    /// `None` if others are before it, or if it is too large.
+    fn score_on_the_spot(
+        &self,
+        rows: &InputRows,
+        mode: Option<ServingMode>,
+        all: bool,
+    ) -> Option<Result<Answer, Refusal>> {
+        if rows.len() > SPOT_ROWS || !self.queue.is_free(rows.len()) {
+            return None;
+        }
+        let mut spot = self.spot.try_lock().ok()?;
+        let scores = spot.as_mut()?;
+        let values = 0..rows.len() * self.services.classes();
+        let scored = self.services.score(rows, scores, |scored| {
+            self.services.answer(scored, values, mode, all)
+        });
+        Some(scored)
     }
 
     async fn wait(
@@ -189,6 +220,8 @@ impl Workers {
                 .threads
                 .push(thread.context("cannot start a scoring thread")?);
         }
+        let mut spot = batcher.spot.lock().unwrap_or_else(PoisonError::into_inner);
+        *spot = Some(Scores::default());
         Ok(workers)
     }
 
@@ -206,6 +239,14 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.queue.close();
     }
+}
+
+/// Rows after scoring.
+struct Scored<'a> {
+    scores: &'a Scores,
+    version: Version,
+    /// Classes that were answered.
+    predicted: Vec<usize>,
 }
 
 /// What a scoring thread works with.
@@ -226,44 +267,79 @@ impl Worker {
     }
 
     fn score(&self, batch: &mut Vec<Job>, rows: &mut InputRows, scores: &mut Scores) {
-        let start = Instant::now();
         rows.clear();
         for job in batch.iter() {
             rows.append(&job.rows, 0..job.rows.len());
         }
-        let served = self.services.current.load();
+        let classes = self.services.classes();
+        let scored = self.services.score(rows, scores, |scored| {
+            let mut first = 0;
+            for job in batch.drain(..) {
+                let values = first..first + job.rows.len() * classes;
+                first = values.end;
+                let answer = self.services.answer(scored, values, job.mode, job.all);
+                // The client may be gone.
+                let _ = job.reply.send(Ok(answer));
+            }
+        });
+        if let Err(refusal) = scored {
+            for job in batch.drain(..) {
+                let _ = job.reply.send(Err(refusal.clone()));
+            }
+        }
+    }
+}
+
+// === impl Services ===
+
+impl Services {
+    /// Scores rows with the newest state, and counts what is answered.
+    fn score<T>(
+        &self,
+        rows: &InputRows,
+        scores: &mut Scores,
+        answer: impl FnOnce(&mut Scored<'_>) -> T,
+    ) -> Result<T, Refusal> {
+        let start = Instant::now();
+        let served = self.current.load();
         if let Err(problem) = served.snapshot.score(rows.inputs(), scores) {
             error!(%problem, "scoring failed");
-            for job in batch.drain(..) {
-                let _ = job.reply.send(Err(Refusal::Failed(problem.to_string())));
-            }
-            return;
+            return Err(Refusal::Failed(problem.to_string()));
         }
-        let classes = self.services.classes();
-        let configured = self.services.current.mode();
-        let mut first = 0;
-        let mut predicted = Vec::with_capacity(rows.len());
-        for job in batch.drain(..) {
-            let mode = job.mode.unwrap_or(configured);
-            let values = first..first + job.rows.len() * classes;
-            first = values.end;
-            let candidates = job.all.then(|| Candidates {
+        let mut scored = Scored {
+            scores,
+            version: served.version,
+            predicted: Vec::with_capacity(rows.len()),
+        };
+        let answer = answer(&mut scored);
+        let scoring = &self.metrics.scoring;
+        scoring.observe(ScoringPath::Grpc, scored.predicted, start.elapsed());
+        Ok(answer)
+    }
+
+    /// What the request gets whose rows' probabilities stand at `values`.
+    fn answer(
+        &self,
+        scored: &mut Scored<'_>,
+        values: Range<usize>,
+        mode: Option<ServingMode>,
+        all: bool,
+    ) -> Answer {
+        let mode = mode.unwrap_or_else(|| self.current.mode());
+        let scores = scored.scores;
+        let probabilities = mode.select(scores)[values.clone()].to_vec();
+        let rows = probabilities.chunks_exact(self.classes());
+        scored.predicted.extend(rows.map(most_probable));
+        Answer {
+            candidates: all.then(|| Candidates {
                 source: scores.source[values.clone()].to_vec(),
                 prior: scores.prior[values.clone()].to_vec(),
-                adapted: scores.adapted[values.clone()].to_vec(),
-            });
-            let probabilities = mode.select(scores)[values].to_vec();
-            predicted.extend(probabilities.chunks_exact(classes).map(most_probable));
-            // The client may be gone.
-            let _ = job.reply.send(Ok(Answer {
-                probabilities,
-                candidates,
-                version: served.version,
-                mode,
-            }));
+                adapted: scores.adapted[values].to_vec(),
+            }),
+            probabilities,
+            version: scored.version,
+            mode,
         }
-        let scoring = &self.services.metrics.scoring;
-        scoring.observe(ScoringPath::Grpc, predicted, start.elapsed());
     }
 }
 

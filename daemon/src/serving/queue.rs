@@ -69,6 +69,12 @@ impl Queue {
         }
     }
 
+    /// Whether nobody waits, and so many rows would be taken in.
+    pub(super) fn is_free(&self, rows: usize) -> bool {
+        let waiting = self.lock();
+        waiting.jobs.is_empty() && !waiting.closed && rows <= self.limit
+    }
+
     /// Takes a request in, or refuses it at once.
     pub(super) fn push(&self, job: Job) -> Result<(), Refusal> {
         let mut waiting = self.lock();
