@@ -35,7 +35,7 @@ pub(crate) struct Batcher {
     queue: Arc<Queue>,
     services: Arc<Services>,
     max_wait: Period,
-    /// What requests are scored with on the spot, one at a time; `None` before [`Workers::start`].
+    /// What requests are scored with on the spot, one at a time; `None` while there are no workers.
     spot: Arc<Mutex<Option<Scores>>>,
 }
 
@@ -221,7 +221,7 @@ impl Workers {
                 .push(thread.context("cannot start a scoring thread")?);
         }
         let mut spot = batcher.spot.lock().unwrap_or_else(PoisonError::into_inner);
-        *spot = Some(Scores::default());
+        *spot = (settings.threads > 0).then(Scores::default);
         Ok(workers)
     }
 
