@@ -50,8 +50,9 @@ pub enum FieldKind {
     Text,
 }
 
-/// Largest number after standardising, so that no event can make the model's predictions infinite.
-const LARGEST_NUMBER: f32 = 1e15;
+/// Largest number that a model is given, of a field after standardising: products and sums of such numbers stay within
+/// single precision, so that no event can make predictions infinite.
+pub const LARGEST_NUMBER: f32 = 1e15;
 
 /// A field's value in an event.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ostar_model::{bundle::Input, fields::FieldSchema};
+use ostar_model::{
+    bundle::Input,
+    fields::{FieldSchema, LARGEST_NUMBER},
+};
 
 use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason};
 
 /// How far from 1 probabilities may sum: those printed with a few digits are rounded.
 const SUM_TOLERANCE: f64 = 1e-3;
-
-/// Largest number of a row: products and sums of such numbers stay within single precision, so that no event can make
-/// the model's predictions infinite.
-const LARGEST_NUMBER: f32 = 1e15;
 
 /// Settings that cannot carry what the bundle takes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
