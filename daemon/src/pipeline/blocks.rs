@@ -4,7 +4,7 @@
 //! the learner sees blocks that depend on the order of events alone.
 
 use ostar_connectors::event::Offsets;
-use ostar_model::learner::FrozenScores;
+use ostar_model::learner::{FrozenRows, FrozenScores};
 
 use super::scored::ScoredChunk;
 
@@ -12,9 +12,18 @@ use super::scored::ScoredChunk;
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
     size: usize,
+    /// Rows of a block that no chunk holds as a whole.
     scores: FrozenScores,
-    /// Where reading goes on after the rows in `scores`.
+    /// Where reading goes on after the block's rows.
     next: Offsets,
+}
+
+/// A complete block.
+#[derive(Debug)]
+pub(crate) struct Block<'a> {
+    pub(crate) rows: FrozenRows<'a>,
+    /// Where reading goes on after them.
+    pub(crate) next: &'a Offsets,
 }
 
 impl BlockBuilder {
@@ -27,39 +36,46 @@ impl BlockBuilder {
         }
     }
 
-    /// Takes a chunk's events from the one numbered `first` on, leaving out those before `learned`, until the
-    /// block is full or the chunk at its end. Gives the number of the event to go on with.
-    pub(crate) fn fill(&mut self, chunk: &ScoredChunk, first: usize, learned: &Offsets) -> usize {
-        let mut number = first;
-        // Neighbours are copied together.
-        let mut run = first..first;
-        while number < chunk.events.len() && self.scores.len() + run.len() < self.size {
-            let event = &chunk.events[number];
+    /// The block that a chunk's events from `number` on complete, leaving out those before `learned`. Moves `number`
+    /// behind the block or, if there is none, the chunk, whose last events then wait for others.
+    pub(crate) fn next_block<'a>(
+        &'a mut self,
+        chunk: &'a ScoredChunk,
+        number: &mut usize,
+        learned: &Offsets,
+    ) -> Option<Block<'a>> {
+        if self.scores.len() == self.size {
+            self.scores.clear();
+        }
+        if self.scores.is_empty() {
+            self.next.clear();
+        }
+        // Neighbours are taken together.
+        let mut run = *number..*number;
+        while *number < chunk.events.len() && self.scores.len() + run.len() < self.size {
+            let event = &chunk.events[*number];
             let is_new = learned
                 .get(&event.partition)
                 .is_none_or(|at| event.offset >= *at);
+            *number += 1;
             if is_new {
                 self.next.insert(event.partition, event.offset + 1);
-                run.end = number + 1;
+                run.end = *number;
             } else {
-                self.scores.append(&chunk.frozen, run);
-                run = number + 1..number + 1;
+                self.scores.append(chunk.frozen.rows(run));
+                run = *number..*number;
             }
-            number += 1;
         }
-        self.scores.append(&chunk.frozen, run);
-        number
-    }
-
-    /// The block's rows and the offsets after them, if it is complete.
-    pub(crate) fn full(&self) -> Option<(&FrozenScores, &Offsets)> {
-        (self.scores.len() == self.size).then_some((&self.scores, &self.next))
-    }
-
-    /// Begins the next block.
-    pub(crate) fn clear(&mut self) {
-        self.scores.clear();
-        self.next.clear();
+        let rows = match run.len() == self.size {
+            // Most blocks lie in one chunk, and need not be copied.
+            true => chunk.frozen.rows(run),
+            false => {
+                self.scores.append(chunk.frozen.rows(run));
+                self.scores.rows(0..self.scores.len())
+            }
+        };
+        let next = &self.next;
+        (rows.len() == self.size).then_some(Block { rows, next })
     }
 }
 
@@ -100,13 +116,10 @@ mod tests {
         let mut complete = Vec::new();
         for chunk in chunks {
             let mut number = 0;
-            while number < chunk.events.len() {
-                number = builder.fill(chunk, number, learned);
-                if let Some((scores, next)) = builder.full() {
-                    let (latents, source) = (scores.latents().to_vec(), scores.source().to_vec());
-                    complete.push((latents, source, next.clone()));
-                    builder.clear();
-                }
+            while let Some(Block { rows, next }) =
+                builder.next_block(chunk, &mut number, learned)
+            {
+                complete.push((rows.latents().to_vec(), rows.source().to_vec(), next.clone()));
             }
         }
         complete

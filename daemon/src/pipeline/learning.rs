@@ -14,7 +14,10 @@ use ostar_model::{
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::{blocks::BlockBuilder, scored::ScoredChunk};
+use super::{
+    blocks::{Block, BlockBuilder},
+    scored::ScoredChunk,
+};
 use crate::{
     config::LearnerSection,
     current::{Current, Version},
@@ -135,28 +138,34 @@ impl Learning {
         mut after_block: impl FnMut(&Self) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut number = 0;
-        while number < chunk.events.len() {
-            number = self.blocks.fill(chunk, number, &self.learned);
-            if self.learn_if_full(&behind)? && after_block(self).is_break() {
+        while self.observe_next(chunk, &mut number)? {
+            self.take_steps(&behind)?;
+            self.publish();
+            if after_block(self).is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn learn_if_full(&mut self, behind: &impl Fn() -> bool) -> Result<bool> {
-        let Some((scores, next)) = self.blocks.full() else {
+    /// Whether the chunk's events from `number` on complete a block, which is then observed.
+    fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
+        let block = self.blocks.next_block(chunk, number, &self.learned);
+        let Some(Block { rows, next }) = block else {
             return Ok(false);
         };
-        let block = self.learner.observe_scored(scores);
+        let block = self.learner.observe_scored(rows);
         let block = block.context("the learner refused a block of decoded events")?;
-        let events = scores.len();
+        let events = rows.len();
         self.progress.events += events as u64;
         self.progress.offsets.extend(next);
-        self.blocks.clear();
         self.outlets.metrics.learner.observe_block(&block);
         self.outlets.metrics.checkpoints.learned(events);
         self.status.block = Some(block);
+        Ok(true)
+    }
+
+    fn take_steps(&mut self, behind: &impl Fn() -> bool) -> Result<()> {
         if self.learner.is_ready() && !self.status.paused {
             for _ in 0..self.steps_per_block {
                 match behind() {
@@ -168,8 +177,7 @@ impl Learning {
                 }
             }
         }
-        self.publish();
-        Ok(true)
+        Ok(())
     }
 
     fn step(&mut self) -> Result<()> {

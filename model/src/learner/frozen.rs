@@ -37,6 +37,15 @@ pub struct FrozenScores {
     source: Vec<f32>,
 }
 
+/// Some rows of [`FrozenScores`].
+#[derive(Debug, Clone, Copy)]
+pub struct FrozenRows<'a> {
+    classes: usize,
+    width: usize,
+    latents: &'a [f32],
+    source: &'a [f32],
+}
+
 // === impl FrozenModel ===
 
 impl FrozenModel {
@@ -110,24 +119,56 @@ impl FrozenScores {
         &self.latents
     }
 
-    /// How many classes and how wide a latent there is.
-    pub(crate) fn widths(&self) -> (usize, usize) {
-        (self.classes, self.width)
+    /// Some rows of them.
+    pub fn rows(&self, rows: Range<usize>) -> FrozenRows<'_> {
+        let of = |width: usize| rows.start * width..rows.end * width;
+        FrozenRows {
+            classes: self.classes,
+            width: self.width,
+            latents: &self.latents[of(self.width)],
+            source: &self.source[of(self.classes)],
+        }
     }
 
-    /// Appends some rows of others of the same model.
-    pub fn append(&mut self, other: &Self, rows: Range<usize>) {
-        (self.classes, self.width) = (other.classes, other.width);
-        let of = |width: usize| rows.start * width..rows.end * width;
-        self.source
-            .extend_from_slice(&other.source[of(self.classes)]);
-        self.latents
-            .extend_from_slice(&other.latents[of(self.width)]);
+    /// Appends rows of the same model.
+    pub fn append(&mut self, rows: FrozenRows<'_>) {
+        (self.classes, self.width) = rows.widths();
+        self.source.extend_from_slice(rows.source);
+        self.latents.extend_from_slice(rows.latents);
     }
 
     /// Forgets the rows and keeps the memory.
     pub fn clear(&mut self) {
         self.source.clear();
         self.latents.clear();
+    }
+}
+
+// === impl FrozenRows ===
+
+impl<'a> FrozenRows<'a> {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.source.len() / self.classes.max(1)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.source.is_empty()
+    }
+
+    /// Class probabilities of f_S, row after row.
+    pub fn source(&self) -> &'a [f32] {
+        self.source
+    }
+
+    /// Standardised latents, row after row; empty for a black box.
+    pub fn latents(&self) -> &'a [f32] {
+        self.latents
+    }
+
+    /// How many classes and how wide a latent there is.
+    pub(crate) fn widths(&self) -> (usize, usize) {
+        (self.classes, self.width)
     }
 }

@@ -23,7 +23,7 @@ mod window;
 
 use std::sync::Arc;
 
-pub use frozen::{FrozenModel, FrozenScores};
+pub use frozen::{FrozenModel, FrozenRows, FrozenScores};
 pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
 pub use settings::{AlignmentProportions, LearnerSettings, Rates, TransportWeight};
@@ -101,11 +101,11 @@ impl Learner {
         let mut scores = FrozenScores::default();
         self.model
             .score(inputs, &mut Scratch::default(), &mut scores)?;
-        self.observe_scored(&scores)
+        self.observe_scored(scores.rows(0..scores.len()))
     }
 
     /// [`Learner::observe`] of rows that the frozen model has scored before.
-    pub fn observe_scored(&mut self, scores: &FrozenScores) -> Result<BlockReport> {
+    pub fn observe_scored(&mut self, scores: FrozenRows<'_>) -> Result<BlockReport> {
         let (classes, latent) = (self.training_proportions.classes(), self.model.latent());
         if scores.widths() != (classes, latent) {
             return Err(Error::shape(
