@@ -13,6 +13,7 @@ mod estimator;
 mod factor;
 mod interval;
 mod label_proportions;
+mod power;
 mod prior;
 mod probabilities;
 mod shrinkage;

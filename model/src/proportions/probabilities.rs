@@ -1,7 +1,7 @@
 //! Predicted class probabilities, row after row, checked once and kept in double precision.
 
 use super::LabelProportions;
-use crate::{Error, Result, Rows};
+use crate::{Error, Result, Rows, tensors::Scalars};
 
 /// How far from 1 a row may sum: single-precision softmaxes and printed probabilities are rounded.
 const SUM_TOLERANCE: f64 = 1e-2;
@@ -23,8 +23,10 @@ impl Probabilities {
         if rows.count() == 0 {
             return Err(Error::shape(what, "at least one row", 0));
         }
-        let scalars = rows.values();
-        let mut values: Vec<f64> = (0..scalars.len()).map(|index| scalars.get(index)).collect();
+        let mut values: Vec<f64> = match rows.values() {
+            Scalars::F32(values) => values.iter().map(|value| f64::from(*value)).collect(),
+            Scalars::F64(values) => values.to_vec(),
+        };
         for (number, row) in values.chunks_exact_mut(classes).enumerate() {
             let sum: f64 = row.iter().sum();
             if row.iter().any(|value| *value < 0.0) || (sum - 1.0).abs() > SUM_TOLERANCE {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LabelProportions, Probabilities, em::check_prior, shrinkage::noise_share};
+use super::{LabelProportions, Probabilities, em::check_prior, power, shrinkage::noise_share};
 use crate::Result;
 
 /// Logarithms are taken of at least this: an exact 0 from a rounded softmax is no certainty.
@@ -57,17 +57,21 @@ impl Temperature {
         if self == Self::ONE {
             return tempered;
         }
-        let inverse = (1.0 / self.0) as f32;
-        for row in tempered.rows_mut() {
-            let scale = 1.0 / row.iter().copied().fold(0.0, f64::max);
-            for value in row.iter_mut() {
-                // Predictions come in single precision, in which a power costs a third.
-                let ratio = (value.max(SMALLEST_PROBABILITY) * scale) as f32;
-                let power = ratio.powf(inverse).max(f32::MIN_POSITIVE);
-                *value = f64::from(power);
+        // Predictions come in single precision. The largest of a row is taken for 1: powers of others cannot all vanish.
+        let mut powers: Vec<f32> = Vec::with_capacity(tempered.as_slice().len());
+        for row in tempered.rows() {
+            let largest = row.iter().fold(0.0, |a: f64, b| if *b > a { *b } else { a });
+            let scale = 1.0 / largest;
+            let ratio = |value: &f64| (value.max(SMALLEST_PROBABILITY) * scale) as f32;
+            powers.extend(row.iter().map(ratio));
+        }
+        power::raise(&mut powers, (1.0 / self.0) as f32);
+        let rows = powers.chunks_exact(tempered.classes());
+        for (row, powers) in tempered.rows_mut().zip(rows) {
+            let scale = 1.0 / powers.iter().map(|power| f64::from(*power)).sum::<f64>();
+            for (value, power) in row.iter_mut().zip(powers) {
+                *value = f64::from(*power) * scale;
             }
-            let scale = 1.0 / row.iter().sum::<f64>();
-            row.iter_mut().for_each(|value| *value *= scale);
         }
         tempered
     }
