@@ -9,7 +9,7 @@ use super::{
     queue::{Wanted, run_one},
 };
 use crate::{
-    data::digits::{Digits, Preparation, Setting, Shift},
+    data::digits::{Digits, Intensity, Preparation, Setting, Shift},
     method::{Method, Stage},
     protocol::{Protocol, Scale, digits as protocol},
     results::{Line, Results},
@@ -57,7 +57,7 @@ struct Variant {
 pub(super) fn run(options: &Options) -> Result<()> {
     let common = &options.common;
     let mut results = Results::open::<Line>(&common.results("ablation"), common.resume)?;
-    let digits = Digits::read(&common.data, Preparation::Fill)?;
+    let digits = Digits::read(&common.data, Preparation::Fill, Intensity::Signed)?;
     let setting = Setting {
         from_usps: false,
         shift: Shift::High,

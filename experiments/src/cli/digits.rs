@@ -9,7 +9,7 @@ use super::{
     queue::{Wanted, run_all},
 };
 use crate::{
-    data::digits::{Digits, Preparation, Setting},
+    data::digits::{Digits, Intensity, Preparation, Setting, variant},
     method::Method,
     protocol::{Scale, digits as protocol},
     results::{Line, Results},
@@ -31,6 +31,9 @@ pub(super) struct Options {
     /// How USPS images are brought to 32x32.
     #[arg(long, value_enum, default_value_t = Preparation::Fill)]
     preparation: Preparation,
+    /// What numbers pixels become.
+    #[arg(long, value_enum, default_value_t = Intensity::Signed)]
+    intensity: Intensity,
 }
 
 pub(super) fn run(options: &Options) -> Result<()> {
@@ -47,7 +50,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
                 experiment: "digits",
                 scale: options.scale.name(),
                 setting: setting.name(),
-                variant: options.preparation.name().to_owned(),
+                variant: variant(options.preparation, options.intensity),
                 method,
                 seed,
             });
@@ -56,7 +59,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     let mut progress = JobProgress::new(groups.iter().map(|(_, _, runs)| runs.len()).sum());
-    let digits = Digits::read(&common.data, options.preparation)?;
+    let digits = Digits::read(&common.data, options.preparation, options.intensity)?;
     for (setting, seed, wanted) in groups.iter().filter(|(_, _, runs)| !runs.is_empty()) {
         let task = digits.task(*setting, options.scale, *seed)?;
         let protocol = protocol(options.scale, setting.from_usps);

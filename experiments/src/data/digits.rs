@@ -29,6 +29,17 @@ pub enum Preparation {
     Twice,
 }
 
+/// What numbers pixels become. Background is 0 in the files, ink 255.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Intensity {
+    /// From -1 to 1.
+    Signed,
+    /// From 0 to 1: the background is what a convolution takes the outside of an image for.
+    Unit,
+    /// Each file's pixels with mean 0 and deviation 1: the same share of ink in both.
+    Standard,
+}
+
 /// Which direction, and how the target's classes are subsampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Setting {
@@ -73,6 +84,40 @@ impl Preparation {
             _ => bilinear(image, side, SIDE),
         }
     }
+}
+
+impl Intensity {
+    /// As in results files, after the preparation's; nothing for the one that all other tables are of.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Signed => "",
+            Self::Unit => "-unit",
+            Self::Standard => "-standard",
+        }
+    }
+
+    /// Pixels from [0, 255].
+    fn apply(self, pixels: &mut [f32]) {
+        let (shift, scale) = match self {
+            Self::Signed => (127.5, 127.5),
+            Self::Unit => (0.0, 255.0),
+            Self::Standard => {
+                let count = pixels.len().max(1) as f64;
+                let mean = pixels.iter().map(|p| f64::from(*p)).sum::<f64>() / count;
+                let square = |p: &f32| (f64::from(*p) - mean).powi(2);
+                let deviation = (pixels.iter().map(square).sum::<f64>() / count).sqrt();
+                (mean as f32, deviation.max(1.0) as f32)
+            }
+        };
+        for pixel in pixels {
+            *pixel = (*pixel - shift) / scale;
+        }
+    }
+}
+
+/// How images were made, as results files call it.
+pub fn variant(preparation: Preparation, intensity: Intensity) -> String {
+    format!("{}{}", preparation.name(), intensity.suffix())
 }
 
 impl Setting {
@@ -139,10 +184,15 @@ impl Shift {
 
 impl Digits {
     /// Reads `mnist.npz` and `usps.npz`, train and test pooled.
-    pub fn read(folder: &Path, preparation: Preparation) -> Result<Self> {
+    pub fn read(folder: &Path, preparation: Preparation, intensity: Intensity) -> Result<Self> {
+        let read = |name| -> Result<Domain> {
+            let mut domain = read_file(&locate(folder, name)?, preparation)?;
+            intensity.apply(&mut domain.rows);
+            Ok(domain)
+        };
         Ok(Self {
-            mnist: read_file(&locate(folder, "mnist")?, preparation)?,
-            usps: read_file(&locate(folder, "usps")?, preparation)?,
+            mnist: read("mnist")?,
+            usps: read("usps")?,
         })
     }
 
@@ -167,7 +217,7 @@ impl Digits {
     }
 }
 
-/// Pooled images of a file, from [0, 255] to [-1, 1].
+/// Pooled images of a file, in [0, 255].
 fn read_file(path: &Path, preparation: Preparation) -> Result<Domain> {
     let mut arrays = Arrays::open(path)?;
     let mut domain = Domain {
@@ -199,10 +249,7 @@ fn read_file(path: &Path, preparation: Preparation) -> Result<Domain> {
             );
         }
         for image in images.values.chunks_exact(height * width) {
-            let scaled = preparation.apply(image, height);
-            domain
-                .rows
-                .extend(scaled.iter().map(|pixel| pixel / 127.5 - 1.0));
+            domain.rows.extend(preparation.apply(image, height));
         }
         domain.labels.extend(labels);
     }
@@ -235,4 +282,23 @@ fn subsample(
     }
     generator.shuffle(&mut numbers);
     Ok(domain.select(&numbers))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pixels_are_brought_to_the_range_that_was_asked_for() {
+        let of = |intensity: Intensity| {
+            let mut pixels = [0.0, 0.0, 0.0, 255.0];
+            intensity.apply(&mut pixels);
+            pixels
+        };
+        assert_eq!(of(Intensity::Signed), [-1.0, -1.0, -1.0, 1.0]);
+        assert_eq!(of(Intensity::Unit), [0.0, 0.0, 0.0, 1.0]);
+        let standard = of(Intensity::Standard);
+        assert!(standard.iter().sum::<f32>().abs() < 1e-6);
+        assert!((standard.map(|p| p * p).iter().sum::<f32>() - 4.0).abs() < 1e-5);
+    }
 }

@@ -4,17 +4,18 @@ use anyhow::Result;
 
 use super::{Images, Summary, paper, plot, table};
 use crate::{
-    data::digits::{Preparation, Setting},
+    data::digits::{Intensity, Preparation, Setting, variant},
     method::Method,
     results::Line,
 };
 
-/// Both scales, and what the preparation of USPS does.
+/// Both scales, and what the preparation of images does.
 pub(super) fn digits(lines: &[Line], images: &Images<'_>) -> Result<String> {
     let mut page = String::new();
     page += "\n## Digits, the paper's sizes\n\nOne run is hours of computing; what is missing has not been run.\n\n";
     page += &digits_table(lines, "paper", Preparation::Fill);
     page += &preparations(lines);
+    page += &intensities(lines);
     page += "\n## Digits, quick\n\nSmall networks, 1,000 images a domain, short schedules: to see that every method runs, and which way each \
              moves. The paper's numbers are of other sizes and stand here for their order.\n\n";
     page += &digits_table(lines, "quick", Preparation::Fill);
@@ -59,7 +60,7 @@ fn summary(
 
 /// Ours and the paper's, method by method.
 fn digits_table(lines: &[Line], scale: &str, preparation: Preparation) -> String {
-    let variant = preparation.name();
+    let variant = variant(preparation, Intensity::Signed);
     let present = |setting: &Setting| {
         let name = setting.name();
         let same =
@@ -80,7 +81,7 @@ fn digits_table(lines: &[Line], scale: &str, preparation: Preparation) -> String
         .map(|method| {
             let mut row = vec![method.title().to_owned()];
             for setting in &settings {
-                let ours = summary(lines, scale, &setting.name(), variant, *method);
+                let ours = summary(lines, scale, &setting.name(), &variant, *method);
                 row.push(Summary::text(ours));
                 let theirs = paper::digits(*setting, *method);
                 row.push(theirs.map_or(String::new(), |value| format!("{value:.2}")));
@@ -94,13 +95,36 @@ fn digits_table(lines: &[Line], scale: &str, preparation: Preparation) -> String
 
 /// How USPS was brought to 32x32.
 fn preparations(lines: &[Line]) -> String {
-    let all = [Preparation::Fill, Preparation::Pad, Preparation::Twice];
+    let columns = [
+        (Preparation::Fill, "fill: 16 -> 32"),
+        (Preparation::Pad, "pad: 16 -> 20 in 28 -> 32"),
+        (Preparation::Twice, "twice: 16 -> 28 -> 32"),
+    ];
+    let columns = columns.map(|(preparation, head)| (variant(preparation, Intensity::Signed), head));
+    compared(lines, "How USPS images are brought to 32x32", &columns)
+}
+
+/// What numbers pixels became.
+fn intensities(lines: &[Line]) -> String {
+    let columns = [
+        (Intensity::Signed, "signed: -1 to 1"),
+        (Intensity::Unit, "unit: 0 to 1"),
+        (Intensity::Standard, "standard: mean 0, deviation 1"),
+    ];
+    let columns = columns.map(|(intensity, head)| (variant(Preparation::Fill, intensity), head));
+    compared(lines, "What numbers pixels become (`fill`)", &columns)
+}
+
+/// What was run with more than one of some variants, side by side.
+fn compared(lines: &[Line], title: &str, columns: &[(String, &str)]) -> String {
     let mut rows = Vec::new();
     for scale in ["paper", "quick"] {
         for setting in Setting::all() {
             for method in Method::ALL {
-                let of = |p: Preparation| summary(lines, scale, &setting.name(), p.name(), method);
-                let cells = all.map(of);
+                let of = |(variant, _): &(String, &str)| {
+                    summary(lines, scale, &setting.name(), variant, method)
+                };
+                let cells: Vec<Option<Summary>> = columns.iter().map(of).collect();
                 if cells.iter().flatten().count() < 2 {
                     continue;
                 }
@@ -110,7 +134,9 @@ fn preparations(lines: &[Line]) -> String {
                     setting.shift.name(),
                     method.title()
                 )];
-                row.extend(cells.map(Summary::text));
+                row.extend(cells.into_iter().map(Summary::text));
+                let theirs = paper::digits(setting, method);
+                row.push(theirs.map_or(String::new(), |value| format!("{value:.2}")));
                 rows.push(row);
             }
         }
@@ -118,17 +144,10 @@ fn preparations(lines: &[Line]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head = [
-        "",
-        "fill: 16 -> 32",
-        "pad: 16 -> 20 in 28 -> 32",
-        "twice: 16 -> 28 -> 32",
-    ];
-    let head = head.map(str::to_owned);
-    format!(
-        "\n### How USPS images are brought to 32x32\n\n{}",
-        table(&head, &rows)
-    )
+    let mut head = vec![String::new()];
+    head.extend(columns.iter().map(|(_, head)| (*head).to_owned()));
+    head.push("paper".to_owned());
+    format!("\n### {title}\n\n{}", table(&head, &rows))
 }
 
 /// One table a set, pairs as columns.

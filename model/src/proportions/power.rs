@@ -1,0 +1,80 @@
+//! Powers of many numbers at once: the library's, one at a time, were a fifth of what the learner does with an event.
+
+use std::f32::consts::{LN_2, SQRT_2};
+
+use pulp::Arch;
+
+/// Added to a number of at most 2^22, it leaves the nearest whole number in the lowest bits.
+const ROUNDING: f32 = 12_582_912.0;
+
+/// The least exponent of a number that is not subnormal.
+const LEAST_EXPONENT: f32 = f32::MIN_EXP as f32 - 1.0;
+
+/// Makes each value v of (0, 1] what v^exponent is, within some 2e-6 of itself. Nothing becomes less than
+/// [`f32::MIN_POSITIVE`], or more than 1.
+pub(super) fn raise(values: &mut [f32], exponent: f32) {
+    // Plain loops, which become what vector instructions the processor has.
+    Arch::new().dispatch(|| {
+        for value in values.iter_mut() {
+            *value = exponential((exponent * logarithm(*value)).clamp(LEAST_EXPONENT, 0.0));
+        }
+    });
+}
+
+/// To base 2, of a positive number that is not subnormal.
+#[inline(always)]
+fn logarithm(value: f32) -> f32 {
+    let bits = value.to_bits();
+    let mantissa = f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000);
+    let exponent = (bits >> 23) as i32 as f32 - 127.0;
+    // From [1, 2) to around 1.
+    let (mantissa, exponent) = match mantissa > SQRT_2 {
+        true => (0.5 * mantissa, exponent + 1.0),
+        false => (mantissa, exponent),
+    };
+    // 2 artanh(t) is the natural logarithm, with |t| below 0.172.
+    let t = (mantissa - 1.0) / (mantissa + 1.0);
+    let square = t * t;
+    let series = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0 + square / 9.0)));
+    exponent + 2.0 / LN_2 * t * series
+}
+
+/// 2 to a power between [`LEAST_EXPONENT`] and 0.
+#[inline(always)]
+fn exponential(power: f32) -> f32 {
+    let rounded = power + ROUNDING;
+    // Taylor's series of the rest, which is at most a half.
+    let x = LN_2 * (power - (rounded - ROUNDING));
+    let high = 1.0 / 24.0 + x * (1.0 / 120.0 + x * (1.0 / 720.0 + x / 5040.0));
+    let series = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * high)));
+    let whole = rounded.to_bits().wrapping_sub(ROUNDING.to_bits());
+    series * f32::from_bits(whole.wrapping_add(127) << 23)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn powers_are_the_librarys(logarithm in -27.0f64..=0.0, exponent in 0.1f32..=10.0) {
+            let value = logarithm.exp() as f32;
+            let mut values = [value; 11];
+            raise(&mut values, exponent);
+            let exact = f64::from(value).powf(f64::from(exponent));
+            for power in values {
+                let error = (f64::from(power) / exact.max(f64::from(f32::MIN_POSITIVE)) - 1.0).abs();
+                prop_assert!(error < 1e-5, "{value} to {exponent}: {power} instead of {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_stays_one_and_nothing_becomes_zero() {
+        let mut values = [1.0, 1e-12];
+        raise(&mut values, 10.0);
+        assert_eq!(values, [1.0, f32::MIN_POSITIVE]);
+    }
+}
