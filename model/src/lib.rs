@@ -75,6 +75,7 @@ pub mod learner;
 mod moments;
 pub mod optimiser;
 mod parameters;
+mod powers;
 pub mod proportions;
 mod random;
 pub mod tensors;

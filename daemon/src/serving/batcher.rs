@@ -354,11 +354,12 @@ impl Drop for Worker {
 
 /// Number of the most probable class; the first of equals.
 pub(crate) fn most_probable(probabilities: &[f32]) -> usize {
-    let mut best = 0;
+    // Chosen without a branch, which nobody could predict.
+    let (mut best, mut highest) = (0, f32::NEG_INFINITY);
     for (class, probability) in probabilities.iter().enumerate() {
-        if *probability > probabilities[best] {
-            best = class;
-        }
+        let is_higher = *probability > highest;
+        best = if is_higher { class } else { best };
+        highest = if is_higher { *probability } else { highest };
     }
     best
 }

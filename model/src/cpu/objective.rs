@@ -1,15 +1,17 @@
 //! Losses on logits, and their gradients, for one member's rows.
 
+use crate::powers;
+
 /// Softmax of every row, in place.
 pub(crate) fn softmax_rows(logits: &mut [f32], classes: usize) {
     for row in logits.chunks_exact_mut(classes) {
         let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sum = 0.0;
-        for value in row.iter_mut() {
-            *value = (*value - largest).exp();
-            sum += *value;
-        }
-        row.iter_mut().for_each(|value| *value /= sum);
+        row.iter_mut().for_each(|value| *value -= largest);
+    }
+    powers::exponentiate(logits);
+    for row in logits.chunks_exact_mut(classes) {
+        let scale = 1.0 / row.iter().sum::<f32>();
+        row.iter_mut().for_each(|value| *value *= scale);
     }
 }
 

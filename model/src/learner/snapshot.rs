@@ -50,17 +50,22 @@ impl Snapshot {
 
     /// Scores rows that the frozen model has scored before.
     pub fn score_frozen(&self, frozen: &FrozenScores, scores: &mut Scores) -> Result<()> {
+        let training = &self.training_proportions;
         frozen.source().clone_into(&mut scores.source);
         scores.prior.clone_from(&scores.source);
+        prior_correct(&mut scores.prior, training, &self.frozen_proportions);
         match &self.target {
             Some(target) => {
                 let latents = Rows::new(frozen.latents(), self.model.latent())?;
                 target.score_finite(latents, &mut scores.scratch, &mut scores.adapted);
             }
+            // The same classifier, for the same proportions.
+            None if self.adapted_proportions == self.frozen_proportions => {
+                scores.adapted.clone_from(&scores.prior);
+                return Ok(());
+            }
             None => scores.adapted.clone_from(&scores.source),
         }
-        let training = &self.training_proportions;
-        prior_correct(&mut scores.prior, training, &self.frozen_proportions);
         prior_correct(&mut scores.adapted, training, &self.adapted_proportions);
         Ok(())
     }

@@ -7,8 +7,8 @@ use super::{LabelProportions, unmixing::Unmixing};
 /// Two-sided 95 % of the normal distribution.
 pub(crate) const DEVIATIONS: f64 = 1.959_963_985;
 
-/// Halvings of a bracket of length 1 at most: to 1e-8.
-const HALVINGS: usize = 27;
+/// Halvings of a bracket of length 1 at most: to 1e-6.
+const HALVINGS: usize = 20;
 
 /// A 95 % confidence interval inside [0, 1].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,6 @@ mod estimator;
 mod factor;
 mod interval;
 mod label_proportions;
-mod power;
 mod prior;
 mod probabilities;
 mod shrinkage;

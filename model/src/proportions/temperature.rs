@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LabelProportions, Probabilities, em::check_prior, power, shrinkage::noise_share};
-use crate::Result;
+use super::{LabelProportions, Probabilities, em::check_prior, shrinkage::noise_share};
+use crate::{Result, powers};
 
 /// Logarithms are taken of at least this: an exact 0 from a rounded softmax is no certainty.
 const SMALLEST_PROBABILITY: f64 = 1e-12;
@@ -65,7 +65,7 @@ impl Temperature {
             let ratio = |value: &f64| (value.max(SMALLEST_PROBABILITY) * scale) as f32;
             powers.extend(row.iter().map(ratio));
         }
-        power::raise(&mut powers, (1.0 / self.0) as f32);
+        powers::raise(&mut powers, (1.0 / self.0) as f32);
         let rows = powers.chunks_exact(tempered.classes());
         for (row, powers) in tempered.rows_mut().zip(rows) {
             let scale = 1.0 / powers.iter().map(|power| f64::from(*power)).sum::<f64>();
