@@ -88,7 +88,10 @@ mod tests {
         exponentiate(&mut values);
         for (found, exact) in values.iter().zip(exact) {
             let error = (f64::from(*found) / exact - 1.0).abs();
-            assert!(error < 1e-5 && (exact < 4e-5 || error < 1e-6), "{found} instead of {exact}");
+            assert!(
+                error < 1e-5 && (exact < 4e-5 || error < 1e-6),
+                "{found} instead of {exact}"
+            );
         }
         let mut extreme = [0.0, -1e30, f32::NEG_INFINITY, f32::NAN];
         exponentiate(&mut extreme);

@@ -116,10 +116,12 @@ mod tests {
         let mut complete = Vec::new();
         for chunk in chunks {
             let mut number = 0;
-            while let Some(Block { rows, next }) =
-                builder.next_block(chunk, &mut number, learned)
-            {
-                complete.push((rows.latents().to_vec(), rows.source().to_vec(), next.clone()));
+            while let Some(Block { rows, next }) = builder.next_block(chunk, &mut number, learned) {
+                complete.push((
+                    rows.latents().to_vec(),
+                    rows.source().to_vec(),
+                    next.clone(),
+                ));
             }
         }
         complete

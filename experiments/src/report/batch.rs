@@ -100,7 +100,8 @@ fn preparations(lines: &[Line]) -> String {
         (Preparation::Pad, "pad: 16 -> 20 in 28 -> 32"),
         (Preparation::Twice, "twice: 16 -> 28 -> 32"),
     ];
-    let columns = columns.map(|(preparation, head)| (variant(preparation, Intensity::Signed), head));
+    let columns =
+        columns.map(|(preparation, head)| (variant(preparation, Intensity::Signed), head));
     compared(lines, "How USPS images are brought to 32x32", &columns)
 }
 

@@ -60,7 +60,9 @@ impl Temperature {
         // Predictions come in single precision. The largest of a row is taken for 1: powers of others cannot all vanish.
         let mut powers: Vec<f32> = Vec::with_capacity(tempered.as_slice().len());
         for row in tempered.rows() {
-            let largest = row.iter().fold(0.0, |a: f64, b| if *b > a { *b } else { a });
+            let largest = row
+                .iter()
+                .fold(0.0, |a: f64, b| if *b > a { *b } else { a });
             let scale = 1.0 / largest;
             let ratio = |value: &f64| (value.max(SMALLEST_PROBABILITY) * scale) as f32;
             powers.extend(row.iter().map(ratio));
