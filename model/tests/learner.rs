@@ -28,11 +28,15 @@ fn draw(rows: usize, share: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u3
 
 fn bundle() -> Bundle {
     let (latents, labels) = draw(2000, 0.5, &mut Generator::new(1));
+    fitted(&latents, &labels)
+}
+
+fn fitted(latents: &[f32], labels: &[u32]) -> Bundle {
     let classes = ["ham".to_owned(), "spam".to_owned()];
     let labelled = Labelled {
         classes: &classes,
-        labels: &labels,
-        rows: LabelledRows::Latents(Rows::new(&latents[..], WIDTH).unwrap()),
+        labels,
+        rows: LabelledRows::Latents(Rows::new(latents, WIDTH).unwrap()),
     };
     fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
 }
@@ -80,6 +84,31 @@ fn a_saved_learner_continues_as_if_nothing_had_happened() {
     assert_eq!(resumed.save().unwrap(), saved, "loading changes nothing");
     feed(&mut resumed, second);
     assert!(resumed.save().unwrap() == whole.save().unwrap());
+}
+
+#[test]
+fn the_guard_compares_both_classifiers_as_they_would_be_served() {
+    // Classes that overlap: what is right for a row depends on their shares.
+    let blurred = |rows: usize, share: f64, seed: u64| {
+        let mut generator = Generator::new(seed);
+        let (mut latents, labels) = draw(rows, share, &mut generator);
+        let mut blur = |value: &mut f32| *value += 3.0 * generator.normal() as f32;
+        latents.iter_mut().for_each(&mut blur);
+        (latents, labels)
+    };
+    let (latents, labels) = blurred(4000, 0.5, 1);
+    let mut learner = Learner::new(&fitted(&latents, &labels), settings()).unwrap();
+    let (stream, _) = blurred(1000, 0.95, 2);
+    learner.observe(inputs(&stream)).unwrap();
+    let refresh = learner.refresh_proportions().unwrap();
+    // Before the first step f_N is f_S, and the map moves next to nothing.
+    let (adapted, frozen) = (refresh.adapted_cross_entropy, refresh.frozen_cross_entropy);
+    assert!((adapted - frozen).abs() < 0.01, "{adapted} and {frozen}");
+    let (adapted, prior) = (&refresh.adapted_accuracy, &refresh.prior_accuracy);
+    assert!(
+        (adapted.value - prior.value).abs() < 0.01,
+        "{adapted:?} and {prior:?}"
+    );
 }
 
 #[test]

@@ -55,20 +55,29 @@ impl Adaptation {
         let assignment = assign_clusters(&sample.target, &mapped_means, &source_means, width)?;
         let held_out = self.source.held_out().clone();
         let frozen_held_out = self.score(Head::Source, &held_out.latents)?;
-        let corrected = frozen_held_out.corrected(training_proportions, &view.proportions);
+        // Both have the training set's prior inside, and both are served corrected.
         let weights = row_weights(&held_out.labels, &view.proportions);
-        let adapted_cross_entropy = cross_entropy(&view.held_out, &held_out.labels, &weights);
-        let frozen_cross_entropy = cross_entropy(&corrected, &held_out.labels, &weights);
+        let served_cross_entropy = |rows: &Probabilities| {
+            let corrected = rows.corrected(training_proportions, &view.proportions);
+            cross_entropy(&corrected, &held_out.labels, &weights)
+        };
+        let adapted_cross_entropy = served_cross_entropy(&view.held_out);
+        let frozen_cross_entropy = served_cross_entropy(&frozen_held_out);
         let smallest_singular_value = view.estimator.confusion().smallest_singular_value();
         let slope_rows = spread(&self.target, width, SLOPE_ROWS);
         let slope = largest_slope(&slope_rows, width, |rows| {
             Ok(self.score(Head::Target, rows)?.to_f32())
         })?;
-        let prior_held_out =
-            frozen_held_out.corrected(training_proportions, &frozen_published.proportions);
+        let served = |rows: &Probabilities, published: &Published| {
+            rows.corrected(training_proportions, &published.proportions)
+        };
+        let prior_held_out = served(&frozen_held_out, frozen_published);
+        let adapted_held_out = served(&view.held_out, &view.published);
         let source_accuracy = frozen.accuracy(&frozen_held_out, frozen_published)?;
         let prior_accuracy = frozen.accuracy(&prior_held_out, frozen_published)?;
-        let adapted_accuracy = view.estimator.accuracy(&view.held_out, &view.published)?;
+        let adapted_accuracy = view
+            .estimator
+            .accuracy(&adapted_held_out, &view.published)?;
 
         let tensors = self.engine.export()?;
         let non_finite = first_non_finite(&tensors);
