@@ -21,12 +21,18 @@ pub(crate) fn raise(values: &mut [f32], exponent: f32) {
     });
 }
 
-/// Makes each value x, none above 0, what e^x is, within some 1e-6 of itself for x above -10. Nothing becomes less than
-/// [`f32::MIN_POSITIVE`]; NaN stays.
+/// Makes each value x, none above 0, what e^x is, within some 1e-6 of itself for x above -10, and 0 where that would be
+/// less than [`f32::MIN_POSITIVE`]: what is left of nothing must not pass for a small chance. NaN stays.
 pub(crate) fn exponentiate(values: &mut [f32]) {
     Arch::new().dispatch(|| {
         for value in values.iter_mut() {
-            *value = exponential((LOG2_E * *value).clamp(LEAST_EXPONENT, 0.0));
+            let power = LOG2_E * *value;
+            let exponential = exponential(power.clamp(LEAST_EXPONENT, 0.0));
+            *value = if power < LEAST_EXPONENT {
+                0.0
+            } else {
+                exponential
+            };
         }
     });
 }
@@ -95,7 +101,7 @@ mod tests {
         }
         let mut extreme = [0.0, -1e30, f32::NEG_INFINITY, f32::NAN];
         exponentiate(&mut extreme);
-        assert_eq!(extreme[..3], [1.0, f32::MIN_POSITIVE, f32::MIN_POSITIVE]);
+        assert_eq!(extreme[..3], [1.0, 0.0, 0.0]);
         assert!(extreme[3].is_nan());
     }
 
