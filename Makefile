@@ -41,7 +41,7 @@ docs: ## The crates' documentation, without a warning.
 bench: ## Times of a step's parts.
 	cargo bench -p ostar-model --bench steps
 
-bench-step: $(TORCH_READY) ## One alignment iteration against PyTorch, at both sizes of docs/BENCHMARKS.md.
+bench-step: $(TORCH_READY) ## One alignment step against PyTorch, at both sizes of docs/BENCHMARKS.md.
 	cargo build --profile dist -p ostar-model --example step_bench
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5 -- --critic 100,100 --nv 5

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Our alignment iteration (or training batch) and PyTorch's in turns, and the ratio of their medians.
+"""Our alignment step (or training batch) and PyTorch's in turns, and the ratio of their medians.
 
     python scripts/compare_steps.py STEP_BENCH [--rounds 5] [--seconds 4] [--peer scripts/torch_step.py] [-- OPTIONS]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time of one alignment iteration in PyTorch, as a user would write it: what `step_bench` is compared with.
+"""Time of one alignment step in PyTorch, as a user would write it: what `step_bench` is compared with.
 
     python scripts/torch_step.py [--d 128 --nb 200 --nv 10 --critic 500,100 --blocks 10 --hidden 100 --k 10]
                                  [--rows 10000] [--threads 2] [--seconds 8] [--im]
@@ -85,7 +85,7 @@ def main():
         loop.iterate()
         times.append(time.perf_counter() - start)
     median = sorted(times)[len(times) // 2]
-    print(json.dumps({"peer": f"torch {torch.__version__}", "threads": o.threads, "iterations": len(times),
+    print(json.dumps({"peer": f"torch {torch.__version__}", "threads": o.threads, "steps": len(times),
                       "median_ms": round(1e3 * median, 3)}))
 
 

@@ -151,7 +151,7 @@ function draw() {
 /** Places of the classes to chart: those that moved most, if there are too many. */
 function charted(about, now) {
   const places = about.classes.map((_, place) => place);
-  const moved = (place) => Math.abs((now?.classes[place].believed?.value ?? about.classes[place].training) - about.classes[place].training);
+  const moved = (place) => Math.abs((now?.classes[place].served?.value ?? about.classes[place].training) - about.classes[place].training);
   return places.sort((left, right) => moved(right) - moved(left)).slice(0, CHARTED).sort((left, right) => left - right);
 }
 

@@ -59,12 +59,12 @@ export function classes(about, frame) {
   const labels = about.labels && frame.classes.some((one) => known(one.true_share));
   const head = ["Class", "Training", "Now", ...(labels ? ["By labels"] : []), ...(about.black_box ? [] : ["Movement"])];
   const rows = about.classes.map((one, place) => {
-    const { believed, true_share, movement_ratio } = frame.classes[place];
+    const { served, true_share, movement_ratio } = frame.classes[place];
     const ratio = known(movement_ratio) ? movement_ratio.toFixed(3) : "–";
     return [
       one.name,
       percent(one.training),
-      believed ? { ...estimate(believed), strong: one.training < believed.low || one.training > believed.high } : "–",
+      served ? { ...estimate(served), strong: one.training < served.low || one.training > served.high } : "–",
       ...(labels ? [percent(true_share)] : []),
       ...(about.black_box ? [] : [ratio]),
     ];

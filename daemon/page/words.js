@@ -1,7 +1,7 @@
 // Numbers in words: the five answers at the top of the page.
 
 const MODES = {
-  source: "Frozen classifier",
+  frozen: "Frozen classifier",
   prior: "Prior-corrected classifier",
   adapted: "Adapted classifier",
   shadow: "Frozen classifier",
@@ -13,7 +13,7 @@ const REFUSALS = {
   held_out_loss: "it forgets what the frozen one knows",
   ill_conditioned: "shares cannot be told from its predictions",
 };
-export const CANDIDATES = { source: "frozen", prior: "prior-corrected", adapted: "adapted" };
+export const CANDIDATES = { frozen: "frozen", prior: "prior-corrected", adapted: "adapted" };
 
 export const known = (value) => value !== null && value !== undefined;
 
@@ -47,7 +47,7 @@ export function span(seconds) {
 }
 
 /** Which of the candidates a mode serves. */
-export const candidateOf = (mode) => (mode === "shadow" ? "source" : mode);
+export const candidateOf = (mode) => (mode === "shadow" ? "frozen" : mode);
 
 const waiting = (frame) =>
   frame.standby
@@ -57,7 +57,7 @@ const waiting = (frame) =>
 /** What moved, of the classes shown. */
 export function moved(about, frame) {
   const changes = about.classes
-    .map((one, place) => ({ ...one, share: frame.classes[place].believed }))
+    .map((one, place) => ({ ...one, share: frame.classes[place].served }))
     .filter((one) => known(one.share))
     // Of two that moved as far, the one that grew comes first: of two classes both always do.
     .map((one) => ({ ...one, by: one.share.value - one.training }))
@@ -85,7 +85,7 @@ export function moved(about, frame) {
   };
 }
 
-/** Whether more than the shares moved, and whose shares are believed therefore. */
+/** Whether more than the shares moved, and whose shares are served therefore. */
 export function shape(about, frame) {
   if (about.black_box) {
     return { state: "ok", answer: "Shares alone are followed", evidence: "The model is a black box: its latents are not known." };
@@ -100,12 +100,12 @@ export function shape(about, frame) {
     ? {
         state: "look",
         answer: "Classes changed shape, too",
-        evidence: `Shares leave a distance of ${before.toFixed(3)}, above ${limit}; the map leaves ${after.toFixed(3)}. The ${frame.believed} classifier's shares are believed.`,
+        evidence: `Shares leave a distance of ${before.toFixed(3)}, above ${limit}; the map leaves ${after.toFixed(3)}. The ${frame.served} classifier's shares are served.`,
       }
     : {
         state: "ok",
         answer: "Shares explain it",
-        evidence: `They leave a distance of ${before.toFixed(3)}, below ${limit}. The frozen classifier's shares are believed.`,
+        evidence: `They leave a distance of ${before.toFixed(3)}, below ${limit}. The frozen classifier's shares are served.`,
       };
 }
 
@@ -134,11 +134,11 @@ export function refusal(about, guard) {
 
 /** How often what is served is right. */
 export function right(frame) {
-  const [source] = frame.candidates;
+  const [frozen] = frame.candidates;
   const own = frame.candidates.find((one) => one.name === candidateOf(frame.mode));
   if (known(own.accuracy)) {
-    const gain = 100 * (own.accuracy - source.accuracy);
-    const against = own === source ? "" : ` The frozen classifier: ${percent(source.accuracy)} (${gain >= 0 ? "+" : "−"}${Math.abs(gain).toFixed(1)} points).`;
+    const gain = 100 * (own.accuracy - frozen.accuracy);
+    const against = own === frozen ? "" : ` The frozen classifier: ${percent(frozen.accuracy)} (${gain >= 0 ? "+" : "−"}${Math.abs(gain).toFixed(1)} points).`;
     return {
       state: gain < -1 ? "bad" : "ok",
       answer: percent(own.accuracy),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, Guard};
-use ostar_model::learner::{Scores, Snapshot};
+use ostar_model::{Candidate, learner::Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub(crate) struct Served {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServingMode {
     /// The frozen classifier.
-    Source,
+    Frozen,
     /// The frozen classifier, corrected to the stream's label proportions.
     #[default]
     Prior,
@@ -67,18 +67,18 @@ impl ServingMode {
         Self::NAMED[self as usize].0
     }
 
-    /// The candidate's probabilities that this mode serves.
-    pub(crate) fn select(self, scores: &Scores) -> &[f32] {
+    /// Whose predictions callers get.
+    pub(crate) fn candidate(self) -> Candidate {
         match self {
-            Self::Source | Self::Shadow => &scores.source,
-            Self::Prior => &scores.prior,
-            Self::Adapted => &scores.adapted,
+            Self::Frozen | Self::Shadow => Candidate::Frozen,
+            Self::Prior => Candidate::Prior,
+            Self::Adapted => Candidate::Adapted,
         }
     }
 
     /// All of them, as configuration and metrics call them.
     pub(crate) const NAMED: [(&'static str, Self); 4] = [
-        ("source", Self::Source),
+        ("frozen", Self::Frozen),
         ("prior", Self::Prior),
         ("adapted", Self::Adapted),
         ("shadow", Self::Shadow),

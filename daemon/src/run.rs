@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use ostar_connectors::{
     checkpoint::{Checkpoint, CheckpointStore, WriterLock},
     event::{Decoder, Offsets},
-    kafka::{Committer, Connection, KafkaError, KafkaSettings, Source, Start},
+    kafka::{Committer, Connection, KafkaError, KafkaSettings, Reader, Start},
     labels::{LabelJoin, LabelReport},
 };
 use ostar_model::Bundle;
@@ -174,7 +174,7 @@ impl Process {
             .map_or(1, |newest| newest.manifest.epoch + 1);
         let (state, learned) = self.resume_from(newest)?;
         let learner = load_learner(&self.bundle, &self.config.learner.method, state.as_deref())?;
-        let Some(opened) = self.open_source(&learned.offsets, signals).await? else {
+        let Some(opened) = self.open_reader(&learned.offsets, signals).await? else {
             return Ok(None);
         };
         let learning = Learning::new(
@@ -196,7 +196,7 @@ impl Process {
         let pipeline = Pipeline::start(Parts {
             config: &self.config,
             bundle: &self.bundle,
-            source: opened.source,
+            reader: opened.reader,
             committer: opened.committer,
             emitted: opened.emitted,
             learning,
@@ -273,7 +273,7 @@ impl Process {
     }
 
     /// Waits for the broker and the topic, then reads from the lower of what was learned and what was emitted.
-    async fn open_source(
+    async fn open_reader(
         &self,
         learned: &Offsets,
         signals: &mut Signals,
@@ -284,7 +284,7 @@ impl Process {
             let opening = tokio::task::spawn_blocking(move || Opened::new(&settings, &learned));
             let opened = tokio::select! {
                 () = signals.stop() => return Ok(None),
-                opened = opening => opened.context("opening the source panicked")?,
+                opened = opening => opened.context("opening the reader panicked")?,
             };
             match opened {
                 Ok(opened) => {
@@ -322,9 +322,9 @@ impl Process {
     }
 }
 
-/// A source that reads, and what the group knows.
+/// A reader that reads, and what the group knows.
 struct Opened {
-    source: Source,
+    reader: Reader,
     committer: Committer,
     /// Outputs of events before these offsets are flushed.
     emitted: Offsets,
@@ -343,13 +343,13 @@ impl Opened {
         let committer = connection.committer();
         let emitted = connection.committed(ATTEMPT)?;
         let resume = resume_at(learned, &emitted, settings.start);
-        let source = connection.read_from(&resume, ATTEMPT)?;
+        let reader = connection.read_from(&resume, ATTEMPT)?;
         if emitted.is_empty() {
             // From now on the group tells where outputs begin, also if the first flush never comes.
-            committer.commit_and_wait(&source.offsets())?;
+            committer.commit_and_wait(&reader.offsets())?;
         }
         Ok(Self {
-            source,
+            reader,
             committer,
             emitted,
         })

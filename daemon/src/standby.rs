@@ -71,7 +71,7 @@ fn follow(process: &Process, store: &CheckpointStore, shown: &mut Option<Version
             process.outlets.status.send_modify(|status| {
                 status.version = version;
                 status.events = manifest.events;
-                status.steps = learner.iterations();
+                status.steps = learner.steps();
             });
             *shown = Some(version);
         }

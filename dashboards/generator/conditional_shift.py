@@ -19,7 +19,7 @@ DASHBOARD = dashboard(
                 "left before the map is more than label shift; what is left after it has not been learned.",
                 query(f"max({distance('before_map')})", "before the map"),
                 query(f"max({distance('after_map')})", "after the map"),
-                query(f"max({distance('floor')})", "noise floor"),
+                query(f"max({distance('noise_floor')})", "noise floor"),
                 overrides=[dashed("noise floor")],
                 min=0,
             ),
@@ -28,9 +28,9 @@ DASHBOARD = dashboard(
                 "none",
                 "1 is what noise alone gives. Above 2 the classes have changed: the alert OstardClassesChanged.",
                 query(
-                    f"{distance('before_map')} / ignoring (stage) {distance('floor')}", "before the map {{instance}}"
+                    f"{distance('before_map')} / ignoring (stage) {distance('noise_floor')}", "before the map {{instance}}"
                 ),
-                query(f"{distance('after_map')} / ignoring (stage) {distance('floor')}", "after the map {{instance}}"),
+                query(f"{distance('after_map')} / ignoring (stage) {distance('noise_floor')}", "after the map {{instance}}"),
                 limit=2,
                 min=0,
             ),

@@ -2,7 +2,7 @@
 
 from .dashboard import dashboard
 from .panels import band, dashed, query, repeated, timeseries
-from .promql import CLASS, PUBLISHED, TRAINING, metric, moved, rate, total
+from .promql import CLASS, SERVED, TRAINING, metric, moved, rate, total
 
 
 def share(candidate, part="", aggregate="avg"):
@@ -22,11 +22,11 @@ DASHBOARD = dashboard(
                 timeseries(
                     "Share of $class",
                     "percentunit",
-                    "The published share with its 95 % interval, and the share in training. A share has moved when the "
+                    "The served share with its 95 % interval, and the share in training. A share has moved when the "
                     "dashed line lies outside the band. Of several instances: the mean, and the widest interval.",
-                    query(share(PUBLISHED, "_low", "min"), "low"),
-                    query(share(PUBLISHED, "_high", "max"), "high"),
-                    query(share(PUBLISHED), "published"),
+                    query(share(SERVED, "_low", "min"), "low"),
+                    query(share(SERVED, "_high", "max"), "high"),
+                    query(share(SERVED), "served"),
                     query(share(TRAINING), "training"),
                     overrides=[*band("low", "high"), dashed("training")],
                     min=0,
@@ -50,7 +50,7 @@ DASHBOARD = dashboard(
                 "none",
                 "1 is as in training. The alert OstardShareMoved asks whether the whole interval is beyond 1.5 or 1/1.5.",
                 query(
-                    f"{metric('ostar_label_proportion', PUBLISHED, CLASS)} / ignoring (candidate) "
+                    f"{metric('ostar_label_proportion', SERVED, CLASS)} / ignoring (candidate) "
                     f"{metric('ostar_label_proportion', TRAINING, CLASS)}",
                     "{{class}} {{instance}}",
                 ),
@@ -72,7 +72,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Share by each classifier",
                 "percentunit",
-                "The share as the frozen and as the adapted classifier tells it, and the one that is published. They "
+                "The share as the frozen and as the adapted classifier tells it, and the one that is served. They "
                 "part when the classes changed their shape.",
                 query(
                     metric("ostar_label_proportion", 'candidate!="training"', CLASS),
@@ -83,10 +83,10 @@ DASHBOARD = dashboard(
             timeseries(
                 "Share among late labels",
                 "percentunit",
-                "The share among the newest labels, where a topic of labels is read, beside the published one. Labels "
+                "The share among the newest labels, where a topic of labels is read, beside the served one. Labels "
                 "come late: theirs is the older picture.",
                 query(f"avg by (class) ({metric('ostar_true_proportion', CLASS)})", "{{class}} labels"),
-                query(f"avg by (class) ({metric('ostar_label_proportion', PUBLISHED, CLASS)})", "{{class}} published"),
+                query(f"avg by (class) ({metric('ostar_label_proportion', SERVED, CLASS)})", "{{class}} served"),
                 min=0,
             ),
             timeseries(

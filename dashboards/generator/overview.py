@@ -2,7 +2,7 @@
 
 from .dashboard import dashboard
 from .panels import BLUE, GREEN, GREY, RED, YELLOW, alerts, band, dashed, instant, named, query, stat, timeseries
-from .promql import CLASS, PUBLISHED, distance, metric, moved, quantile, rate, served, total
+from .promql import CLASS, SERVED, distance, metric, moved, quantile, rate, served, total
 
 MEASURED = metric("ostar_measured_accuracy", 'candidate="served"')
 
@@ -24,8 +24,8 @@ DASHBOARD = dashboard(
             stat(
                 "Serving mode",
                 "none",
-                "What predictions are made with: the source classifier, the same corrected to the stream's shares "
-                "(prior), or the adapted one. Shadow serves source and computes all.",
+                "What predictions are made with: the frozen model, the same corrected to the stream's shares "
+                "(prior), or the adapted one. Shadow serves frozen and computes all.",
                 instant(f"{metric('ostar_serving_mode')} == 1", "{{mode}}"),
                 text="name",
             ),
@@ -45,7 +45,7 @@ DASHBOARD = dashboard(
             stat(
                 "Shares moved by",
                 "percentunit",
-                "Half the sum of the differences between the published shares and those in training: the part of the "
+                "Half the sum of the differences between the served shares and those in training: the part of the "
                 "stream that would have to change its class.",
                 instant(f"max({moved()})", "moved"),
                 thresholds=((None, GREEN), (0.1, YELLOW), (0.25, RED)),
@@ -67,7 +67,7 @@ DASHBOARD = dashboard(
                 "Shares of the classes",
                 "percentunit",
                 "Published shares; the dashboard on label shift has them with intervals and beside training's.",
-                query(f"avg by (class) ({metric('ostar_label_proportion', PUBLISHED, CLASS)})", "{{class}}"),
+                query(f"avg by (class) ({metric('ostar_label_proportion', SERVED, CLASS)})", "{{class}}"),
                 min=0,
                 max=1,
             ),
@@ -78,7 +78,7 @@ DASHBOARD = dashboard(
                 "changed: see the dashboard on conditional shift.",
                 query(f"max({distance('before_map')})", "before the map"),
                 query(f"max({distance('after_map')})", "after the map"),
-                query(f"2 * max({distance('floor')})", "twice the noise floor"),
+                query(f"2 * max({distance('noise_floor')})", "twice the noise floor"),
                 overrides=[dashed("twice the noise floor")],
                 min=0,
             ),

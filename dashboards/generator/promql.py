@@ -2,7 +2,7 @@
 
 CHOSEN = 'job=~"$job", instance=~"$instance"'
 CLASS = 'class=~"$class"'
-PUBLISHED = 'candidate="published"'
+SERVED = 'candidate="served"'
 TRAINING = 'candidate="training"'
 
 
@@ -33,10 +33,10 @@ def quantile(share, histogram, *matchers, by=""):
 
 
 def served(name):
-    """The series of the candidate that is served. Shadow mode serves the source classifier."""
+    """The series of the candidate that is served. Shadow mode serves the frozen model."""
     mode = metric("ostar_serving_mode") + " == 1"
     candidate = f'label_replace({mode}, "candidate", "$1", "mode", "(.+)")'
-    candidate = f'label_replace({candidate}, "candidate", "source", "mode", "shadow")'
+    candidate = f'label_replace({candidate}, "candidate", "frozen", "mode", "shadow")'
     return f"{metric(name)} and ignoring (mode) {candidate}"
 
 
@@ -46,6 +46,6 @@ def distance(stage):
 
 
 def moved():
-    """Half the sum of the differences between published shares and training's, for each instance."""
-    published, training = (metric("ostar_label_proportion", candidate) for candidate in (PUBLISHED, TRAINING))
-    return f"sum without (class, candidate) (abs({published} - ignoring (candidate) {training})) / 2"
+    """Half the sum of the differences between served shares and training's, for each instance."""
+    served, training = (metric("ostar_label_proportion", candidate) for candidate in (SERVED, TRAINING))
+    return f"sum without (class, candidate) (abs({served} - ignoring (candidate) {training})) / 2"

@@ -83,7 +83,7 @@ DASHBOARD = dashboard(
             ),
         ],
     ),
-    ("How good it should be", 8, [estimated("source"), estimated("prior"), estimated("adapted")]),
+    ("How good it should be", 8, [estimated("frozen"), estimated("prior"), estimated("adapted")]),
     (
         "How good it is, by late labels",
         8,

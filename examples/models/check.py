@@ -24,7 +24,7 @@ def main():
     with tempfile.TemporaryDirectory() as state, start(program, folder / "bundle", state) as daemon:
         try:
             address = grpc_address(daemon)
-            command = [program, "predict", "--address", address, "--mode", "source", "--batch", "100"]
+            command = [program, "predict", "--address", address, "--mode", "frozen", "--batch", "100"]
             command.append(folder / "events.jsonl")
             answered = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         finally:

@@ -201,16 +201,16 @@ pub fn replay(bundle: &Bundle, stream: &Domain, threads: usize, seed: u64) -> Re
     for (number, (rows, labels)) in blocks.zip(stream.labels.chunks(BLOCK)).enumerate() {
         let inputs = Inputs::Dense(Rows::new(rows, stream.width)?);
         learner.snapshot().score(inputs, &mut scores)?;
-        let mut predictions = vec![scores.source.clone()];
+        let mut predictions = vec![scores.frozen.clone()];
         for candidate in &corrected {
-            let mut rows = scores.source.clone();
+            let mut rows = scores.frozen.clone();
             prior_correct(&mut rows, &prior, &candidate.proportions);
             predictions.push(rows);
         }
         predictions.extend([scores.prior.clone(), scores.adapted.clone()]);
 
-        let source = Rows::new(&scores.source[..], classes)?;
-        let block = Probabilities::new("predictions", source)?;
+        let frozen = Rows::new(&scores.frozen[..], classes)?;
+        let block = Probabilities::new("predictions", frozen)?;
         for candidate in &mut corrected {
             candidate.observe(&block)?;
         }

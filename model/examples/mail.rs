@@ -100,7 +100,7 @@ fn run(options: &Options, bundle: &Bundle, inbox: &Data, seed: u64) -> Result<(O
     learner.snapshot().score(target.inputs()?, &mut scores)?;
     let right = |probabilities: &[f32]| accuracy(probabilities, &target.labels);
     let outcome = Outcome {
-        frozen: right(&scores.source),
+        frozen: right(&scores.frozen),
         prior: right(&scores.prior),
         adapted: right(&scores.adapted),
         adapted_l1: l1(refresh.alignment_proportions.as_ref(), &[1.0 - spam, spam]),
@@ -114,9 +114,9 @@ fn run(options: &Options, bundle: &Bundle, inbox: &Data, seed: u64) -> Result<(O
         decisions.refused,
         decisions.refreshes,
         decisions.translated,
-        refresh.label_shift_distance,
-        refresh.distance,
-        refresh.distance_floor,
+        refresh.distance_before_map,
+        refresh.distance_after_map,
+        refresh.noise_floor,
         refresh.transport_weight,
         refresh.movement.all.ratio.unwrap_or(f64::NAN),
     );

@@ -1,10 +1,10 @@
-//! Time of one alignment iteration, beside the time its matrix products alone would take.
+//! Time of one alignment step, beside the time its matrix products alone would take.
 //!
-//! One iteration is `--nv` critic steps on fresh batches (map forward, Wasserstein term, penalty on the
+//! One step is `--nv` critic steps on fresh batches (map forward, Wasserstein term, penalty on the
 //! three point sets, Adam), one map step and one target classifier step (with `--im`, entropy on the
 //! target). Buffers are resident; batches are gathered by random rows. Prints one JSON line.
 //!
-//! `gemm_floor_ms` times every product of the iteration alone, on as many threads and with the same
+//! `gemm_floor_ms` times every product of the step alone, on as many threads and with the same
 //! split of rows, with the `gemm` crate: a yardstick that the engine itself does not use.
 
 use std::{
@@ -26,7 +26,7 @@ use ostar_model::{
 };
 
 #[derive(Parser)]
-#[command(about = "Times one alignment iteration and prints one JSON line")]
+#[command(about = "Times one alignment step and prints one JSON line")]
 struct Options {
     /// Width of the latent space.
     #[arg(long, default_value_t = 128)]
@@ -34,7 +34,7 @@ struct Options {
     /// Rows of a batch.
     #[arg(long, default_value_t = 200)]
     nb: usize,
-    /// Critic steps an iteration.
+    /// Critic steps an alignment step.
     #[arg(long, default_value_t = 10)]
     nv: usize,
     /// Widths of the critic's hidden layers.
@@ -72,7 +72,7 @@ enum EngineName {
     Candle,
 }
 
-/// Draws batches and takes the steps of an iteration.
+/// Draws batches and takes the steps of an alignment step.
 struct Loop<'a> {
     options: &'a Options,
     generator: Generator,
@@ -103,7 +103,7 @@ fn main() -> Result<()> {
             dropout: 0.0,
         },
     };
-    // The CPU engine also tells which products an iteration has, whichever engine is timed.
+    // The CPU engine also tells which products an alignment step has, whichever engine is timed.
     let mut recorder = cpu_engine(&architecture, &options)?;
     fill_buffers(&mut recorder, &options)?;
     let mut steps = Loop::new(&options);
@@ -130,9 +130,9 @@ fn main() -> Result<()> {
         "nv": options.nv,
         "critic": options.critic,
         "im": options.im,
-        "iterations": times.len(),
+        "steps": times.len(),
         "median_ms": round(median * 1e3),
-        "iterations_per_s": round(1.0 / median),
+        "steps_per_s": round(1.0 / median),
         "gemm_floor_ms": round(floor * 1e3),
         "times_floor": round(median / floor),
         "mflop": round(flops / 1e6),
@@ -248,7 +248,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Times of iterations in seconds, after a few to warm up.
+    /// Times of steps in seconds, after a few to warm up.
     fn measure(&mut self, engine: &mut dyn Engine) -> Result<Vec<f64>> {
         for _ in 0..5 {
             self.iterate(engine)?;
@@ -269,7 +269,7 @@ fn flops(product: &Product) -> f64 {
 }
 
 /// Seconds that the products would take alone: each shape's median time, all threads at once, times
-/// how often the iteration has it.
+/// how often the step has it.
 fn gemm_floor(products: &[Vec<Product>]) -> f64 {
     // Products that the threads run at the same time, and how often.
     let mut together: BTreeMap<Vec<Product>, usize> = BTreeMap::new();

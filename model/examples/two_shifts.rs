@@ -110,30 +110,30 @@ fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<O
         Ok(())
     })?;
     let refresh = learner.refresh_proportions()?;
-    let published = learner.observe(target.inputs()?)?;
+    let estimate = learner.observe(target.inputs()?)?;
     learner.snapshot().score(test.inputs()?, &mut scores)?;
     let right = |probabilities: &[f32]| accuracy(probabilities, &test.labels);
     let mut outcome = Outcome {
-        frozen: right(&scores.source),
+        frozen: right(&scores.frozen),
         prior: right(&scores.prior),
         adapted: right(&scores.adapted),
         oracle: 0.0,
-        frozen_l1: l1(published.frozen.proportions.as_ref(), &TARGET_SHARES),
+        frozen_l1: l1(estimate.frozen.proportions.as_ref(), &TARGET_SHARES),
         adapted_l1: l1(refresh.alignment_proportions.as_ref(), &TARGET_SHARES),
         refused: decisions.refused as f64 / decisions.refreshes as f64,
     };
     oracle.snapshot().score(test.inputs()?, &mut scores)?;
-    outcome.oracle = right(&scores.source);
+    outcome.oracle = right(&scores.frozen);
     Ok(outcome)
 }
 
 fn progress(report: &RefreshReport, accuracy: f64) -> String {
     format!(
         "    {:5}: distance {:.4}, by label shift alone {:.4}, floor {:.4}, lambda {:8.4}, moved {:.3}, l1 of p {:.3}, served accuracy {accuracy:.3}, {:?}",
-        report.iterations,
-        report.distance,
-        report.label_shift_distance,
-        report.distance_floor,
+        report.steps,
+        report.distance_after_map,
+        report.distance_before_map,
+        report.noise_floor,
         report.transport_weight,
         report.movement.all.ratio.unwrap_or(f64::NAN),
         l1(report.alignment_proportions.as_ref(), &TARGET_SHARES),

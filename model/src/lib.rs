@@ -59,6 +59,7 @@
 
 pub mod architecture;
 pub mod bundle;
+mod candidate;
 #[cfg(feature = "candle")]
 pub mod candle;
 mod checks;
@@ -83,6 +84,7 @@ pub mod weights;
 
 pub use architecture::Architecture;
 pub use bundle::Bundle;
+pub use candidate::Candidate;
 #[cfg(feature = "candle")]
 pub use candle::CandleEngine;
 pub use engine::Engine;

@@ -113,7 +113,7 @@ fn run(guard: GuardLimits, seed: u64) -> Run {
         snapshot.score(inputs(&test[..]), &mut scores).unwrap();
         served.push(accuracy(&scores.adapted));
     }
-    let frozen = accuracy(&scores.source);
+    let frozen = accuracy(&scores.frozen);
     Run {
         frozen,
         served,

@@ -13,7 +13,7 @@ const ITERATIONS: usize = 200;
 const CRITIC_STEPS: usize = 5;
 const BATCH: usize = 33;
 
-/// Parameters and optimiser state after 200 alignment iterations.
+/// Parameters and optimiser state after 200 alignment steps.
 fn end_of_training(norm: Norm, threads: usize, seed: u64) -> Vec<u8> {
     let mut alignment = Alignment::new(&small_networks(norm), BATCH, threads, seed).unwrap();
     for iteration in 0..ITERATIONS {

@@ -126,12 +126,12 @@ fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
         .score(inputs(&latents), &mut scores)
         .unwrap();
     let accuracy = |probabilities: &[f32]| accuracy(probabilities, &labels);
-    let source = accuracy(&scores.source);
+    let source = accuracy(&scores.frozen);
     let (prior, adapted) = (accuracy(&scores.prior), accuracy(&scores.adapted));
     assert!(prior > source + 0.005, "prior {prior}, source {source}");
     assert!(adapted > prior - 0.005, "adapted {adapted}, prior {prior}");
-    for published in [report.frozen, report.adapted.unwrap()] {
-        let share = published.proportions[1];
+    for estimate in [report.frozen, report.adapted.unwrap()] {
+        let share = estimate.proportions[1];
         assert!((share - 0.9).abs() < 0.03, "share {share}");
     }
 }
@@ -207,7 +207,7 @@ fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_ar
     let snapshot = learner.snapshot();
     snapshot.score(inputs(&test), &mut scores).unwrap();
     let accuracy = |probabilities: &[f32]| accuracy(probabilities, &labels);
-    let (source, adapted) = (accuracy(&scores.source), accuracy(&scores.adapted));
+    let (source, adapted) = (accuracy(&scores.frozen), accuracy(&scores.adapted));
     assert!(source < 0.85, "source {source}");
     assert!(adapted > 0.95, "adapted {adapted}");
 }
@@ -258,7 +258,7 @@ fn a_black_box_follows_proportions_without_latents() {
     resumed.snapshot().score(rows, &mut scores).unwrap();
     assert_eq!(scores.prior, scores.adapted);
     assert!(
-        scores.prior[1] < scores.source[1],
+        scores.prior[1] < scores.frozen[1],
         "corrected to fewer spam"
     );
 }

@@ -33,8 +33,8 @@ fn errors(stated_prior: &[f64], held_out_rows: usize) -> [f64; 3] {
             let (held_out, labels) = (held_out.clone(), labels.clone());
             let estimator =
                 ProportionEstimator::new(kind, held_out, labels, stated_prior.clone()).unwrap();
-            let published = estimator.estimate(&window).unwrap();
-            *error += (published.proportions[0] - share).abs() / DRAWS as f64;
+            let estimate = estimator.estimate(&window).unwrap();
+            *error += (estimate.proportions[0] - share).abs() / DRAWS as f64;
         }
     }
     println!("stated prior {stated_prior:?}: default, em, confusion {errors:.4?}");

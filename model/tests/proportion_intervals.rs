@@ -9,8 +9,8 @@ use gaussians::Gaussians;
 use ostar_model::{
     Generator,
     proportions::{
-        Estimator, LabelProportions, Probabilities, ProportionEstimator, Published, Tracker,
-        TrackerSettings,
+        Estimator, LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator,
+        Tracker, TrackerSettings,
     },
 };
 
@@ -59,7 +59,7 @@ fn publish(
     blocks: &[usize],
     tracker: &TrackerSettings,
     generator: &mut Generator,
-) -> [Published; 2] {
+) -> [ProportionEstimate; 2] {
     let Setting {
         problem,
         truth,
@@ -74,12 +74,12 @@ fn publish(
         let (held_out, labels, prior) = (held_out.clone(), labels.clone(), problem.prior.clone());
         let estimator = ProportionEstimator::new(kind, held_out, labels, prior).unwrap();
         let mut tracker = Tracker::new(tracker).unwrap();
-        let mut published = None;
+        let mut estimate = None;
         for block in &blocks {
             let evidence = estimator.evidence(block, tracker.reference()).unwrap();
-            published = Some(tracker.update(&evidence).unwrap());
+            estimate = Some(tracker.update(&evidence).unwrap());
         }
-        published.expect("there is a block")
+        estimate.expect("there is a block")
     })
 }
 
@@ -89,10 +89,10 @@ fn check(name: &str, settings: &[Setting], blocks: &[usize], tracker: &TrackerSe
         let truth = setting.truth.as_ref();
         let mut covered = ESTIMATORS.map(|_| vec![0.0; truth.len()]);
         for _ in 0..WINDOWS {
-            let published = publish(setting, blocks, tracker, &mut generator);
-            for (published, covered) in published.iter().zip(&mut covered) {
-                for (class, interval) in published.intervals.iter().enumerate() {
-                    assert!(interval.contains(published.proportions[class]));
+            let estimate = publish(setting, blocks, tracker, &mut generator);
+            for (estimate, covered) in estimate.iter().zip(&mut covered) {
+                for (class, interval) in estimate.intervals.iter().enumerate() {
+                    assert!(interval.contains(estimate.proportions[class]));
                     covered[class] += f64::from(interval.contains(truth[class])) / WINDOWS as f64;
                 }
             }
@@ -172,8 +172,8 @@ fn estimated_accuracy_is_the_accuracy_and_its_interval_covers() {
             ProportionEstimator::new(Estimator::default(), held_out.clone(), labels, prior);
         let estimator = estimator.unwrap();
         let window = problem.draw(1000, &truth, &mut generator).0;
-        let published = estimator.estimate(&window).unwrap();
-        let estimated = estimator.accuracy(&held_out, &published).unwrap();
+        let estimate = estimator.estimate(&window).unwrap();
+        let estimated = estimator.accuracy(&held_out, &estimate).unwrap();
         covered += f64::from(estimated.interval.contains(accuracy)) / WINDOWS as f64;
         error += (estimated.value - accuracy) / WINDOWS as f64;
     }

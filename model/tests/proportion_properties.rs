@@ -72,17 +72,17 @@ proptest! {
             for row in target.rows() {
                 let block = probabilities(row, classes);
                 let evidence = estimator.evidence(&block, tracker.reference()).unwrap();
-                let published = tracker.update(&evidence).unwrap();
-                prop_assert!(on_simplex(&published.proportions), "{:?} {:?}", kind, published);
-                prop_assert!(published.effective_rows >= 0.99, "{:?}", published);
+                let estimate = tracker.update(&evidence).unwrap();
+                prop_assert!(on_simplex(&estimate.proportions), "{:?} {:?}", kind, estimate);
+                prop_assert!(estimate.effective_rows >= 0.99, "{:?}", estimate);
             }
-            let published = estimator.estimate(&target).unwrap();
-            prop_assert!(on_simplex(&published.proportions), "{:?} {:?}", kind, published);
-            for (interval, share) in published.intervals.iter().zip(published.proportions.as_ref()) {
+            let estimate = estimator.estimate(&target).unwrap();
+            prop_assert!(on_simplex(&estimate.proportions), "{:?} {:?}", kind, estimate);
+            for (interval, share) in estimate.intervals.iter().zip(estimate.proportions.as_ref()) {
                 prop_assert!(interval.low >= 0.0 && interval.high <= 1.0, "{:?}", interval);
                 prop_assert!(interval.contains(*share), "{:?} {}", interval, share);
             }
-            let accuracy = estimator.accuracy(&held_out, &published).unwrap();
+            let accuracy = estimator.accuracy(&held_out, &estimate).unwrap();
             prop_assert!((0.0..=1.0).contains(&accuracy.value), "{:?}", accuracy);
             prop_assert!(accuracy.interval.low <= accuracy.interval.high, "{:?}", accuracy);
         }
@@ -175,20 +175,20 @@ fn a_class_that_looks_like_another_has_an_interval_that_says_so() {
     let prior = LabelProportions::uniform(3);
     let estimator =
         ProportionEstimator::new(Estimator::Confusion, held_out.clone(), labels, prior).unwrap();
-    let published = estimator.estimate(&held_out).unwrap();
+    let estimate = estimator.estimate(&held_out).unwrap();
     assert!(estimator.confusion().smallest_singular_value() < 1e-12);
     for class in 0..2 {
         assert_eq!(
             (
-                published.intervals[class].low,
-                published.intervals[class].high
+                estimate.intervals[class].low,
+                estimate.intervals[class].high
             ),
             (0.0, 1.0)
         );
     }
     assert!(
-        published.intervals[2].high < 1.0,
-        "the third class is told apart: {published:?}"
+        estimate.intervals[2].high < 1.0,
+        "the third class is told apart: {estimate:?}"
     );
 }
 

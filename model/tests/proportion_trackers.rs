@@ -64,8 +64,8 @@ fn errors(stream: Stream, settings: &[TrackerSettings]) -> Vec<f64> {
         let (rows, _) = problem.draw(BLOCK_ROWS, &truth, &mut generator);
         let evidence = estimator.evidence(&rows, trackers[0].reference()).unwrap();
         for (tracker, error) in trackers.iter_mut().zip(&mut errors) {
-            let published = tracker.update(&evidence).unwrap();
-            *error += published.proportions.l1_distance(&truth) / BLOCKS as f64;
+            let estimate = tracker.update(&evidence).unwrap();
+            *error += estimate.proportions.l1_distance(&truth) / BLOCKS as f64;
         }
     }
     errors
@@ -119,14 +119,14 @@ fn the_cumulative_tracker_is_the_mean_over_all_rows() {
     let estimator =
         ProportionEstimator::new(Estimator::Confusion, held_out, labels, prior).unwrap();
     let mut tracker = Tracker::new(&TrackerSettings::Cumulative).unwrap();
-    let (mut published, mut sums) = (None, vec![0.0; 3]);
+    let (mut estimate, mut sums) = (None, vec![0.0; 3]);
     for rows in [100, 50, 250] {
         let (rows, _) = problem.draw(rows, &between(0.4), &mut generator);
         let mean = rows.mean();
         sums.iter_mut()
             .zip(mean)
             .for_each(|(s, q)| *s += q * rows.count() as f64);
-        published = Some(
+        estimate = Some(
             tracker
                 .update(&estimator.evidence(&rows, None).unwrap())
                 .unwrap(),
@@ -134,9 +134,9 @@ fn the_cumulative_tracker_is_the_mean_over_all_rows() {
     }
     let marginal: Vec<f64> = sums.iter().map(|sum| sum / 400.0).collect();
     let at_once = estimator.confusion().solve(&marginal).unwrap();
-    let published = published.unwrap();
-    assert!(published.proportions.l1_distance(&at_once) < 1e-12);
-    assert!((published.effective_rows - 400.0).abs() < 1e-9);
+    let estimate = estimate.unwrap();
+    assert!(estimate.proportions.l1_distance(&at_once) < 1e-12);
+    assert!((estimate.effective_rows - 400.0).abs() < 1e-9);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use super::{
     client::{self, Consumer, Context},
     error::{KafkaError, describe},
     progress::Progress,
+    reader::Reader,
     settings::{KafkaSettings, Start},
-    source::Source,
     topic::{Partitions, Topic},
 };
 use crate::event::Offsets;
@@ -25,7 +25,7 @@ pub struct Connection {
     partitions: Partitions,
 }
 
-/// Commits offsets to the group. Clones share the source's client, which lives until the last of them is gone.
+/// Commits offsets to the group. Clones share the reader's client, which lives until the last of them is gone.
 #[derive(Clone)]
 pub struct Committer {
     consumer: Arc<Consumer>,
@@ -83,7 +83,7 @@ impl Connection {
 
     /// Starts to read all partitions: from the offsets given; without any, from where the settings say. A partition
     /// that only the offsets do not know is new and read from its beginning.
-    pub fn read_from(self, resume: &Offsets, timeout: Duration) -> Result<Source, KafkaError> {
+    pub fn read_from(self, resume: &Offsets, timeout: Duration) -> Result<Reader, KafkaError> {
         let by_time = match (resume.is_empty(), self.settings.start) {
             (true, Start::Timestamp) => self.offsets_at_start_time(timeout)?,
             _ => Offsets::new(),
@@ -101,7 +101,7 @@ impl Connection {
             };
             progress.start(*partition, next, *watermarks);
         }
-        Source::start(self.settings, self.topic, progress, &self.partitions)
+        Reader::start(self.settings, self.topic, progress, &self.partitions)
     }
 
     fn offsets_at_start_time(&self, timeout: Duration) -> Result<Offsets, KafkaError> {

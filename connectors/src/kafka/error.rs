@@ -1,4 +1,4 @@
-//! What can go wrong with the source, by what a caller can do about it.
+//! What can go wrong with the reader, by what a caller can do about it.
 
 use rdkafka::error::KafkaError as RdKafkaError;
 

@@ -6,13 +6,13 @@ use super::{
     connection::{Committer, Connection},
     error::KafkaError,
     progress::PartitionLag,
+    reader::{Polled, Reader},
     settings::{KafkaSettings, OnLostOffsets, Start},
-    source::{Polled, Source},
 };
 
 /// Reads the labels' topic: from where the group left it, the first time from what arrives from now on.
-pub struct LabelSource {
-    source: Source,
+pub struct LabelReader {
+    reader: Reader,
     committer: Committer,
     next_commit: Instant,
 }
@@ -20,9 +20,9 @@ pub struct LabelSource {
 /// Labels counted twice after a kill are those of so long; they only blur a measurement.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
 
-// === impl LabelSource ===
+// === impl LabelReader ===
 
-impl LabelSource {
+impl LabelReader {
     /// Reaches the topic; where [`KafkaError::is_transient`], try again.
     pub fn open(kafka: &KafkaSettings, topic: &str, timeout: Duration) -> Result<Self, KafkaError> {
         let settings = KafkaSettings {
@@ -35,11 +35,11 @@ impl LabelSource {
         let connection = Connection::open(&settings, timeout)?;
         let committer = connection.committer();
         let committed = connection.committed(timeout)?;
-        let source = connection.read_from(&committed, timeout)?;
+        let reader = connection.read_from(&committed, timeout)?;
         // Labels that arrive while the daemon is down are read on its return only if the group knows where it was.
-        committer.commit(&source.offsets())?;
+        committer.commit(&reader.offsets())?;
         Ok(Self {
-            source,
+            reader,
             committer,
             next_commit: Instant::now() + COMMIT_EVERY,
         })
@@ -50,18 +50,18 @@ impl LabelSource {
         let now = Instant::now();
         if now >= self.next_commit {
             self.next_commit = now + COMMIT_EVERY;
-            self.committer.commit(&self.source.offsets())?;
+            self.committer.commit(&self.reader.offsets())?;
         }
-        self.source.poll(timeout)
+        self.reader.poll(timeout)
     }
 
     /// How far each partition is behind.
     pub fn lags(&self) -> Vec<PartitionLag> {
-        self.source.lags()
+        self.reader.lags()
     }
 
     /// Commits what was polled, and ends.
     pub fn close(self) -> Result<(), KafkaError> {
-        self.committer.commit_and_wait(&self.source.offsets())
+        self.committer.commit_and_wait(&self.reader.offsets())
     }
 }

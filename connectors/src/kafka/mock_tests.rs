@@ -1,4 +1,4 @@
-//! The source and the outputs against librdkafka's in-process mock cluster.
+//! The reader and the outputs against librdkafka's in-process mock cluster.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ fn produce(settings: &KafkaSettings, partition: i32, count: usize) -> anyhow::Re
 }
 
 fn read(
-    source: &mut Source,
+    reader: &mut Reader,
     records: usize,
     notices: usize,
 ) -> anyhow::Result<(usize, Vec<Notice>)> {
@@ -59,7 +59,7 @@ fn read(
         if Instant::now() > deadline {
             bail!("{read} of {records} records in time, notices {told:?}");
         }
-        match source.poll(Duration::from_millis(50))? {
+        match reader.poll(Duration::from_millis(50))? {
             Polled::Record(_) => read += 1,
             Polled::Notice(notice) => told.push(notice),
             Polled::Idle => {}
@@ -76,10 +76,10 @@ fn events_are_read_from_all_partitions_and_commits_read_back() -> anyhow::Result
     let connection = Connection::open(&settings, TIMEOUT)?;
     assert_eq!(connection.committed(TIMEOUT)?, Offsets::new());
     let committer = connection.committer();
-    let mut source = connection.read_from(&Offsets::new(), TIMEOUT)?;
-    assert_eq!(read(&mut source, 50, 0)?, (50, vec![]));
-    committer.commit_and_wait(&source.offsets())?;
-    drop((source, committer));
+    let mut reader = connection.read_from(&Offsets::new(), TIMEOUT)?;
+    assert_eq!(read(&mut reader, 50, 0)?, (50, vec![]));
+    committer.commit_and_wait(&reader.offsets())?;
+    drop((reader, committer));
 
     let connection = Connection::open(&settings, TIMEOUT)?;
     let committed = connection.committed(TIMEOUT)?;
@@ -91,20 +91,20 @@ fn events_are_read_from_all_partitions_and_commits_read_back() -> anyhow::Result
 fn an_outage_is_told_and_so_is_its_end() -> anyhow::Result<()> {
     let (cluster, settings) = cluster("events", 1)?;
     produce(&settings, 0, 5)?;
-    let mut source = Connection::open(&settings, TIMEOUT)?.read_from(&Offsets::new(), TIMEOUT)?;
-    read(&mut source, 5, 0)?;
+    let mut reader = Connection::open(&settings, TIMEOUT)?.read_from(&Offsets::new(), TIMEOUT)?;
+    read(&mut reader, 5, 0)?;
     cluster.broker_down(1)?;
-    let (_, notices) = read(&mut source, 0, 1)?;
+    let (_, notices) = read(&mut reader, 0, 1)?;
     ensure!(
         matches!(notices[0], Notice::BrokerDown { .. }),
         "{notices:?}"
     );
     cluster.broker_up(1)?;
-    let (_, notices) = read(&mut source, 0, 1)?;
+    let (_, notices) = read(&mut reader, 0, 1)?;
     assert_eq!(notices, [Notice::BrokerUp]);
     produce(&settings, 0, 5)?;
-    read(&mut source, 5, 0)?;
-    assert_eq!(source.offsets(), Offsets::from([(0, 10)]));
+    read(&mut reader, 5, 0)?;
+    assert_eq!(reader.offsets(), Offsets::from([(0, 10)]));
     Ok(())
 }
 
@@ -159,8 +159,8 @@ fn predictions_are_flushed_to_their_topic() -> anyhow::Result<()> {
         topic: "predictions".to_owned(),
         ..settings
     };
-    let mut source = Connection::open(&settings, TIMEOUT)?.read_from(&Offsets::new(), TIMEOUT)?;
-    read(&mut source, 1_000, 0)?;
+    let mut reader = Connection::open(&settings, TIMEOUT)?.read_from(&Offsets::new(), TIMEOUT)?;
+    read(&mut reader, 1_000, 0)?;
     Ok(())
 }
 

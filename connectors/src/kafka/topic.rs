@@ -169,7 +169,7 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.questions = None;
-        // Its client must not outlive the source, or another one would find the group still in use.
+        // Its client must not outlive the reader, or another one would find the group still in use.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

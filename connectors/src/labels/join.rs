@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    Candidate, LabelSettings,
+    LabelSettings, Predictor,
     measures::{Measured, Sample, Sums, measure},
 };
 
@@ -70,12 +70,12 @@ impl LabelJoin {
         }
     }
 
-    /// What the candidates, in the order of [`Candidate::ALL`], predicted for an event. A second prediction for
+    /// What the candidates, in the order of [`Predictor::ALL`], predicted for an event. A second prediction for
     /// an id (an event that was delivered again) changes nothing.
     ///
     /// # Panics
     /// Unless each candidate has one probability a class.
-    pub fn predicted(&mut self, id: &str, probabilities: [&[f32]; Candidate::ALL.len()]) {
+    pub fn predicted(&mut self, id: &str, probabilities: [&[f32]; Predictor::ALL.len()]) {
         let whole = |row: &&[f32]| row.len() == self.classes;
         assert!(probabilities.iter().all(whole), "one probability a class");
         if self.predictions.entries.contains_key(id) {
@@ -205,9 +205,9 @@ mod tests {
         assert_eq!(report.counts.waiting, 0);
         let total = report.total.unwrap();
         assert_eq!(total.labels, 2);
-        assert_eq!(total.candidates[0].accuracy, 0.5);
-        assert_eq!(total.candidates[0].auc, None);
-        assert!(report.window.unwrap().candidates[0].auc.is_some());
+        assert_eq!(total.by_predictor[0].accuracy, 0.5);
+        assert_eq!(total.by_predictor[0].auc, None);
+        assert!(report.window.unwrap().by_predictor[0].auc.is_some());
     }
 
     #[test]
@@ -241,9 +241,9 @@ mod tests {
         let report = join.report();
         let window = report.window.unwrap();
         assert_eq!((window.labels, &window.shares[..]), (3, &[1.0, 0.0][..]));
-        assert_eq!(window.candidates[3].accuracy, 1.0);
+        assert_eq!(window.by_predictor[3].accuracy, 1.0);
         let total = report.total.unwrap();
-        assert_eq!((total.labels, total.candidates[3].accuracy), (10, 0.5));
+        assert_eq!((total.labels, total.by_predictor[3].accuracy), (10, 0.5));
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use super::Candidate;
+use super::Predictor;
 
 /// Probabilities below this count as this: one confident mistake must not make the mean infinite.
 const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
 
-const CANDIDATES: usize = Candidate::ALL.len();
+const PREDICTORS: usize = Predictor::ALL.len();
 
 /// Measures of one candidate.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +33,8 @@ pub struct Measured {
     pub labels: u64,
     /// The classes' shares among them.
     pub shares: Vec<f64>,
-    /// One for each of [`Candidate::ALL`], in that order.
-    pub candidates: [Measures; CANDIDATES],
+    /// One for each of [`Predictor::ALL`], in that order.
+    pub by_predictor: [Measures; PREDICTORS],
 }
 
 /// A label and what was predicted for it.
@@ -49,21 +49,34 @@ pub(super) struct Sample {
 #[derive(Debug, Clone)]
 pub(super) struct Sums {
     labels: Vec<u64>,
-    candidates: [CandidateSums; CANDIDATES],
+    by_predictor: [PredictorSums; PREDICTORS],
 }
 
 #[derive(Debug, Clone)]
-struct CandidateSums {
+struct PredictorSums {
     correct: Vec<u64>,
     predicted: Vec<f64>,
     log_loss: f64,
+}
+
+// === impl Measured ===
+
+impl Measured {
+    /// The measures of one predictor.
+    pub fn of(&self, predictor: Predictor) -> &Measures {
+        let index = match predictor {
+            Predictor::Candidate(candidate) => candidate as usize,
+            Predictor::Served => PREDICTORS - 1,
+        };
+        &self.by_predictor[index]
+    }
 }
 
 // === impl Sample ===
 
 impl Sample {
     fn of(&self, candidate: usize) -> &[f32] {
-        let classes = self.probabilities.len() / CANDIDATES;
+        let classes = self.probabilities.len() / PREDICTORS;
         &self.probabilities[candidate * classes..][..classes]
     }
 }
@@ -72,21 +85,21 @@ impl Sample {
 
 impl Sums {
     pub(super) fn new(classes: usize) -> Self {
-        let candidate = || CandidateSums {
+        let candidate = || PredictorSums {
             correct: vec![0; classes],
             predicted: vec![0.0; classes],
             log_loss: 0.0,
         };
         Self {
             labels: vec![0; classes],
-            candidates: std::array::from_fn(|_| candidate()),
+            by_predictor: std::array::from_fn(|_| candidate()),
         }
     }
 
     pub(super) fn add(&mut self, sample: &Sample) {
         let class = sample.class as usize;
         self.labels[class] += 1;
-        for (number, sums) in self.candidates.iter_mut().enumerate() {
+        for (number, sums) in self.by_predictor.iter_mut().enumerate() {
             let probabilities = sample.of(number);
             sums.correct[class] += u64::from(most_probable(probabilities) == class);
             let probability = f64::from(probabilities[class]).max(LEAST_PROBABILITY);
@@ -105,7 +118,7 @@ impl Sums {
         }
         let total = labels as f64;
         let measures = |number: usize| {
-            let sums = &self.candidates[number];
+            let sums = &self.by_predictor[number];
             let occurred = || {
                 self.labels
                     .iter()
@@ -127,7 +140,7 @@ impl Sums {
         Some(Measured {
             labels,
             shares: self.labels.iter().map(|n| *n as f64 / total).collect(),
-            candidates: std::array::from_fn(measures),
+            by_predictor: std::array::from_fn(measures),
         })
     }
 }
@@ -197,7 +210,7 @@ mod tests {
     fn samples(rows: &[(u32, &[f32])]) -> VecDeque<Sample> {
         let sample = |(class, row): &(u32, &[f32])| Sample {
             class: *class,
-            probabilities: row.repeat(CANDIDATES).into(),
+            probabilities: row.repeat(PREDICTORS).into(),
         };
         rows.iter().map(sample).collect()
     }
@@ -215,7 +228,7 @@ mod tests {
             (measured.labels, &measured.shares[..]),
             (4, &[0.75, 0.25][..])
         );
-        let measures = &measured.candidates[2];
+        let measures = &measured.by_predictor[2];
         // The tie of the last row goes to class 0.
         assert_eq!(measures.accuracy, 0.5);
         assert!((measures.balanced_accuracy - 1.0 / 3.0).abs() < 1e-12);
@@ -235,7 +248,7 @@ mod tests {
     #[test]
     fn a_class_that_did_not_occur_is_left_out() {
         let samples = samples(&[(0, &[0.7, 0.2, 0.1]), (1, &[0.1, 0.9, 0.0])]);
-        let measures = &measure(&samples, 3).unwrap().candidates[0];
+        let measures = &measure(&samples, 3).unwrap().by_predictor[0];
         assert_eq!(measures.balanced_accuracy, 1.0);
         assert_eq!(measures.auc, Some(1.0));
         assert_eq!(measures.calibration_ratio[2], None);
@@ -247,7 +260,7 @@ mod tests {
         assert_eq!(auc(vec![(0.5, true), (0.5, false)]), Some(0.5));
         assert_eq!(auc(vec![(0.5, true), (0.7, true)]), None);
         let impossible = samples(&[(1, &[1.0, 0.0])]);
-        let log_loss = measure(&impossible, 2).unwrap().candidates[0].log_loss;
+        let log_loss = measure(&impossible, 2).unwrap().by_predictor[0].log_loss;
         assert!((15.0..17.0).contains(&log_loss), "{log_loss}");
     }
 }

@@ -5,35 +5,36 @@ mod join;
 mod measures;
 mod settings;
 
+use ostar_model::Candidate;
+
 pub(crate) use decoder::Classes;
 pub use decoder::{Label, LabelDecoder};
 pub use join::{LabelCounts, LabelJoin, LabelReport};
 pub use measures::{Measured, Measures};
 pub use settings::{LabelFormat, LabelSettings};
 
-/// Whose predictions are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Candidate {
-    /// The frozen classifier.
-    Source,
-    /// The frozen classifier, corrected to the stream's label proportions.
-    Prior,
-    /// The adapted classifier.
-    Adapted,
-    /// What was served, by whatever mode was set.
+/// Whose predictions are measured: a candidate's, or those that callers got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Predictor {
+    /// Predicts every event, whatever is served.
+    Candidate(Candidate),
+    /// The candidate that was served at the time.
     Served,
 }
 
-impl Candidate {
-    /// All of them, in the order that predictions are given in.
-    pub const ALL: [Self; 4] = [Self::Source, Self::Prior, Self::Adapted, Self::Served];
+impl Predictor {
+    /// In the order that [`LabelJoin::predicted`] takes predictions in.
+    pub const ALL: [Self; 4] = [
+        Self::Candidate(Candidate::Frozen),
+        Self::Candidate(Candidate::Prior),
+        Self::Candidate(Candidate::Adapted),
+        Self::Served,
+    ];
 
-    /// As metrics write it.
-    pub const fn as_str(self) -> &'static str {
+    /// The value of the metrics' `candidate` label.
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Source => "source",
-            Self::Prior => "prior",
-            Self::Adapted => "adapted",
+            Self::Candidate(candidate) => candidate.name(),
             Self::Served => "served",
         }
     }

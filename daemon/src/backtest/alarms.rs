@@ -49,15 +49,15 @@ fn active(
 ) -> Vec<(String, String)> {
     let mut active = Vec::new();
     if let Some(block) = &moment.status.block {
-        let published = &block.published;
+        let estimate = &block.served;
         for (class, name) in classes.iter().enumerate() {
-            let (interval, was) = (published.intervals[class], training[class]);
+            let (interval, was) = (estimate.intervals[class], training[class]);
             let direction = match (interval.low, interval.high) {
                 (low, _) if low > was * SHARE_FACTOR => "up",
                 (_, high) if high * SHARE_FACTOR < was => "down",
                 _ => continue,
             };
-            let share = published.proportions[class];
+            let share = estimate.proportions[class];
             active.push((
                 format!("share {name} {direction}"),
                 format!("the share of {name} is {direction}: {was:.3} in training, now {share:.3}"),
@@ -65,7 +65,7 @@ fn active(
         }
     }
     if let Some(refresh) = &moment.status.refresh {
-        let (distance, floor) = (refresh.label_shift_distance, refresh.distance_floor);
+        let (distance, floor) = (refresh.distance_before_map, refresh.noise_floor);
         if distance > DISTANCE_FACTOR * floor {
             active.push((
                 "conditional shift".to_owned(),

@@ -1,7 +1,7 @@
 //! The report as a picture: shares with their intervals above, accuracies below.
 
 use anyhow::{Result, anyhow};
-use ostar_connectors::labels::Candidate;
+use ostar_connectors::labels::Predictor;
 use plotters::{coord::Shift, prelude::*};
 
 use super::report::{Moment, Report};
@@ -63,7 +63,7 @@ fn draw_shares<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
         let colour = Palette99::pick(class).to_rgba();
         let published = |moment: &Moment| {
             let block = moment.status.block.as_ref()?;
-            let published = &block.published;
+            let published = &block.served;
             let interval = published.intervals[class];
             let share = published.proportions[class];
             Some((
@@ -106,11 +106,11 @@ fn draw_shares<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
 
 fn draw_accuracies<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     let measured = |moment: &Moment, number: usize| {
-        let measures = &moment.labels.window.as_ref()?.candidates[number];
+        let measures = &moment.labels.window.as_ref()?.by_predictor[number];
         Some((moment.status.events as f64, measures.accuracy))
     };
     let all = report.moments.iter();
-    let values = all.flat_map(|m| (0..Candidate::ALL.len()).filter_map(|n| measured(m, n)));
+    let values = all.flat_map(|m| (0..Predictor::ALL.len()).filter_map(|n| measured(m, n)));
     let lowest = values.map(|(_, accuracy)| accuracy).fold(1.0, f64::min);
     let mut chart = ChartBuilder::on(area)
         .caption("accuracy a block", TEXT)
@@ -126,13 +126,13 @@ fn draw_accuracies<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
         .bold_line_style(BLACK.mix(0.1))
         .draw()?;
     // What was served lies on one of the others.
-    let candidates = Candidate::ALL.iter().enumerate();
-    for (number, candidate) in candidates.filter(|(_, c)| **c != Candidate::Served) {
+    let candidates = Predictor::ALL.iter().enumerate();
+    for (number, candidate) in candidates.filter(|(_, c)| **c != Predictor::Served) {
         let colour = Palette99::pick(number + 4).to_rgba();
         let points = report.moments.iter().filter_map(|m| measured(m, number));
         chart
             .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
-            .label(candidate.as_str())
+            .label(candidate.name())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
     }
     chart

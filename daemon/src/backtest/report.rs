@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
-use ostar_connectors::labels::{Candidate, LabelReport, Measured};
-use ostar_model::bundle::Description;
+use ostar_connectors::labels::{LabelReport, Measured, Predictor};
+use ostar_model::{Candidate, bundle::Description};
 use serde_json::{Value, json};
 
 use super::{
@@ -59,8 +59,8 @@ impl Moment {
             "adapted": block.map(|block| &block.adapted),
             "true_shares": measured.map(|measured| &measured.shares),
             "accuracies": measured.map(|measured| {
-                let accuracies = measured.candidates.iter().map(|measures| measures.accuracy);
-                Candidate::ALL.iter().map(|candidate| candidate.as_str()).zip(accuracies)
+                let accuracies = measured.by_predictor.iter().map(|measures| measures.accuracy);
+                Predictor::ALL.iter().map(|candidate| candidate.name()).zip(accuracies)
                     .collect::<BTreeMap<_, _>>()
             }),
         })
@@ -90,9 +90,9 @@ impl Report {
     pub(crate) fn proportion_l1_mean(&self) -> Option<f64> {
         let distance = |moment: &Moment| {
             let block = moment.status.block.as_ref()?;
-            let published = &block.published;
+            let estimate = &block.served;
             let shares = &moment.labels.window.as_ref()?.shares;
-            let pairs = published.proportions.as_ref().iter().zip(shares);
+            let pairs = estimate.proportions.as_ref().iter().zip(shares);
             Some(
                 pairs
                     .map(|(estimate, truth)| (estimate - truth).abs())
@@ -122,9 +122,9 @@ impl Report {
             let status = &moment.status;
             write!(text, "{:9} {:6}", status.events, status.steps)?;
             if let Some(block) = &status.block {
-                let published = &block.published;
-                let shares = published.proportions.as_ref().iter();
-                for (share, interval) in shares.zip(&published.intervals) {
+                let estimate = &block.served;
+                let shares = estimate.proportions.as_ref().iter();
+                for (share, interval) in shares.zip(&estimate.intervals) {
                     write!(
                         text,
                         "  {share:.3} [{:.3}, {:.3}]",
@@ -135,7 +135,7 @@ impl Report {
             match &moment.labels.window {
                 Some(measured) => {
                     write!(text, "  ")?;
-                    for measures in &measured.candidates {
+                    for measures in &measured.by_predictor {
                         write!(text, " {:6.3}", measures.accuracy)?;
                     }
                     writeln!(text)?;
@@ -146,11 +146,11 @@ impl Report {
         writeln!(text)?;
         if let Some(measured) = self.measured() {
             writeln!(text, "over all {} labels:", measured.labels)?;
-            for (candidate, measures) in Candidate::ALL.iter().zip(&measured.candidates) {
+            for (candidate, measures) in Predictor::ALL.iter().zip(&measured.by_predictor) {
                 writeln!(
                     text,
                     "  {:8} accuracy {:.4}  balanced {:.4}  log-loss {:.4}",
-                    candidate.as_str(),
+                    candidate.name(),
                     measures.accuracy,
                     measures.balanced_accuracy,
                     measures.log_loss
@@ -160,7 +160,7 @@ impl Report {
         if let Some(distance) = self.proportion_l1_mean() {
             writeln!(
                 text,
-                "published shares are off by {distance:.4} (mean l1 a block)"
+                "the served shares are off by {distance:.4} (mean l1 a block)"
             )?;
         }
         if self.rejected > 0 {
@@ -180,18 +180,13 @@ impl Report {
 
     /// For scripts.
     pub(crate) fn figures(&self) -> Value {
-        let accuracy = |candidate: Candidate| {
-            let measured = self.measured()?;
-            let mut order = Candidate::ALL.iter().zip(&measured.candidates);
-            let found = order.find(|(other, _)| **other == candidate)?;
-            Some(found.1.accuracy)
-        };
+        let accuracy = |predictor: Predictor| Some(self.measured()?.of(predictor).accuracy);
         let last = self.moments.last().map(|moment| &moment.status);
         json!({
-            "accuracy_frozen": accuracy(Candidate::Source),
-            "accuracy_prior": accuracy(Candidate::Prior),
-            "accuracy_adapted": accuracy(Candidate::Adapted),
-            "accuracy_served": accuracy(Candidate::Served),
+            "accuracy_frozen": accuracy(Predictor::Candidate(Candidate::Frozen)),
+            "accuracy_prior": accuracy(Predictor::Candidate(Candidate::Prior)),
+            "accuracy_adapted": accuracy(Predictor::Candidate(Candidate::Adapted)),
+            "accuracy_served": accuracy(Predictor::Served),
             "proportion_l1_mean": self.proportion_l1_mean(),
             "events": last.map(|status| status.events),
             "steps": last.map(|status| status.steps),

@@ -126,7 +126,7 @@ fn read(flag: &str, path: &PathBuf) -> Result<String> {
 /// The mode, as requests carry it.
 pub(super) fn requested(mode: ServingMode) -> proto::Mode {
     match mode {
-        ServingMode::Source => proto::Mode::Source,
+        ServingMode::Frozen => proto::Mode::Frozen,
         ServingMode::Prior => proto::Mode::Prior,
         ServingMode::Adapted => proto::Mode::Adapted,
         ServingMode::Shadow => proto::Mode::Shadow,

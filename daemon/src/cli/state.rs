@@ -77,7 +77,7 @@ fn table(state: &State) -> String {
         vec![
             class.name.clone(),
             format!("{:.3}", class.training),
-            interval(class.published, class.published_low, class.published_high),
+            interval(class.served, class.served_low, class.served_high),
             interval(class.frozen, class.frozen_low, class.frozen_high),
             interval(class.adapted, class.adapted_low, class.adapted_high),
         ]
@@ -87,7 +87,7 @@ fn table(state: &State) -> String {
         let _ = writeln!(
             text,
             "shift {:.3} before the map, {:.3} after it, {:.3} by noise alone",
-            shift.before_map, shift.after_map, shift.floor
+            shift.distance_before_map, shift.distance_after_map, shift.noise_floor
         );
     }
     if !state.refusal.is_empty() {
@@ -106,14 +106,14 @@ fn in_json(state: &State) -> Value {
         json!({
             "name": class.name,
             "training": class.training,
-            "published": share(class.published, class.published_low, class.published_high),
+            "served": share(class.served, class.served_low, class.served_high),
             "frozen": share(class.frozen, class.frozen_low, class.frozen_high),
             "adapted": share(class.adapted, class.adapted_low, class.adapted_high),
         })
     };
     let version = state.version.unwrap_or_default();
     let shift = state.shift.as_ref().map(|shift| {
-        json!({"before_map": shift.before_map, "after_map": shift.after_map, "floor": shift.floor})
+        json!({"distance_before_map": shift.distance_before_map, "distance_after_map": shift.distance_after_map, "noise_floor": shift.noise_floor})
     });
     json!({
         "model": state.model,
@@ -155,7 +155,7 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "model mail, version 3.42, mode source, 500 events, 1 steps"
+            "model mail, version 3.42, mode frozen, 500 events, 1 steps"
         );
         assert!(lines[1].starts_with("class  training  share "), "{text}");
         assert!(lines[2].starts_with("ham    0.500     0."), "{text}");
@@ -163,10 +163,7 @@ mod tests {
         let json = in_json(&state);
         assert_eq!(json["version"], json!({"epoch": 3, "step": 42}));
         assert_eq!(json["classes"][1]["name"], "spam");
-        let published = &json["classes"][1]["published"];
-        assert!(
-            published["low"].as_f64() <= published["share"].as_f64(),
-            "{json}"
-        );
+        let served = &json["classes"][1]["served"];
+        assert!(served["low"].as_f64() <= served["share"].as_f64(), "{json}");
     }
 }

@@ -1,6 +1,7 @@
 //! What the demo comes to, in numbers.
 
-use ostar_connectors::labels::{Candidate, LabelReport};
+use ostar_connectors::labels::{LabelReport, Predictor};
+use ostar_model::Candidate;
 use serde::Serialize;
 
 use super::stream::Phase;
@@ -65,17 +66,11 @@ impl Summary {
 
     pub(super) fn figures(&self, labels: Option<&LabelReport>) -> Option<Figures> {
         let total = labels?.total.as_ref()?;
-        let accuracy = |candidate: Candidate| {
-            let order = Candidate::ALL.iter().zip(&total.candidates);
-            let mut found = order.filter(|(other, _)| **other == candidate);
-            found
-                .next()
-                .map_or(f64::NAN, |(_, measures)| measures.accuracy)
-        };
+        let accuracy = |candidate| total.of(Predictor::Candidate(candidate)).accuracy;
         let last = self.last.as_ref()?;
         let Version { epoch, step } = last.version;
         Some(Figures {
-            accuracy_frozen: accuracy(Candidate::Source),
+            accuracy_frozen: accuracy(Candidate::Frozen),
             accuracy_prior: accuracy(Candidate::Prior),
             accuracy_adapted: accuracy(Candidate::Adapted),
             proportion_l1_mean: self.distances / self.blocks.max(1) as f64,
@@ -90,6 +85,6 @@ impl Summary {
 /// The published share of spam: the adapted classifier's, which the demo serves.
 fn estimate(status: &Status) -> Option<f64> {
     let block = status.block.as_ref()?;
-    let published = &block.published;
-    Some(published.proportions[SPAM])
+    let estimate = &block.served;
+    Some(estimate.proportions[SPAM])
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use console::Term;
-use ostar_connectors::labels::{Candidate, LabelJoin, LabelReport};
-use ostar_model::{diagnostics::Decision, proportions::Published};
+use ostar_connectors::labels::{LabelJoin, LabelReport, Predictor};
+use ostar_model::{Candidate, diagnostics::Decision, proportions::ProportionEstimate};
 use tokio::sync::watch;
 
 use super::{Options, summary::Summary};
@@ -115,11 +115,11 @@ fn lines(
     labels: Option<&LabelReport>,
     elapsed: Duration,
 ) -> Vec<String> {
-    let share = |published: &Published| {
-        let interval = published.intervals[1];
+    let share = |estimate: &ProportionEstimate| {
+        let interval = estimate.intervals[1];
         format!(
             "{:.3} [{:.3}, {:.3}]",
-            published.proportions[1], interval.low, interval.high
+            estimate.proportions[1], interval.low, interval.high
         )
     };
     let mut lines = vec![format!(
@@ -138,15 +138,11 @@ fn lines(
         ));
     }
     if let Some(measured) = labels.and_then(|labels| labels.window.as_ref()) {
-        let figure = |candidate: Candidate| {
-            let mut order = Candidate::ALL.iter().zip(&measured.candidates);
-            let found = order.find(|(other, _)| **other == candidate);
-            found.map_or(0.0, |(_, measures)| 100.0 * measures.accuracy)
-        };
+        let figure = |candidate| 100.0 * measured.of(Predictor::Candidate(candidate)).accuracy;
         lines.push(format!(
             "accuracy of the last {} labels  frozen {:.1} %  prior {:.1} %  adapted {:.1} %",
             measured.labels,
-            figure(Candidate::Source),
+            figure(Candidate::Frozen),
             figure(Candidate::Prior),
             figure(Candidate::Adapted)
         ));
@@ -158,7 +154,7 @@ fn lines(
         };
         lines.push(format!(
             "shift of wording  before map {:.3}  after {:.3}  noise {:.3}  guard {guard}",
-            refresh.label_shift_distance, refresh.distance, refresh.distance_floor
+            refresh.distance_before_map, refresh.distance_after_map, refresh.noise_floor
         ));
     }
     lines

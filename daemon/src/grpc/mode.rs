@@ -7,7 +7,7 @@ use crate::{current::ServingMode, proto::Mode};
 impl From<ServingMode> for Mode {
     fn from(mode: ServingMode) -> Self {
         match mode {
-            ServingMode::Source => Self::Source,
+            ServingMode::Frozen => Self::Frozen,
             ServingMode::Prior => Self::Prior,
             ServingMode::Adapted => Self::Adapted,
             ServingMode::Shadow => Self::Shadow,
@@ -21,7 +21,7 @@ pub(super) fn read_mode(number: i32) -> Result<Option<ServingMode>, Status> {
         |_| Status::invalid_argument(format!("mode: {number} is unknown, expected 0 to 4"));
     Ok(match Mode::try_from(number).map_err(unknown)? {
         Mode::Unspecified => None,
-        Mode::Source => Some(ServingMode::Source),
+        Mode::Frozen => Some(ServingMode::Frozen),
         Mode::Prior => Some(ServingMode::Prior),
         Mode::Adapted => Some(ServingMode::Adapted),
         Mode::Shadow => Some(ServingMode::Shadow),

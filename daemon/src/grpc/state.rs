@@ -1,7 +1,7 @@
 //! What GetState and WatchState tell.
 
 use ostar_connectors::proto::Version;
-use ostar_model::{diagnostics::Decision, learner::RefreshReport, proportions::Published};
+use ostar_model::{diagnostics::Decision, learner::RefreshReport, proportions::ProportionEstimate};
 
 use crate::{
     current,
@@ -16,11 +16,11 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
     let block = status.block.as_ref();
     let frozen = block.map(|block| &block.frozen);
     let adapted = block.and_then(|block| block.adapted.as_ref());
-    let published = block.map(|block| &block.published);
+    let served = block.map(|block| &block.served);
     let classes = description.classes.iter().enumerate().map(|(class, name)| {
         let (frozen, frozen_low, frozen_high) = share(frozen, class);
         let (adapted, adapted_low, adapted_high) = share(adapted, class);
-        let (published, published_low, published_high) = share(published, class);
+        let (served, served_low, served_high) = share(served, class);
         ClassShare {
             name: name.clone(),
             training: description.training_proportions[class],
@@ -30,9 +30,9 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
             adapted,
             adapted_low,
             adapted_high,
-            published,
-            published_low,
-            published_high,
+            served,
+            served_low,
+            served_high,
         }
     });
     State {
@@ -57,12 +57,12 @@ pub(super) fn version(version: current::Version) -> Version {
 }
 
 /// A class's share with its interval; all of [0, 1] before the first block.
-fn share(published: Option<&Published>, class: usize) -> (f64, f64, f64) {
-    match published {
+fn share(served: Option<&ProportionEstimate>, class: usize) -> (f64, f64, f64) {
+    match served {
         None => (0.0, 0.0, 1.0),
-        Some(published) => {
-            let interval = published.intervals[class];
-            (published.proportions[class], interval.low, interval.high)
+        Some(served) => {
+            let interval = served.intervals[class];
+            (served.proportions[class], interval.low, interval.high)
         }
     }
 }
@@ -76,8 +76,8 @@ fn refusal(refresh: &RefreshReport) -> String {
 
 fn shift(refresh: &RefreshReport) -> Shift {
     Shift {
-        before_map: refresh.label_shift_distance,
-        after_map: refresh.distance,
-        floor: refresh.distance_floor,
+        distance_before_map: refresh.distance_before_map,
+        distance_after_map: refresh.distance_after_map,
+        noise_floor: refresh.noise_floor,
     }
 }

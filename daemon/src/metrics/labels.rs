@@ -1,6 +1,6 @@
 //! Late labels: how good the candidates really are.
 
-use ostar_connectors::labels::{Candidate, LabelReport, Measured as Figures};
+use ostar_connectors::labels::{LabelReport, Measured as Figures, Predictor};
 use prometheus::IntCounter;
 
 use super::families::{Families, Measured};
@@ -84,8 +84,8 @@ impl LabelMetrics {
         for (class, share) in self.classes.iter().zip(&figures.shares) {
             self.true_proportion.set(&[class], *share);
         }
-        for (candidate, measures) in Candidate::ALL.iter().zip(&figures.candidates) {
-            let candidate = candidate.as_str();
+        for (candidate, measures) in Predictor::ALL.iter().zip(&figures.by_predictor) {
+            let candidate = candidate.name();
             self.accuracy.set(&[candidate], measures.accuracy);
             self.balanced_accuracy
                 .set(&[candidate], measures.balanced_accuracy);

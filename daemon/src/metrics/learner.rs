@@ -5,7 +5,7 @@ use std::time::Duration;
 use ostar_model::{
     diagnostics::{Decision, Reason},
     learner::{BlockReport, RefreshReport, StepReport},
-    proportions::{EstimatedAccuracy, Published},
+    proportions::{EstimatedAccuracy, ProportionEstimate},
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec};
 
@@ -173,11 +173,11 @@ impl LearnerMetrics {
     pub(crate) fn observe_block(&self, block: &BlockReport) {
         self.blocks.inc();
         self.events.inc_by(block.rows as u64);
-        self.observe_published("frozen", &block.frozen);
+        self.observe_estimate("frozen", &block.frozen);
         if let Some(adapted) = &block.adapted {
-            self.observe_published("adapted", adapted);
+            self.observe_estimate("adapted", adapted);
         }
-        self.observe_published("published", &block.published);
+        self.observe_estimate("served", &block.served);
     }
 
     pub(crate) fn observe_step(&self, step: &StepReport, duration: Duration) {
@@ -194,9 +194,9 @@ impl LearnerMetrics {
     pub(crate) fn observe_refresh(&self, refresh: &RefreshReport) {
         self.transport_weight.set(&[], refresh.transport_weight);
         for (stage, distance) in [
-            ("before_map", refresh.label_shift_distance),
-            ("after_map", refresh.distance),
-            ("floor", refresh.distance_floor),
+            ("before_map", refresh.distance_before_map),
+            ("after_map", refresh.distance_after_map),
+            ("noise_floor", refresh.noise_floor),
         ] {
             self.sliced_distance.set(&[stage], distance);
         }
@@ -214,7 +214,7 @@ impl LearnerMetrics {
             .set(&["adapted"], refresh.adapted_cross_entropy);
         self.slope.set(&[], refresh.slope);
         for (candidate, accuracy) in [
-            ("source", &refresh.source_accuracy),
+            ("frozen", &refresh.frozen_accuracy),
             ("prior", &refresh.prior_accuracy),
             ("adapted", &refresh.adapted_accuracy),
         ] {
@@ -232,14 +232,14 @@ impl LearnerMetrics {
         }
     }
 
-    fn observe_published(&self, candidate: &str, published: &Published) {
+    fn observe_estimate(&self, candidate: &str, estimate: &ProportionEstimate) {
         self.effective_rows
-            .set(&[candidate], published.effective_rows);
-        let shares = published
+            .set(&[candidate], estimate.effective_rows);
+        let shares = estimate
             .proportions
             .as_ref()
             .iter()
-            .zip(&published.intervals);
+            .zip(&estimate.intervals);
         for (class, (share, interval)) in self.classes.iter().zip(shares) {
             let labels = [class.as_str(), candidate];
             self.proportion

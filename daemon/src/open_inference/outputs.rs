@@ -96,7 +96,7 @@ impl Output {
                 (vec![classes as i64], Values::Doubles(proportions(services)))
             }
             Self::Probabilities => matrix(rows, classes, &answer.probabilities),
-            Self::FrozenProbabilities => matrix(rows, classes, &candidates().source),
+            Self::FrozenProbabilities => matrix(rows, classes, &candidates().frozen),
             Self::PriorProbabilities => matrix(rows, classes, &candidates().prior),
             Self::AdaptedProbabilities => matrix(rows, classes, &candidates().adapted),
         };
@@ -126,7 +126,7 @@ fn matrix(rows: i64, classes: usize, probabilities: &[f32]) -> (Vec<i64>, Values
 fn proportions(services: &Services) -> Vec<f64> {
     let status = services.status.borrow();
     let shares = match &status.block {
-        Some(block) => &block.published.proportions,
+        Some(block) => &block.served.proportions,
         None => &services.description.training_proportions,
     };
     shares.as_ref().to_vec()

@@ -63,7 +63,7 @@ impl Column {
 
     /// Its value; not a number where it is not known.
     pub(super) fn of(self, frame: &Frame) -> f32 {
-        let share = |class: usize| frame.classes[class].believed;
+        let share = |class: usize| frame.classes[class].served;
         let value = match self {
             Self::Share(class) => share(class).map(|share| share.value),
             Self::ShareLow(class) => share(class).map(|share| share.low),

@@ -3,7 +3,7 @@
 use ostar_model::{
     diagnostics::Decision,
     learner::{BlockReport, RefreshReport},
-    proportions::{EstimatedAccuracy, Published},
+    proportions::{EstimatedAccuracy, ProportionEstimate},
 };
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Who could be served, as metrics name them.
-pub(super) const CANDIDATES: [&str; 3] = ["source", "prior", "adapted"];
+pub(super) const CANDIDATES: [&str; 3] = ["frozen", "prior", "adapted"];
 
 /// All that changes. `None` is what is not known, or not known yet.
 #[derive(Debug, Clone, Serialize)]
@@ -35,8 +35,8 @@ pub(super) struct Frame {
     events: u64,
     steps: u64,
     skipped_steps: u64,
-    /// Whose shares are believed.
-    believed: Option<&'static str>,
+    /// Whose shares are served.
+    served: Option<&'static str>,
     /// How many independent events they are worth.
     effective_rows: Option<f64>,
     /// In the order of [`About::classes`].
@@ -59,7 +59,7 @@ pub(super) struct Estimate {
 /// A class's shares, and how far it moved.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ClassFrame {
-    pub(super) believed: Option<Estimate>,
+    pub(super) served: Option<Estimate>,
     frozen: Option<Estimate>,
     adapted: Option<Estimate>,
     /// Among the newest labels.
@@ -147,8 +147,8 @@ impl Frame {
             events: status.events,
             steps: status.steps,
             skipped_steps: status.skipped_steps,
-            believed: block.map(believed),
-            effective_rows: block.map(|block| block.published.effective_rows),
+            served: block.map(served),
+            effective_rows: block.map(|block| block.served.effective_rows),
             classes: about
                 .classes
                 .iter()
@@ -158,11 +158,11 @@ impl Frame {
                 .map(|candidate| CandidateFrame::new(candidate, refresh, readings))
                 .collect(),
             shift: refresh.map(|refresh| Shift {
-                before: refresh.label_shift_distance,
-                after: refresh.distance,
-                noise: refresh.distance_floor,
+                before: refresh.distance_before_map,
+                after: refresh.distance_after_map,
+                noise: refresh.noise_floor,
                 refuted: guard
-                    .refutes_label_shift(refresh.label_shift_distance, refresh.distance_floor),
+                    .refutes_label_shift(refresh.distance_before_map, refresh.noise_floor),
             }),
             guard: refresh.map(|refresh| Guard::new(refresh, readings)),
             stream: StreamFrame::new(readings, rates),
@@ -170,8 +170,8 @@ impl Frame {
     }
 }
 
-fn believed(block: &BlockReport) -> &'static str {
-    match block.published == block.frozen {
+fn served(block: &BlockReport) -> &'static str {
+    match block.served == block.frozen {
         true => "frozen",
         false => "adapted",
     }
@@ -187,10 +187,10 @@ impl ClassFrame {
         readings: &Readings,
     ) -> Self {
         let number = class.number;
-        let share = |published: &Published| {
-            let interval = published.intervals[number];
+        let share = |estimate: &ProportionEstimate| {
+            let interval = estimate.intervals[number];
             Estimate {
-                value: published.proportions[number],
+                value: estimate.proportions[number],
                 low: interval.low,
                 high: interval.high,
             }
@@ -198,7 +198,7 @@ impl ClassFrame {
         let adapted = block.and_then(|block| block.adapted.as_ref());
         let moved = refresh.and_then(|refresh| refresh.movement.classes[number]);
         Self {
-            believed: block.map(|block| share(&block.published)),
+            served: block.map(|block| share(&block.served)),
             frozen: block.map(|block| share(&block.frozen)),
             adapted: adapted.map(share),
             true_share: readings.value("ostar_true_proportion", &[("class", &class.name)]),
@@ -214,7 +214,7 @@ impl CandidateFrame {
         let name = CANDIDATES[candidate];
         let accuracy = |refresh: &RefreshReport| {
             let all = [
-                &refresh.source_accuracy,
+                &refresh.frozen_accuracy,
                 &refresh.prior_accuracy,
                 &refresh.adapted_accuracy,
             ];

@@ -109,14 +109,14 @@ async fn a_viewer_is_told_all_at_first_and_then_what_changes() {
     assert_eq!(hello["history"]["times"].as_array().unwrap().len(), 1);
 
     let frame = &hello["frame"];
-    let spam = &frame["classes"][1]["believed"];
+    let spam = &frame["classes"][1]["served"];
     let end = |name: &str| spam[name].as_f64().unwrap();
     assert!(
         end("low") < end("value") && end("value") < end("high"),
         "{spam}"
     );
     assert!(end("value") < 0.3, "one in ten is spam: {spam}");
-    assert_eq!(frame["mode"], "source");
+    assert_eq!(frame["mode"], "frozen");
     assert_eq!(frame["guard"]["serves"], true);
     assert!(
         frame["candidates"][1]["estimated"]["value"]

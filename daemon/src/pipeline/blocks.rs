@@ -119,7 +119,7 @@ mod tests {
             while let Some(Block { rows, next }) = builder.next_block(chunk, &mut number, learned) {
                 complete.push((
                     rows.latents().to_vec(),
-                    rows.source().to_vec(),
+                    rows.probabilities().to_vec(),
                     next.clone(),
                 ));
             }
@@ -133,7 +133,11 @@ mod tests {
         next: Offsets,
     ) -> (Vec<f32>, Vec<f32>, Offsets) {
         let scores = chunk(model, events).frozen;
-        (scores.latents().to_vec(), scores.source().to_vec(), next)
+        (
+            scores.latents().to_vec(),
+            scores.probabilities().to_vec(),
+            next,
+        )
     }
 
     #[test]

@@ -12,7 +12,7 @@ use anyhow::Result;
 use crossbeam_channel::Sender;
 use ostar_connectors::{
     event::{Chunk, Decoder, InputRows, RecordMeta, Rejected},
-    kafka::{Notice, Polled, RejectLimits, Source},
+    kafka::{Notice, Polled, Reader, RejectLimits},
 };
 use tracing::{error, info, warn};
 
@@ -43,7 +43,7 @@ pub(crate) struct IngestOrders {
 
 /// Reads until told to stop.
 pub(crate) struct Ingest {
-    pub(crate) source: Source,
+    pub(crate) reader: Reader,
     pub(crate) decoder: Decoder,
     pub(crate) limits: RejectLimits,
     /// Bytes of a rejected payload that are kept for the dead letter.
@@ -62,7 +62,7 @@ impl Ingest {
     pub(crate) fn run(mut self) -> Result<()> {
         let mut chunk = Chunk::new(self.empty.clone());
         let mut opened: Option<Instant> = None;
-        // The source was opened by a broker that answered; notices tell changes only.
+        // The reader was opened by a broker that answered; notices tell changes only.
         self.metrics.ingest.set_broker_connected(true);
         let mut broker_lost: Option<Instant> = None;
         let mut lag_measured = Instant::now();
@@ -71,12 +71,12 @@ impl Ingest {
         let mut now = Instant::now();
         let mut since_clock = 0;
         while !self.orders.stop.load(Ordering::Relaxed) {
-            let polled = match self.source.poll(Duration::ZERO)? {
+            let polled = match self.reader.poll(Duration::ZERO)? {
                 Polled::Idle => {
                     since_clock = EVENTS_PER_CLOCK;
                     now = Instant::now();
                     let wait = opened.map_or(POLL, |at| CHUNK_DELAY.saturating_sub(now - at));
-                    self.source.poll(wait)?
+                    self.reader.poll(wait)?
                 }
                 polled => polled,
             };
@@ -141,7 +141,7 @@ impl Ingest {
             if now - lag_measured >= LAG_EVERY {
                 lag_measured = now;
                 self.show_waiting();
-                for lag in self.source.lags() {
+                for lag in self.reader.lags() {
                     let behind = lag.seconds.map(Duration::from_secs_f64);
                     let records = lag.records as i64;
                     self.metrics.ingest.set_lag(lag.partition, records, behind);
@@ -232,7 +232,7 @@ impl Ingest {
             format!("stopped reading: {reason}; `ostard ctl resume` goes on"),
         );
         self.metrics.ingest.set_consumption_stopped(true);
-        self.source.pause();
+        self.reader.pause();
         self.orders.resume.store(false, Ordering::Relaxed);
         while !self.orders.resume.load(Ordering::Relaxed) {
             if self.orders.stop.load(Ordering::Relaxed) {
@@ -240,11 +240,11 @@ impl Ingest {
             }
             self.show_waiting();
             // Paused partitions give no records; polling keeps the client alive.
-            if let Polled::Notice(notice) = self.source.poll(POLL)? {
+            if let Polled::Notice(notice) = self.reader.poll(POLL)? {
                 self.notice(notice, &mut None);
             }
         }
-        self.source.resume();
+        self.reader.resume();
         self.limits.reset();
         self.metrics.ingest.set_consumption_stopped(false);
         self.health.clear("events");

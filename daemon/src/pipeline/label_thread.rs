@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::{
-    kafka::{LabelSource, Polled},
+    kafka::{LabelReader, Polled},
     labels::{LabelDecoder, LabelJoin},
 };
 use ostar_model::Bundle;
@@ -27,7 +27,7 @@ const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Reads the topic of labels.
 pub(crate) struct LabelThread {
-    source: LabelSource,
+    reader: LabelReader,
     decoder: LabelDecoder,
     join: Arc<Mutex<LabelJoin>>,
     metrics: Arc<Metrics>,
@@ -42,9 +42,9 @@ impl LabelThread {
     ) -> Result<Self> {
         let classes = &bundle.description().classes;
         let topic = config.labels.topic.as_deref().unwrap_or_default();
-        let source = LabelSource::open(&config.kafka, topic, OPEN);
+        let reader = LabelReader::open(&config.kafka, topic, OPEN);
         Ok(Self {
-            source: source.context("cannot read labels.topic")?,
+            reader: reader.context("cannot read labels.topic")?,
             decoder: LabelDecoder::new(&config.labels, classes),
             join,
             metrics: Arc::clone(metrics),
@@ -54,7 +54,7 @@ impl LabelThread {
     pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<()> {
         let mut shown = Instant::now();
         while !stop.load(Ordering::Relaxed) {
-            match self.source.poll(POLL)? {
+            match self.reader.poll(POLL)? {
                 Polled::Record(record) => match self.decoder.decode(Some(record.payload())) {
                     Ok(label) => {
                         let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ impl LabelThread {
             }
         }
         self.show();
-        self.source.close()?;
+        self.reader.close()?;
         Ok(())
     }
 

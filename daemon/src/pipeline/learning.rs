@@ -70,9 +70,9 @@ pub(crate) fn load_learner(
 
 /// What a learner's state is called: its steps, or the blocks of a black box, which takes none.
 pub(crate) fn version(learner: &Learner, epoch: u64) -> Version {
-    let step = match learner.iterations() {
+    let step = match learner.steps() {
         0 => learner.blocks(),
-        iterations => iterations,
+        steps => steps,
     };
     Version { epoch, step }
 }
@@ -215,7 +215,7 @@ impl Learning {
         self.outlets.status.send_replace(Status {
             version: version(&self.learner, self.epoch),
             events: self.progress.events,
-            steps: self.learner.iterations(),
+            steps: self.learner.steps(),
             ..self.status.clone()
         });
     }
@@ -224,18 +224,18 @@ impl Learning {
 /// Logs a change of the guard's mind, not every repetition of it.
 fn log_decision(before: Option<&RefreshReport>, now: &RefreshReport) {
     if now.restored {
-        warn!(iterations = now.iterations, decision = ?now.decision, "restored the last good weights");
+        warn!(steps = now.steps, decision = ?now.decision, "restored the last good weights");
     }
     if before.is_some_and(|before| before.decision == now.decision) {
         return;
     }
     match &now.decision {
         Decision::Serve => info!(
-            iterations = now.iterations,
+            steps = now.steps,
             "the guard lets the adapted state be served"
         ),
         Decision::Refuse(reason) => warn!(
-            iterations = now.iterations,
+            steps = now.steps,
             %reason,
             "the guard refuses the adapted state; the last good one is served"
         ),

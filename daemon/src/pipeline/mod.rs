@@ -31,7 +31,7 @@ use anyhow::{Context, Result, anyhow};
 use crossbeam_channel::{Sender, bounded};
 use ostar_connectors::{
     event::{Decoder, InputRows, Offsets},
-    kafka::{Committer, Outputs, RejectLimits, Source},
+    kafka::{Committer, Outputs, Reader, RejectLimits},
     labels::LabelJoin,
 };
 use ostar_model::Bundle;
@@ -62,7 +62,7 @@ const WAITING_CHUNKS: usize = 16;
 pub(crate) struct Parts<'a> {
     pub(crate) config: &'a Config,
     pub(crate) bundle: &'a Bundle,
-    pub(crate) source: Source,
+    pub(crate) reader: Reader,
     pub(crate) committer: Committer,
     pub(crate) learning: Learning,
     pub(crate) checkpoints: Option<Checkpoints>,
@@ -86,7 +86,7 @@ impl Pipeline {
         let Parts {
             config,
             bundle,
-            source,
+            reader,
             committer,
             learning,
             checkpoints,
@@ -115,7 +115,7 @@ impl Pipeline {
         let (to_emission, chunks) = bounded(WAITING_CHUNKS);
         let metrics = &outlets.metrics;
         let ingest = Ingest {
-            source,
+            reader,
             decoder: Decoder::new(&config.events, &description.input, classes)?,
             limits: RejectLimits::new(&config.dead_letters),
             dead_letter_bytes: config.dead_letters.max_bytes,

@@ -57,7 +57,7 @@ impl Scoring {
             .snapshot
             .score_frozen(&chunk.frozen, &mut self.scores)
             .context("cannot score events with what is served")?;
-        let probabilities = self.current.mode().select(&self.scores);
+        let probabilities = self.scores.of(self.current.mode().candidate());
         let rows = probabilities.chunks_exact(self.classes);
         let scoring = &self.metrics.scoring;
         scoring.observe(
@@ -71,9 +71,9 @@ impl Scoring {
                 let Some(id) = &event.id else { continue };
                 let row = number * self.classes..(number + 1) * self.classes;
                 let scores = &self.scores;
-                let candidates = [&scores.source, &scores.prior, &scores.adapted];
-                let [source, prior, adapted] = candidates.map(|values| &values[row.clone()]);
-                labels.predicted(id, [source, prior, adapted, &probabilities[row.clone()]]);
+                let candidates = [&scores.frozen, &scores.prior, &scores.adapted];
+                let [frozen, prior, adapted] = candidates.map(|values| &values[row.clone()]);
+                labels.predicted(id, [frozen, prior, adapted, &probabilities[row.clone()]]);
             }
         }
         Ok(Predictions {

@@ -62,7 +62,7 @@ pub(crate) struct Answer {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidates {
     /// Of the frozen classifier.
-    pub(crate) source: Vec<f32>,
+    pub(crate) frozen: Vec<f32>,
     /// Of the frozen classifier, corrected to the stream's label proportions.
     pub(crate) prior: Vec<f32>,
     /// Of the adapted classifier.
@@ -327,12 +327,12 @@ impl Services {
     ) -> Answer {
         let mode = mode.unwrap_or_else(|| self.current.mode());
         let scores = scored.scores;
-        let probabilities = mode.select(scores)[values.clone()].to_vec();
+        let probabilities = scores.of(mode.candidate())[values.clone()].to_vec();
         let rows = probabilities.chunks_exact(self.classes());
         scored.predicted.extend(rows.map(most_probable));
         Answer {
             candidates: all.then(|| Candidates {
-                source: scores.source[values.clone()].to_vec(),
+                frozen: scores.frozen[values.clone()].to_vec(),
                 prior: scores.prior[values.clone()].to_vec(),
                 adapted: scores.adapted[values].to_vec(),
             }),

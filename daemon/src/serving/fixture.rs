@@ -91,7 +91,7 @@ pub(crate) fn learned(bundle: &Bundle) -> Learned {
     }
 }
 
-/// Services of a daemon that is ready and serves in the mode `source`.
+/// Services of a daemon that is ready and serves in the mode `frozen`.
 pub(crate) fn parts() -> Parts {
     let bundle = bundle();
     let learned = learned(&bundle);
@@ -110,7 +110,7 @@ pub(crate) fn parts() -> Parts {
     let health = Health::new();
     health.set_started();
     let services = Services {
-        current: Current::new(learned.snapshot, VERSION, ServingMode::Source),
+        current: Current::new(learned.snapshot, VERSION, ServingMode::Frozen),
         metrics: Metrics::new(&description),
         health,
         status: receiver,

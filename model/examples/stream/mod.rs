@@ -18,15 +18,15 @@ pub(crate) struct Data {
 /// How long and in which steps the target is learned.
 #[derive(clap::Args)]
 pub(crate) struct Pace {
-    /// Alignment iterations.
+    /// Alignment steps in all.
     #[arg(long, default_value_t = 2000)]
-    pub(crate) iterations: u64,
+    pub(crate) steps: u64,
     /// Rows of a block.
     #[arg(long, default_value_t = 500)]
     pub(crate) block: usize,
-    /// Iterations after a block.
+    /// Alignment steps after a block.
     #[arg(long, default_value_t = 50)]
-    pub(crate) steps: u64,
+    pub(crate) steps_per_block: u64,
     /// Settings that differ from the defaults, as JSON: '{"critic_steps": 10}'.
     #[arg(long, default_value = "{}")]
     pub(crate) settings: String,
@@ -40,7 +40,7 @@ pub(crate) struct Decisions {
     pub(crate) translated: usize,
 }
 
-/// Observes the target in blocks, over and over, with a fixed number of iterations after each. `after_block`
+/// Observes the target in blocks, over and over, with a fixed number of steps after each. `after_block`
 /// gets the newest refresh.
 pub(crate) fn learn(
     learner: &mut Learner,
@@ -51,11 +51,11 @@ pub(crate) fn learn(
     let mut decisions = Decisions::default();
     let mut newest = None;
     let mut stream = target.rows.chunks(pace.block * target.width).cycle();
-    while learner.iterations() < pace.iterations {
+    while learner.steps() < pace.steps {
         let block = stream.next().context("the target has no rows")?;
         learner.observe(inputs(block, target.width)?)?;
-        let left = pace.iterations - learner.iterations();
-        for _ in 0..pace.steps.min(left) {
+        let left = pace.steps - learner.steps();
+        for _ in 0..pace.steps_per_block.min(left) {
             let (_, refresh) = learner.step()?;
             if let Some(report) = refresh {
                 decisions.refreshes += 1;

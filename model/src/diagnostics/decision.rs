@@ -26,7 +26,7 @@ pub enum Reason {
     #[error(
         "class {class} is moved by {cost:.4} (mean squared), more than {limit} of the squared \
          distance {separation:.4} between its mean and the nearest other, while label shift alone \
-         leaves a distance of {label_shift_distance:.4} with a floor of {distance_floor:.4}"
+         leaves a distance of {distance_before_map:.4} with a floor of {noise_floor:.4}"
     )]
     ClassMovement {
         /// The class, counted from 0.
@@ -38,9 +38,9 @@ pub enum Reason {
         /// The largest share allowed.
         limit: f64,
         /// What label shift alone leaves unexplained, which the limit depends on.
-        label_shift_distance: f64,
+        distance_before_map: f64,
         /// What sampling alone makes of a distance.
-        distance_floor: f64,
+        noise_floor: f64,
     },
     /// The map carries a part of a class towards another.
     #[error(

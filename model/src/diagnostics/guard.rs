@@ -11,9 +11,9 @@ pub struct GuardEvidence<'a> {
     /// The first parameter or loss found to be NaN or infinite.
     pub non_finite: Option<&'a str>,
     /// Sliced distance of target and source, reweighted by the frozen classifier's estimate and not moved.
-    pub label_shift_distance: f64,
+    pub distance_before_map: f64,
     /// What sampling alone makes of a distance.
-    pub distance_floor: f64,
+    pub noise_floor: f64,
     /// Whether clusters of the target, found without a classifier, belong to the classes they are taken for.
     pub own_clusters: bool,
     /// How far each class is moved.
@@ -61,8 +61,8 @@ pub fn judge(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Decision {
 
 fn non_finite(evidence: &GuardEvidence<'_>) -> Option<Reason> {
     let scalars = [
-        ("label shift distance", evidence.label_shift_distance),
-        ("distance floor", evidence.distance_floor),
+        ("label shift distance", evidence.distance_before_map),
+        ("distance floor", evidence.noise_floor),
         ("adapted cross-entropy", evidence.adapted_cross_entropy),
         ("frozen cross-entropy", evidence.frozen_cross_entropy),
         ("smallest singular value", evidence.smallest_singular_value),
@@ -84,7 +84,7 @@ fn non_finite(evidence: &GuardEvidence<'_>) -> Option<Reason> {
 fn class_movement(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
     let limit = limits.movement_ratio;
     // Classes that had to move may do so as wholes, as long as none takes another's place.
-    let had_to = limits.refutes_label_shift(evidence.label_shift_distance, evidence.distance_floor);
+    let had_to = limits.refutes_label_shift(evidence.distance_before_map, evidence.noise_floor);
     let as_wholes = had_to && evidence.own_clusters;
     let classes = evidence.classes.iter().enumerate();
     let too_far = classes.filter_map(|(class, moved)| {
@@ -97,8 +97,7 @@ fn class_movement(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<
         (cost > limit * separation).then_some((class, cost, separation))
     });
     let (class, cost, separation) = too_far.max_by(|a, b| (a.1 * b.2).total_cmp(&(b.1 * a.2)))?;
-    let (label_shift_distance, distance_floor) =
-        (evidence.label_shift_distance, evidence.distance_floor);
+    let (distance_before_map, noise_floor) = (evidence.distance_before_map, evidence.noise_floor);
     Some(match as_wholes {
         true => Reason::ClassDeformation {
             class,
@@ -111,8 +110,8 @@ fn class_movement(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<
             cost,
             separation,
             limit,
-            label_shift_distance,
-            distance_floor,
+            distance_before_map,
+            noise_floor,
         },
     })
 }
@@ -191,8 +190,8 @@ mod tests {
     fn healthy(classes: &[Option<Displacement>]) -> GuardEvidence<'_> {
         GuardEvidence {
             non_finite: None,
-            label_shift_distance: 0.1,
-            distance_floor: 0.06,
+            distance_before_map: 0.1,
+            noise_floor: 0.06,
             own_clusters: true,
             classes,
             adapted_cross_entropy: 0.35,
@@ -262,13 +261,13 @@ mod tests {
         })];
         let mut evidence = healthy(&whole);
         assert_eq!(refusal(&evidence).0, "class_movement");
-        evidence.label_shift_distance = 0.13;
+        evidence.distance_before_map = 0.13;
         assert_eq!(judge(&evidence, &GuardLimits::default()), Decision::Serve);
         evidence.own_clusters = false;
         assert_eq!(refusal(&evidence).0, "class_movement");
         let torn = [displacement(6.0, 4.0)];
         let mut evidence = healthy(&torn);
-        evidence.label_shift_distance = 0.13;
+        evidence.distance_before_map = 0.13;
         let (label, sentence) = refusal(&evidence);
         assert_eq!(label, "class_deformation");
         assert_eq!(

@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    candidate::Candidate, settings::LearnerSettings, source::TrainingSource,
+    settings::LearnerSettings, source::TrainingSource, tracked::TrackedProportions,
     transport_weight::TransportWeightSolver, window::TargetWindow,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub(crate) struct Adaptation {
     pub(crate) target: Vec<f32>,
     /// Slots whose latents the engine does not have yet: it gets them when it takes a step.
     unsent: Unsent,
-    pub(crate) adapted: Candidate,
+    pub(crate) adapted: TrackedProportions,
     /// Held-out predictions behind `adapted.estimator`: what restores it. Like the estimator they belong
     /// to the last good state, which is what is served.
     pub(crate) held_out: Vec<f32>,
@@ -49,7 +49,7 @@ pub(crate) struct Adaptation {
     /// believed, whose noise and whose map's faults are not worth it otherwise.
     pub(crate) label_shift_refuted: bool,
     pub(crate) transport: TransportWeightSolver,
-    pub(crate) iterations: u64,
+    pub(crate) steps: u64,
     pub(crate) refusals: RefusalCount,
     pub(crate) good: GoodState,
     pub(crate) directions: Directions,
@@ -74,7 +74,7 @@ pub(crate) struct GoodState {
     pub(crate) target_classifier: Arc<FrozenClassifier>,
     /// Of the classes, as in [`TrainingSource`].
     pub(crate) translations: Vec<f32>,
-    pub(crate) iterations: u64,
+    pub(crate) steps: u64,
 }
 
 impl Adaptation {
@@ -120,13 +120,13 @@ impl Adaptation {
             window: TargetWindow::new(settings.window_kind, settings.window)?,
             target: Vec::new(),
             unsent: Unsent::default(),
-            adapted: Candidate::new(estimator, &settings.tracker)?,
+            adapted: TrackedProportions::new(estimator, &settings.tracker)?,
             held_out,
             alignment_proportions: None,
             prior,
             label_shift_refuted: false,
             transport: TransportWeightSolver::new(settings.transport),
-            iterations: 0,
+            steps: 0,
             refusals: RefusalCount::default(),
             good,
             directions,
@@ -206,9 +206,9 @@ impl Adaptation {
         Ok(mapped)
     }
 
-    /// One alignment iteration: critic steps on fresh batches, then a map step and a classifier step on
+    /// One alignment step: critic steps on fresh batches, then a map step and a classifier step on
     /// the last of them.
-    pub(crate) fn iterate(
+    pub(crate) fn step(
         &mut self,
         settings: &LearnerSettings,
         generator: &mut Generator,
@@ -220,7 +220,7 @@ impl Adaptation {
             ));
         };
         self.send_target()?;
-        let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.iterations));
+        let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.steps));
         let critic_adam = adam(settings.rates.critic);
         let map_adam = adam(settings.rates.map);
         let mut critic = None;
@@ -244,11 +244,11 @@ impl Adaptation {
         let map = self.engine.map_step(batch(&self.rows), &step)?;
         let rate = settings
             .schedule
-            .rate(settings.rates.classifier, self.iterations);
+            .rate(settings.rates.classifier, self.steps);
         let classifier = self.classifier_step(settings, &proportions, rate, generator)?;
-        self.iterations += 1;
+        self.steps += 1;
         Ok(StepReport {
-            iterations: self.iterations,
+            steps: self.steps,
             critic: critic.expect("validated settings have at least one critic step"),
             map,
             classifier,
@@ -338,7 +338,7 @@ impl GoodState {
         architecture: &Architecture,
         tensors: NamedTensors,
         translations: Vec<f32>,
-        iterations: u64,
+        steps: u64,
     ) -> Result<Self> {
         let network = Network::TargetClassifier;
         let target_classifier = FrozenClassifier::new(architecture, network, &tensors)?;
@@ -346,7 +346,7 @@ impl GoodState {
             tensors,
             target_classifier: Arc::new(target_classifier),
             translations,
-            iterations,
+            steps,
         })
     }
 }

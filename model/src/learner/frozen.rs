@@ -21,7 +21,7 @@ enum Kind {
     BlackBox(BlackBox),
     Networks {
         encoder: Arc<FrozenEncoder>,
-        source: Arc<FrozenClassifier>,
+        classifier: Arc<FrozenClassifier>,
     },
 }
 
@@ -34,7 +34,7 @@ pub struct FrozenScores {
     /// Standardised latents, row after row; empty for a black box.
     latents: Vec<f32>,
     /// Class probabilities of f_S, row after row.
-    source: Vec<f32>,
+    probabilities: Vec<f32>,
 }
 
 /// Some rows of [`FrozenScores`].
@@ -43,7 +43,7 @@ pub struct FrozenRows<'a> {
     classes: usize,
     width: usize,
     latents: &'a [f32],
-    source: &'a [f32],
+    probabilities: &'a [f32],
 }
 
 // === impl FrozenModel ===
@@ -51,9 +51,9 @@ pub struct FrozenRows<'a> {
 impl FrozenModel {
     pub(crate) fn new(bundle: &Bundle) -> Result<Self> {
         let kind = match (bundle.encoder()?, bundle.source_classifier()?) {
-            (Some(encoder), Some(source)) => Kind::Networks {
+            (Some(encoder), Some(classifier)) => Kind::Networks {
                 encoder: Arc::new(encoder),
-                source: Arc::new(source),
+                classifier: Arc::new(classifier),
             },
             _ => Kind::BlackBox(BlackBox::new(bundle)),
         };
@@ -75,13 +75,16 @@ impl FrozenModel {
             Kind::BlackBox(black_box) => {
                 scores.width = 0;
                 scores.latents.clear();
-                black_box.read(&inputs, &mut scores.source)
+                black_box.read(&inputs, &mut scores.probabilities)
             }
-            Kind::Networks { encoder, source } => {
+            Kind::Networks {
+                encoder,
+                classifier,
+            } => {
                 scores.width = encoder.latent();
                 encoder.encode(inputs, scratch, &mut scores.latents)?;
                 let latents = Rows::new(&scores.latents[..], scores.width)?;
-                source.score_finite(latents, scratch, &mut scores.source);
+                classifier.score_finite(latents, scratch, &mut scores.probabilities);
                 Ok(())
             }
         }
@@ -101,17 +104,17 @@ impl FrozenModel {
 impl FrozenScores {
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.source.len() / self.classes.max(1)
+        self.probabilities.len() / self.classes.max(1)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.source.is_empty()
+        self.probabilities.is_empty()
     }
 
     /// Class probabilities of f_S, row after row.
-    pub fn source(&self) -> &[f32] {
-        &self.source
+    pub fn probabilities(&self) -> &[f32] {
+        &self.probabilities
     }
 
     /// Standardised latents, row after row; empty for a black box.
@@ -126,20 +129,20 @@ impl FrozenScores {
             classes: self.classes,
             width: self.width,
             latents: &self.latents[of(self.width)],
-            source: &self.source[of(self.classes)],
+            probabilities: &self.probabilities[of(self.classes)],
         }
     }
 
     /// Appends rows of the same model.
     pub fn append(&mut self, rows: FrozenRows<'_>) {
         (self.classes, self.width) = rows.widths();
-        self.source.extend_from_slice(rows.source);
+        self.probabilities.extend_from_slice(rows.probabilities);
         self.latents.extend_from_slice(rows.latents);
     }
 
     /// Forgets the rows and keeps the memory.
     pub fn clear(&mut self) {
-        self.source.clear();
+        self.probabilities.clear();
         self.latents.clear();
     }
 }
@@ -149,17 +152,17 @@ impl FrozenScores {
 impl<'a> FrozenRows<'a> {
     /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.source.len() / self.classes.max(1)
+        self.probabilities.len() / self.classes.max(1)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.source.is_empty()
+        self.probabilities.is_empty()
     }
 
     /// Class probabilities of f_S, row after row.
-    pub fn source(&self) -> &'a [f32] {
-        self.source
+    pub fn probabilities(&self) -> &'a [f32] {
+        self.probabilities
     }
 
     /// Standardised latents, row after row; empty for a black box.

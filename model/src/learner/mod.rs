@@ -1,12 +1,11 @@
 //! Turns steps into a method that can run for ever.
 //!
-//! A [`Learner`] observes blocks of target rows, takes alignment iterations on a window of them, and
+//! A [`Learner`] observes blocks of target rows, takes alignment steps on a window of them, and
 //! gives out [`Snapshot`]s that score the frozen, the prior-corrected and the adapted classifier. For a
 //! black box, whose events carry probabilities, it follows proportions alone.
 
 mod adaptation;
 mod black_box;
-mod candidate;
 mod frozen;
 mod mixture;
 mod picture;
@@ -16,6 +15,7 @@ mod settings;
 mod snapshot;
 mod source;
 mod state;
+mod tracked;
 mod translation;
 mod transport_weight;
 mod view;
@@ -32,12 +32,12 @@ pub use source::SourceSampling;
 pub use state::STATE_FORMAT_VERSION;
 pub use window::WindowKind;
 
-use self::{adaptation::Adaptation, candidate::Candidate};
+use self::{adaptation::Adaptation, tracked::TrackedProportions};
 use crate::{
     Error, Generator, Inputs, Result, Rows,
     bundle::Bundle,
     evaluate::Scratch,
-    proportions::{LabelProportions, Probabilities, ProportionEstimator, Published},
+    proportions::{LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator},
 };
 
 /// Owns all that is learned.
@@ -46,7 +46,7 @@ pub struct Learner {
     digest: String,
     model: FrozenModel,
     training_proportions: LabelProportions,
-    frozen: Candidate,
+    frozen: TrackedProportions,
     /// `None` for a black box.
     adaptation: Option<Adaptation>,
     generator: Generator,
@@ -64,7 +64,7 @@ impl Learner {
         let prior = training_proportions.clone();
         let estimator = ProportionEstimator::new(settings.estimator, probabilities, labels, prior)?;
         Ok(Self {
-            frozen: Candidate::new(estimator, &settings.tracker)?,
+            frozen: TrackedProportions::new(estimator, &settings.tracker)?,
             digest: bundle.digest().to_owned(),
             model: FrozenModel::new(bundle)?,
             training_proportions,
@@ -90,9 +90,9 @@ impl Learner {
         self.blocks
     }
 
-    /// Alignment iterations taken; 0 for ever for a black box.
-    pub fn iterations(&self) -> u64 {
-        self.adaptation.as_ref().map_or(0, |a| a.iterations)
+    /// Alignment steps taken; 0 for ever for a black box.
+    pub fn steps(&self) -> u64 {
+        self.adaptation.as_ref().map_or(0, |a| a.steps)
     }
 
     /// Takes a block of target rows (encoder inputs, or a black box's probabilities) into the window and
@@ -114,32 +114,32 @@ impl Learner {
                 format!("{:?}", scores.widths()),
             ));
         }
-        let source = Rows::new(scores.source(), classes)?;
-        let source = Probabilities::new("probabilities", source)?;
+        let frozen = Rows::new(scores.probabilities(), classes)?;
+        let frozen = Probabilities::new("probabilities", frozen)?;
         let mut adapted = None;
         if let Some(adaptation) = &mut self.adaptation {
             let latents = scores.latents();
-            if adaptation.good.iterations > 0 {
+            if adaptation.good.steps > 0 {
                 let target = adaptation.score_served(latents)?;
                 adaptation.adapted.observe(&target)?;
             }
-            self.frozen.observe(&source)?;
-            if adaptation.good.iterations == 0 {
+            self.frozen.observe(&frozen)?;
+            if adaptation.good.steps == 0 {
                 // f_N is still f_S.
                 adaptation.adapted.follow(&self.frozen);
             }
             adaptation.keep(latents, &mut self.generator);
-            adapted = adaptation.adapted.published.clone();
+            adapted = adaptation.adapted.estimate.clone();
         } else {
-            self.frozen.observe(&source)?;
+            self.frozen.observe(&frozen)?;
         }
         self.blocks += 1;
-        let known = "a block has just been published";
+        let known = "a block has just been estimate";
         Ok(BlockReport {
-            rows: source.count(),
-            frozen: self.frozen.published.clone().expect(known),
+            rows: frozen.count(),
+            frozen: self.frozen.estimate.clone().expect(known),
             adapted,
-            published: self.published().cloned().expect(known),
+            served: self.served_estimate().cloned().expect(known),
         })
     }
 
@@ -149,16 +149,16 @@ impl Learner {
         self.adaptation.as_ref().is_some_and(enough)
     }
 
-    /// One alignment iteration. The first is preceded by a refresh, and so is every
+    /// One alignment step. The first is preceded by a refresh, and so is every
     /// `refresh_every`-th after it, whose report comes along.
     pub fn step(&mut self) -> Result<(StepReport, Option<RefreshReport>)> {
-        let iterations = ready(&mut self.adaptation, &self.settings)?.iterations;
-        let refresh = match iterations.is_multiple_of(self.settings.refresh_every) {
+        let steps = ready(&mut self.adaptation, &self.settings)?.steps;
+        let refresh = match steps.is_multiple_of(self.settings.refresh_every) {
             true => Some(self.refresh_proportions()?),
             false => None,
         };
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
-        let step = adaptation.iterate(&self.settings, &mut self.generator)?;
+        let step = adaptation.step(&self.settings, &mut self.generator)?;
         Ok((step, refresh))
     }
 
@@ -166,12 +166,12 @@ impl Learner {
     /// whether the state may be served.
     pub fn refresh_proportions(&mut self) -> Result<RefreshReport> {
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
-        let published = self.frozen.published.as_ref();
-        let published = published.expect("rows of the window were published when they came");
+        let estimate = self.frozen.estimate.as_ref();
+        let estimate = estimate.expect("rows of the window were estimate when they came");
         adaptation.refresh(
             &self.settings,
             &self.frozen.estimator,
-            published,
+            estimate,
             &self.training_proportions,
             &mut self.generator,
         )
@@ -188,18 +188,18 @@ impl Learner {
 
     /// The stream's shares as they are published; before the first block those of training.
     pub fn proportions(&self) -> &LabelProportions {
-        let published = self.published();
-        published.map_or(&self.training_proportions, |p| &p.proportions)
+        let estimate = self.served_estimate();
+        estimate.map_or(&self.training_proportions, |p| &p.proportions)
     }
 
     /// The estimate to believe: the frozen classifier's, unless the stream refutes that only shares moved.
-    fn published(&self) -> Option<&Published> {
+    fn served_estimate(&self) -> Option<&ProportionEstimate> {
         let estimated = AlignmentProportions::Estimated;
         let apart = self.settings.alignment_proportions != estimated;
-        let learned = |a: &&Adaptation| a.good.iterations > 0 && (a.label_shift_refuted || apart);
+        let learned = |a: &&Adaptation| a.good.steps > 0 && (a.label_shift_refuted || apart);
         let adapted = self.adaptation.as_ref().filter(learned);
-        let adapted = adapted.and_then(|a| a.adapted.published.as_ref());
-        adapted.or(self.frozen.published.as_ref())
+        let adapted = adapted.and_then(|a| a.adapted.estimate.as_ref());
+        adapted.or(self.frozen.estimate.as_ref())
     }
 
     /// Where a sample of source and stream lay at the last refresh; `None` before it, and for a black box.
@@ -210,12 +210,12 @@ impl Learner {
     /// What may be served now: the last state that the guard agreed to, with the newest proportions.
     pub fn snapshot(&self) -> Snapshot {
         let prior = &self.training_proportions;
-        let frozen = self.frozen.published.as_ref();
+        let frozen = self.frozen.estimate.as_ref();
         let frozen_proportions = frozen.map_or(prior, |p| &p.proportions).clone();
         let good = self.adaptation.as_ref().map(|adaptation| &adaptation.good);
-        let learned = good.filter(|good| good.iterations > 0);
+        let learned = good.filter(|good| good.steps > 0);
         Snapshot {
-            iterations: learned.map_or(0, |good| good.iterations),
+            steps: learned.map_or(0, |good| good.steps),
             model: self.model.clone(),
             target: learned.map(|good| Arc::clone(&good.target_classifier)),
             training_proportions: prior.clone(),

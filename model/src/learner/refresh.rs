@@ -1,4 +1,4 @@
-//! Between iterations: proportions, translations, transport weight, diagnostics, guard.
+//! Between steps: proportions, translations, transport weight, diagnostics, guard.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
         Action, GuardEvidence, assign_clusters, class_means, judge, largest_slope, movement,
     },
     engine::Head,
-    proportions::{LabelProportions, Probabilities, ProportionEstimator, Published},
+    proportions::{LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator},
     tensors::Scalars,
 };
 
@@ -26,16 +26,16 @@ impl Adaptation {
         &mut self,
         settings: &LearnerSettings,
         frozen: &ProportionEstimator,
-        frozen_published: &Published,
+        frozen_estimate: &ProportionEstimate,
         training_proportions: &LabelProportions,
         generator: &mut Generator,
     ) -> Result<RefreshReport> {
         let (width, classes) = (self.source.width(), training_proportions.classes());
         let sample = self.sample(generator)?;
-        let label_shift_distance = self.label_shift_distance(frozen, &sample)?;
+        let distance_before_map = self.distance_before_map(frozen, &sample)?;
         let mut view = self.view(settings, &sample)?;
         let refuted = |distance| settings.guard.refutes_label_shift(distance, sample.floor);
-        self.label_shift_refuted = refuted(label_shift_distance);
+        self.label_shift_refuted = refuted(distance_before_map);
         let mut translated = false;
         if settings.class_translations
             && sample.is_telling(width)
@@ -68,24 +68,22 @@ impl Adaptation {
         let slope = largest_slope(&slope_rows, width, |rows| {
             Ok(self.score(Head::Target, rows)?.to_f32())
         })?;
-        let served = |rows: &Probabilities, published: &Published| {
-            rows.corrected(training_proportions, &published.proportions)
+        let served = |rows: &Probabilities, estimate: &ProportionEstimate| {
+            rows.corrected(training_proportions, &estimate.proportions)
         };
-        let prior_held_out = served(&frozen_held_out, frozen_published);
-        let adapted_held_out = served(&view.held_out, &view.published);
-        let source_accuracy = frozen.accuracy(&frozen_held_out, frozen_published)?;
-        let prior_accuracy = frozen.accuracy(&prior_held_out, frozen_published)?;
-        let adapted_accuracy = view
-            .estimator
-            .accuracy(&adapted_held_out, &view.published)?;
+        let prior_held_out = served(&frozen_held_out, frozen_estimate);
+        let adapted_held_out = served(&view.held_out, &view.estimate);
+        let frozen_accuracy = frozen.accuracy(&frozen_held_out, frozen_estimate)?;
+        let prior_accuracy = frozen.accuracy(&prior_held_out, frozen_estimate)?;
+        let adapted_accuracy = view.estimator.accuracy(&adapted_held_out, &view.estimate)?;
 
         let tensors = self.engine.export()?;
         let non_finite = first_non_finite(&tensors);
         let decision = judge(
             &GuardEvidence {
                 non_finite: non_finite.as_deref(),
-                label_shift_distance,
-                distance_floor: sample.floor,
+                distance_before_map,
+                noise_floor: sample.floor,
                 own_clusters: assignment.identity,
                 classes: &movement.classes,
                 adapted_cross_entropy,
@@ -96,7 +94,7 @@ impl Adaptation {
         );
         let action = self.refusals.after(&decision, &settings.guard);
         self.picture = Some(Arc::new(self.take_picture(&sample, &view)?));
-        let (proportions, distance) = (view.proportions.clone(), view.distance);
+        let (proportions, distance_after_map) = (view.proportions.clone(), view.distance);
         match action {
             Action::Publish => self.publish(view, tensors)?,
             Action::Keep => {}
@@ -104,19 +102,19 @@ impl Adaptation {
         }
         self.alignment_proportions = Some(proportions.clone());
         Ok(RefreshReport {
-            iterations: self.iterations,
+            steps: self.steps,
             alignment_proportions: proportions,
             transport_weight: self.transport.weight(),
-            label_shift_distance,
-            distance,
-            distance_floor: sample.floor,
+            distance_before_map,
+            distance_after_map,
+            noise_floor: sample.floor,
             movement,
             assignment,
             adapted_cross_entropy,
             frozen_cross_entropy,
             smallest_singular_value,
             slope,
-            source_accuracy,
+            frozen_accuracy,
             prior_accuracy,
             adapted_accuracy,
             translated,
@@ -126,7 +124,7 @@ impl Adaptation {
     }
 
     /// What is left of the distance when the source is reweighted as the frozen classifier says.
-    fn label_shift_distance(
+    fn distance_before_map(
         &mut self,
         frozen: &ProportionEstimator,
         sample: &Sample,
@@ -142,7 +140,7 @@ impl Adaptation {
             self.engine.architecture(),
             tensors,
             self.source.translations().to_vec(),
-            self.iterations,
+            self.steps,
         )?;
         self.held_out = view.held_out.to_f32();
         self.adapted.estimator = view.estimator;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     diagnostics::{ClusterAssignment, Decision, Movement},
     engine::{ClassifierReport, CriticReport, MapReport},
-    proportions::{EstimatedAccuracy, LabelProportions, Published},
+    proportions::{EstimatedAccuracy, LabelProportions, ProportionEstimate},
 };
 
 /// What a block of target rows changed.
@@ -14,18 +14,18 @@ pub struct BlockReport {
     /// Rows of the block.
     pub rows: usize,
     /// Proportions by the frozen classifier: right when only the shares moved.
-    pub frozen: Published,
+    pub frozen: ProportionEstimate,
     /// Proportions by the adapted classifier; `None` for a black box.
-    pub adapted: Option<Published>,
+    pub adapted: Option<ProportionEstimate>,
     /// The one of the two to believe: the adapted classifier's where label shift alone is refuted.
-    pub published: Published,
+    pub served: ProportionEstimate,
 }
 
-/// Scalars of one alignment iteration.
+/// Scalars of one alignment step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepReport {
-    /// Iterations taken, this one included.
-    pub iterations: u64,
+    /// Steps taken, this one included.
+    pub steps: u64,
     /// Of the last critic step.
     pub critic: CriticReport,
     /// Of the map step.
@@ -39,19 +39,19 @@ pub struct StepReport {
 /// What a refresh measured and decided.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RefreshReport {
-    /// Iterations taken so far.
-    pub iterations: u64,
+    /// Steps taken so far.
+    pub steps: u64,
     /// p_N of the alignment from now on.
     pub alignment_proportions: LabelProportions,
     /// lambda_OT from now on.
     pub transport_weight: f64,
     /// Sliced distance of target and source, the source reweighted by the frozen classifier's estimate and
     /// not moved: what label shift alone leaves unexplained.
-    pub label_shift_distance: f64,
+    pub distance_before_map: f64,
     /// Sliced distance of mapped source and target: term (A) of the target-risk bound.
-    pub distance: f64,
+    pub distance_after_map: f64,
     /// What two halves of the target window differ by: the least a distance can be seen to be.
-    pub distance_floor: f64,
+    pub noise_floor: f64,
     /// How far the map moves source rows, in all and by class.
     pub movement: Movement,
     /// Whether clusters of the window, found without a classifier, belong to the classes they are taken
@@ -66,7 +66,7 @@ pub struct RefreshReport {
     /// Largest input gradient of the target classifier on rows of the window.
     pub slope: f64,
     /// Accuracy on the target without labels, as far as only the shares moved.
-    pub source_accuracy: EstimatedAccuracy,
+    pub frozen_accuracy: EstimatedAccuracy,
     /// The same for the prior-corrected source classifier.
     pub prior_accuracy: EstimatedAccuracy,
     /// The same for the adapted classifier on mapped source rows.

@@ -23,7 +23,7 @@ pub struct LearnerSettings {
     pub critic: CriticShape,
     /// Rows of a batch.
     pub batch: usize,
-    /// Critic steps an iteration.
+    /// Critic steps a step.
     pub critic_steps: usize,
     /// How source batches are drawn.
     pub sampling: SourceSampling,
@@ -33,7 +33,7 @@ pub struct LearnerSettings {
     pub window_kind: WindowKind,
     /// Base rates of critic, map and classifier.
     pub rates: Rates,
-    /// How rates move with the iterations.
+    /// How rates move with the steps.
     pub schedule: RateSchedule,
     /// Weight of the critic's gradient penalty (gamma).
     pub penalty_weight: f64,
@@ -57,7 +57,7 @@ pub struct LearnerSettings {
     /// the target and translations can: no distance between source and target is left to be seen. Only
     /// with a window of 2,000 rows or more.
     pub class_translations: bool,
-    /// Iterations between two refreshes of proportions, transport weight and guard.
+    /// Steps between two refreshes of proportions, transport weight and guard.
     pub refresh_every: u64,
     /// When a state may be served.
     pub guard: GuardLimits,

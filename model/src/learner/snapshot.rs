@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::frozen::{FrozenModel, FrozenScores};
 use crate::{
-    Inputs, Result, Rows,
+    Candidate, Inputs, Result, Rows,
     evaluate::{FrozenClassifier, Scratch},
     proportions::{LabelProportions, prior_correct},
 };
@@ -12,8 +12,8 @@ use crate::{
 /// The candidates as they were when the snapshot was taken. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Iterations behind the target classifier.
-    pub iterations: u64,
+    /// Steps behind the target classifier.
+    pub steps: u64,
     pub(crate) model: FrozenModel,
     /// f_N; `None` while it is still f_S, and for a black box.
     pub(crate) target: Option<Arc<FrozenClassifier>>,
@@ -29,30 +29,45 @@ pub struct Snapshot {
 #[derive(Debug, Default)]
 pub struct Scores {
     /// Class probabilities of f_S, row after row.
-    pub source: Vec<f32>,
+    pub frozen: Vec<f32>,
     /// Of f_S, corrected to the proportions of the stream.
     pub prior: Vec<f32>,
     /// Of f_N, corrected to the proportions of the stream. For a black box the same as `prior`.
     pub adapted: Vec<f32>,
-    frozen: FrozenScores,
+    frozen_scores: FrozenScores,
     scratch: Scratch,
 }
+
+// === impl Scores ===
+
+impl Scores {
+    /// Class probabilities of one candidate, row after row.
+    pub fn of(&self, candidate: Candidate) -> &[f32] {
+        match candidate {
+            Candidate::Frozen => &self.frozen,
+            Candidate::Prior => &self.prior,
+            Candidate::Adapted => &self.adapted,
+        }
+    }
+}
+
+// === impl Snapshot ===
 
 impl Snapshot {
     /// Scores encoder inputs or, for a black box, rows of its probabilities.
     pub fn score(&self, inputs: Inputs<'_>, scores: &mut Scores) -> Result<()> {
-        let mut frozen = std::mem::take(&mut scores.frozen);
+        let mut frozen = std::mem::take(&mut scores.frozen_scores);
         let scored = self.model.score(inputs, &mut scores.scratch, &mut frozen);
         let scored = scored.and_then(|()| self.score_frozen(&frozen, scores));
-        scores.frozen = frozen;
+        scores.frozen_scores = frozen;
         scored
     }
 
     /// Scores rows that the frozen model has scored before.
     pub fn score_frozen(&self, frozen: &FrozenScores, scores: &mut Scores) -> Result<()> {
         let training = &self.training_proportions;
-        frozen.source().clone_into(&mut scores.source);
-        scores.prior.clone_from(&scores.source);
+        frozen.probabilities().clone_into(&mut scores.frozen);
+        scores.prior.clone_from(&scores.frozen);
         prior_correct(&mut scores.prior, training, &self.frozen_proportions);
         match &self.target {
             Some(target) => {
@@ -64,7 +79,7 @@ impl Snapshot {
                 scores.adapted.clone_from(&scores.prior);
                 return Ok(());
             }
-            None => scores.adapted.clone_from(&scores.source),
+            None => scores.adapted.clone_from(&scores.frozen),
         }
         prior_correct(&mut scores.adapted, training, &self.adapted_proportions);
         Ok(())

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Learner, LearnerSettings,
     adaptation::{Adaptation, GoodState, estimator},
-    candidate::Candidate,
+    tracked::TrackedProportions,
     transport_weight::TransportWeightSolver,
     window::TargetWindow,
 };
@@ -15,7 +15,7 @@ use crate::{
     Error, Generator, HostTensor, NamedTensors, Result, Rows,
     bundle::Bundle,
     diagnostics::{Directions, RefusalCount},
-    proportions::{LabelProportions, Published, Tracker},
+    proportions::{LabelProportions, ProportionEstimate, Tracker},
     tensors::{from_safetensors, read_metadata, require, to_safetensors},
 };
 
@@ -47,7 +47,8 @@ struct Version {
 #[serde(deny_unknown_fields)]
 struct Followed {
     tracker: Tracker,
-    published: Option<Published>,
+    #[serde(alias = "published")]
+    estimate: Option<ProportionEstimate>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -58,10 +59,12 @@ struct AdaptationHeader {
     alignment_proportions: Option<LabelProportions>,
     label_shift_refuted: bool,
     transport: TransportWeightSolver,
-    iterations: u64,
+    #[serde(alias = "iterations")]
+    steps: u64,
     refusals: RefusalCount,
     directions: Directions,
-    good_iterations: u64,
+    #[serde(alias = "good_iterations")]
+    good_steps: u64,
 }
 
 impl Learner {
@@ -138,16 +141,16 @@ fn parse(json: &str) -> Result<Header> {
 // === impl Followed ===
 
 impl Followed {
-    fn of(candidate: &Candidate) -> Self {
+    fn of(tracked: &TrackedProportions) -> Self {
         Self {
-            tracker: candidate.tracker.clone(),
-            published: candidate.published.clone(),
+            tracker: tracked.tracker.clone(),
+            estimate: tracked.estimate.clone(),
         }
     }
 
-    fn restore(self, candidate: &mut Candidate) {
-        candidate.tracker = self.tracker;
-        candidate.published = self.published;
+    fn restore(self, tracked: &mut TrackedProportions) {
+        tracked.tracker = self.tracker;
+        tracked.estimate = self.estimate;
     }
 }
 
@@ -161,10 +164,10 @@ impl AdaptationHeader {
             alignment_proportions: adaptation.alignment_proportions.clone(),
             label_shift_refuted: adaptation.label_shift_refuted,
             transport: adaptation.transport.clone(),
-            iterations: adaptation.iterations,
+            steps: adaptation.steps,
             refusals: adaptation.refusals,
             directions: adaptation.directions.clone(),
-            good_iterations: adaptation.good.iterations,
+            good_steps: adaptation.good.steps,
         }
     }
 }
@@ -220,7 +223,7 @@ impl Adaptation {
         }
         let architecture = self.engine.architecture();
         let good = part("good.");
-        self.good = GoodState::new(architecture, good, good_translations, saved.good_iterations)?;
+        self.good = GoodState::new(architecture, good, good_translations, saved.good_steps)?;
         self.source.translate(translations);
         self.set_translated_source()?;
         self.adapted.estimator = estimator(settings, &self.source, &held_out, &self.prior)?;
@@ -231,7 +234,7 @@ impl Adaptation {
         self.alignment_proportions = saved.alignment_proportions;
         self.label_shift_refuted = saved.label_shift_refuted;
         self.transport = saved.transport;
-        self.iterations = saved.iterations;
+        self.steps = saved.steps;
         self.refusals = saved.refusals;
         self.directions = saved.directions;
         Ok(())

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Generator, Result,
     engine::Head,
-    proportions::{LabelProportions, Probabilities, ProportionEstimator, Published},
+    proportions::{LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator},
     weights::class_counts,
 };
 
@@ -47,7 +47,7 @@ pub(crate) struct View {
     pub(crate) held_out: Probabilities,
     pub(crate) estimator: ProportionEstimator,
     /// The window's proportions by that estimator.
-    pub(crate) published: Published,
+    pub(crate) estimate: ProportionEstimate,
     /// p_N.
     pub(crate) proportions: LabelProportions,
     /// The source sample, translated and mapped.
@@ -79,9 +79,9 @@ impl Adaptation {
         let held_out = self.transport(&held_out)?;
         let held_out = self.score(Head::Target, &held_out)?;
         let estimator = estimator(settings, &self.source, &held_out.to_f32(), &self.prior)?;
-        let published = estimator.estimate(&self.score_window(Head::Target)?)?;
+        let estimate = estimator.estimate(&self.score_window(Head::Target)?)?;
         let proportions = match settings.alignment_proportions {
-            AlignmentProportions::Estimated => published.proportions.floored(PROPORTION_FLOOR),
+            AlignmentProportions::Estimated => estimate.proportions.floored(PROPORTION_FLOOR),
             AlignmentProportions::Uniform => LabelProportions::uniform(held_out.classes()),
         };
         let mapped = self.source.translated(&sample.source);
@@ -90,7 +90,7 @@ impl Adaptation {
         Ok(View {
             held_out,
             estimator,
-            published,
+            estimate,
             proportions,
             mapped,
             distance,

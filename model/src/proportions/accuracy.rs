@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interval, Probabilities, ProportionEstimator, Published, interval::DEVIATIONS};
+use super::{
+    Interval, Probabilities, ProportionEstimate, ProportionEstimator, interval::DEVIATIONS,
+};
 use crate::{Result, checks};
 
 /// An estimate of accuracy on the target.
@@ -20,13 +22,13 @@ impl ProportionEstimator {
     pub fn accuracy(
         &self,
         candidate: &Probabilities,
-        published: &Published,
+        estimate: &ProportionEstimate,
     ) -> Result<EstimatedAccuracy> {
         checks::length("candidate rows", candidate.count(), self.labels().len())?;
         checks::length("candidate classes", candidate.classes(), self.classes())?;
         checks::length(
             "proportions",
-            published.proportions.classes(),
+            estimate.proportions.classes(),
             self.classes(),
         )?;
         let correct: Vec<bool> = candidate
@@ -35,14 +37,14 @@ impl ProportionEstimator {
             .map(|(row, label)| decision(row) == *label as usize)
             .collect();
         let recalls = self.class_means(correct.iter().map(|is| f64::from(*is)));
-        let shares = published.proportions.as_ref();
+        let shares = estimate.proportions.as_ref();
         let value: f64 = shares
             .iter()
             .zip(&recalls)
             .map(|(p, recall)| p * recall)
             .sum();
 
-        let (unmixing, held_out) = self.unmixed(&published.proportions)?;
+        let (unmixing, held_out) = self.unmixed(&estimate.proportions)?;
         let slopes = unmixing.slopes(&recalls);
         let read = |row: &[f64]| row.iter().zip(&slopes).map(|(a, b)| a * b).sum::<f64>();
         let readings: Vec<f64> = held_out.rows().map(read).collect();
@@ -52,7 +54,7 @@ impl ProportionEstimator {
             .zip(&squares)
             .map(|(p, square)| p * square)
             .sum();
-        let of_window = (of_row - value * value).max(0.0) / published.effective_rows;
+        let of_window = (of_row - value * value).max(0.0) / estimate.effective_rows;
         // A held-out row moves the recalls one way and, through C, the shares' reading the other.
         let differences = readings
             .iter()

@@ -82,7 +82,7 @@ pub struct Evidence {
 
 /// Label proportions as they are shown and served.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Published {
+pub struct ProportionEstimate {
     /// The shares.
     pub proportions: LabelProportions,
     /// A 95 % interval for each: noise of the target rows behind it, and of the held-out rows. It holds for
@@ -141,7 +141,7 @@ impl ProportionEstimator {
     }
 
     /// The proportions of one window by itself.
-    pub fn estimate(&self, target: &Probabilities) -> Result<Published> {
+    pub fn estimate(&self, target: &Probabilities) -> Result<ProportionEstimate> {
         Ok(self.evidence(target, None)?.publish())
     }
 
@@ -275,12 +275,16 @@ impl Evidence {
     }
 
     /// The proportions of this block by itself.
-    pub fn publish(&self) -> Published {
+    pub fn publish(&self) -> ProportionEstimate {
         self.publish_average(&self.readings, self.rows)
     }
 
     /// The proportions of an average of blocks of which this is the latest.
-    pub(crate) fn publish_average(&self, readings: &Readings, effective_rows: f64) -> Published {
+    pub(crate) fn publish_average(
+        &self,
+        readings: &Readings,
+        effective_rows: f64,
+    ) -> ProportionEstimate {
         let proportions = self.proportions(&readings.adjusted(), effective_rows);
         let interval = |class: usize| {
             let reading = ShareReading {
@@ -294,7 +298,7 @@ impl Evidence {
             reading.interval().including(proportions[class])
         };
         let intervals = (0..proportions.classes()).map(interval).collect();
-        Published {
+        ProportionEstimate {
             proportions,
             intervals,
             effective_rows,

@@ -3,7 +3,7 @@
 //! Everything here works from class probabilities alone, so it serves a classifier on latents as well as a
 //! model that gives nothing but its predictions. Predictions on held-out labelled source rows make a
 //! [`ProportionEstimator`]; predictions on a block of target rows give [`Evidence`]; a [`Tracker`] averages
-//! the evidence of a stream into what is [`Published`].
+//! the evidence of a stream into what is [`ProportionEstimate`].
 
 mod accuracy;
 mod average;
@@ -24,7 +24,7 @@ mod unmixing;
 pub use accuracy::EstimatedAccuracy;
 pub use confusion::Confusion;
 pub use em::{EmEstimate, EmLimits, maximum_likelihood};
-pub use estimator::{Estimator, Evidence, ProportionEstimator, Published};
+pub use estimator::{Estimator, Evidence, ProportionEstimate, ProportionEstimator};
 pub use interval::Interval;
 pub use label_proportions::LabelProportions;
 pub use prior::prior_correct;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Evidence, LabelProportions, Published, average::Average};
+use super::{Evidence, LabelProportions, ProportionEstimate, average::Average};
 use crate::{Error, Result, checks};
 
 /// Probability of a sudden change between two blocks, before the blocks are looked at.
@@ -129,7 +129,7 @@ impl Tracker {
     }
 
     /// Takes a block in and gives the proportions to publish.
-    pub fn update(&mut self, evidence: &Evidence) -> Result<Published> {
+    pub fn update(&mut self, evidence: &Evidence) -> Result<ProportionEstimate> {
         if let Some(published) = &self.published {
             let classes = evidence.readings.mean.len();
             checks::length("classes of the evidence", classes, published.classes())?;

@@ -200,7 +200,7 @@ fn backtest(kafka: &mut Kafka) -> Result<()> {
     let accuracy = |name: &str| report[name].as_f64().with_context(|| format!("no {name}"));
     close(
         &daemon,
-        "ostar_measured_accuracy{candidate=\"source\"}",
+        "ostar_measured_accuracy{candidate=\"frozen\"}",
         accuracy("accuracy_frozen")?,
     )?;
     for name in ["accuracy_prior", "accuracy_adapted", "accuracy_served"] {

@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use libtest_mimic::{Arguments, Failed, Trial};
 use ostar_connectors::{
     event::Offsets,
-    kafka::{Connection, KafkaSettings, Notice, Polled, Source},
+    kafka::{Connection, KafkaSettings, Notice, Polled, Reader},
     settings::Period,
 };
 use ostar_tests::kafka::{Kafka, Listener, missing_tool};
@@ -91,7 +91,7 @@ fn settings(kafka: &Kafka, topic: &str) -> KafkaSettings {
     }
 }
 
-fn open(settings: &KafkaSettings, resume: &[(i32, i64)]) -> anyhow::Result<Source> {
+fn open(settings: &KafkaSettings, resume: &[(i32, i64)]) -> anyhow::Result<Reader> {
     let connection = Connection::open(settings, TIMEOUT)?;
     let resume: Offsets = resume.iter().copied().collect();
     Ok(connection.read_from(&resume, TIMEOUT)?)
@@ -99,7 +99,7 @@ fn open(settings: &KafkaSettings, resume: &[(i32, i64)]) -> anyhow::Result<Sourc
 
 /// Polls until what was seen is enough.
 fn read_until(
-    source: &mut Source,
+    reader: &mut Reader,
     what: &str,
     enough: impl Fn(&Seen) -> bool,
 ) -> anyhow::Result<Seen> {
@@ -109,7 +109,7 @@ fn read_until(
         if Instant::now() > deadline {
             bail!("waited in vain for {what}, seen {seen:?}");
         }
-        match source.poll(Duration::from_millis(100)).context("poll")? {
+        match reader.poll(Duration::from_millis(100)).context("poll")? {
             Polled::Record(record) => {
                 let read = (record.partition, record.offset, record.payload().to_vec());
                 seen.records.push(read);
@@ -122,9 +122,9 @@ fn read_until(
 }
 
 /// Polls until so many records were seen.
-fn read(source: &mut Source, records: usize) -> anyhow::Result<Seen> {
+fn read(reader: &mut Reader, records: usize) -> anyhow::Result<Seen> {
     let what = format!("{records} records");
-    read_until(source, &what, |seen| seen.records.len() >= records)
+    read_until(reader, &what, |seen| seen.records.len() >= records)
 }
 
 /// Values that tell where they were sent to.

@@ -38,12 +38,12 @@ fn a_broker_that_comes_back_is_noticed_and_nothing_is_lost(
 ) -> anyhow::Result<()> {
     kafka.create_topic("outage", 2, &[])?;
     kafka.produce("outage", 0, values(0, 0..10))?;
-    let mut source = open(&settings(kafka, "outage"), &[])?;
-    check_partition(&read(&mut source, 10)?, 0, 0..10)?;
+    let mut reader = open(&settings(kafka, "outage"), &[])?;
+    check_partition(&read(&mut reader, 10)?, 0, 0..10)?;
 
     kafka.stop()?;
     let down = |notice: &Notice| matches!(notice, Notice::BrokerDown { .. });
-    let seen = read_until(&mut source, "BrokerDown", |seen| {
+    let seen = read_until(&mut reader, "BrokerDown", |seen| {
         seen.notices.iter().any(down)
     })?;
     ensure!(seen.notices.len() == 1, "{:?}", seen.notices);
@@ -51,7 +51,7 @@ fn a_broker_that_comes_back_is_noticed_and_nothing_is_lost(
     kafka.restart()?;
     kafka.produce("outage", 0, values(0, 10..20))?;
     kafka.produce("outage", 1, values(1, 0..10))?;
-    let seen = read_until(&mut source, "BrokerUp and 20 records", |seen| {
+    let seen = read_until(&mut reader, "BrokerUp and 20 records", |seen| {
         seen.records.len() >= 20 && seen.notices.contains(&Notice::BrokerUp)
     })?;
     ensure!(seen.notices == [Notice::BrokerUp], "{:?}", seen.notices);
@@ -87,17 +87,17 @@ fn events_removed_while_reading_are_counted(kafka: &mut Kafka) -> anyhow::Result
             .0
             .insert(option.to_owned(), value.to_owned());
     }
-    let mut source = open(&settings, &[])?;
-    check_partition(&read(&mut source, 10)?, 0, 0..10)?;
+    let mut reader = open(&settings, &[])?;
+    check_partition(&read(&mut reader, 10)?, 0, 0..10)?;
 
-    source.pause();
+    reader.pause();
     for batch in 0..50 {
         let first = 10 + batch * 100;
         kafka.produce("overtaken", 0, values(0, first..first + 100))?;
     }
     kafka.delete_records("overtaken", 0, 5_000)?;
-    source.resume();
-    let seen = read_until(&mut source, "the last event", |seen| {
+    reader.resume();
+    let seen = read_until(&mut reader, "the last event", |seen| {
         seen.records.last().is_some_and(|record| record.1 == 5_009)
     })?;
     // What was fetched before is still read; what was not is counted to the last one.
@@ -136,21 +136,21 @@ fn a_recreated_topic_is_noticed_and_read_from_its_beginning(
 ) -> anyhow::Result<()> {
     kafka.create_topic("recreated", 1, &[])?;
     kafka.produce("recreated", 0, values(0, 0..50))?;
-    let mut source = open(&settings(kafka, "recreated"), &[])?;
-    check_partition(&read(&mut source, 50)?, 0, 0..50)?;
+    let mut reader = open(&settings(kafka, "recreated"), &[])?;
+    check_partition(&read(&mut reader, 50)?, 0, 0..50)?;
 
     kafka.delete_topic("recreated")?;
     let deadline = Instant::now() + TIMEOUT;
     loop {
         ensure!(Instant::now() < deadline, "the topic's end was not noticed");
-        if let Polled::Notice(notice) = source.poll(Duration::from_millis(50))? {
+        if let Polled::Notice(notice) = reader.poll(Duration::from_millis(50))? {
             ensure!(matches!(notice, Notice::BrokerDown { .. }), "{notice:?}");
             break;
         }
     }
     kafka.create_topic("recreated", 1, &[])?;
     kafka.produce("recreated", 0, values(0, 0..7))?;
-    let seen = read(&mut source, 7)?;
+    let seen = read(&mut reader, 7)?;
     let expected = [Notice::BrokerUp, lost(50, 0, 0, true)];
     ensure!(seen.notices == expected, "{:?}", seen.notices);
     check_partition(&seen, 0, 0..7)

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use ostar_connectors::{
     event::EventMeta,
     kafka::{
-        DeadLetter, DeadLetterSettings, LabelSource, OutputError, Outputs, Polled,
+        DeadLetter, DeadLetterSettings, LabelReader, OutputError, Outputs, Polled,
         PredictionSettings,
     },
     proto::{Prediction, Version},
@@ -110,18 +110,18 @@ fn labels_are_read_from_now_on_and_after_a_restart_from_where_it_was(
     kafka.create_topic("labels", 1, &[])?;
     kafka.produce("labels", 0, ["old"])?;
     let settings = settings(kafka, "events");
-    let mut labels = LabelSource::open(&settings, "labels", TIMEOUT)?;
+    let mut labels = LabelReader::open(&settings, "labels", TIMEOUT)?;
     kafka.produce("labels", 0, ["new"])?;
     ensure!(next_label(&mut labels)? == b"new");
     labels.close()?;
 
     kafka.produce("labels", 0, ["meanwhile"])?;
-    let mut labels = LabelSource::open(&settings, "labels", TIMEOUT)?;
+    let mut labels = LabelReader::open(&settings, "labels", TIMEOUT)?;
     ensure!(next_label(&mut labels)? == b"meanwhile");
     Ok(())
 }
 
-fn next_label(labels: &mut LabelSource) -> anyhow::Result<Vec<u8>> {
+fn next_label(labels: &mut LabelReader) -> anyhow::Result<Vec<u8>> {
     ostar_tests::until("a label", TIMEOUT, || {
         match labels.poll(Duration::from_millis(100))? {
             Polled::Record(record) => Ok(Some(record.payload().to_vec())),

@@ -47,12 +47,12 @@ fn all_partitions_are_read_from_the_earliest_event(kafka: &mut Kafka) -> anyhow:
     for partition in 0..3 {
         kafka.produce("earliest", partition, values(partition, 0..50))?;
     }
-    let mut source = open(&settings(kafka, "earliest"), &[])?;
-    let seen = read(&mut source, 150)?;
+    let mut reader = open(&settings(kafka, "earliest"), &[])?;
+    let seen = read(&mut reader, 150)?;
     for partition in 0..3 {
         check_partition(&seen, partition, 0..50)?;
     }
-    ensure!(source.offsets() == Offsets::from([(0, 50), (1, 50), (2, 50)]));
+    ensure!(reader.offsets() == Offsets::from([(0, 50), (1, 50), (2, 50)]));
     ensure!(seen.notices.is_empty(), "{:?}", seen.notices);
     Ok(())
 }
@@ -106,18 +106,18 @@ fn partitions_added_while_running_are_read_from_their_beginning(
         start: Start::Latest,
         ..settings(kafka, "growing")
     };
-    let mut source = open(&settings, &[])?;
+    let mut reader = open(&settings, &[])?;
     kafka.add_partitions("growing", 3)?;
     for partition in 1..3 {
         kafka.produce("growing", partition, values(partition, 0..10))?;
     }
-    let seen = read(&mut source, 20)?;
+    let seen = read(&mut reader, 20)?;
     ensure!(seen.notices == [Notice::PartitionsAdded(vec![1, 2])]);
     check_partition(&seen, 1, 0..10)?;
     check_partition(&seen, 2, 0..10)?;
     // The old one goes on.
     kafka.produce("growing", 0, values(0, 10..15))?;
-    check_partition(&read(&mut source, 5)?, 0, 10..15)
+    check_partition(&read(&mut reader, 5)?, 0, 10..15)
 }
 
 fn committed_offsets_are_there_for_the_next_start(kafka: &mut Kafka) -> anyhow::Result<()> {
@@ -148,25 +148,25 @@ fn a_missing_topic_is_named_and_worth_another_try(kafka: &mut Kafka) -> anyhow::
 
 fn lag_is_told_and_a_pause_loses_nothing(kafka: &mut Kafka) -> anyhow::Result<()> {
     kafka.create_topic("lag", 1, &[])?;
-    let mut source = open(&settings(kafka, "lag"), &[])?;
+    let mut reader = open(&settings(kafka, "lag"), &[])?;
     kafka.produce("lag", 0, values(0, 0..10))?;
-    check_partition(&read(&mut source, 10)?, 0, 0..10)?;
+    check_partition(&read(&mut reader, 10)?, 0, 0..10)?;
 
-    source.pause();
+    reader.pause();
     kafka.produce("lag", 0, values(0, 10..35))?;
     let deadline = Instant::now() + TIMEOUT;
-    while source.lags()[0].records < 25 {
-        ensure!(Instant::now() < deadline, "{:?}", source.lags());
-        let polled = source.poll(Duration::from_millis(20))?;
+    while reader.lags()[0].records < 25 {
+        ensure!(Instant::now() < deadline, "{:?}", reader.lags());
+        let polled = reader.poll(Duration::from_millis(20))?;
         ensure!(matches!(polled, Polled::Idle));
     }
     ensure!(
-        source.lags()[0]
+        reader.lags()[0]
             .seconds
             .is_some_and(|seconds| seconds < 60.0)
     );
-    source.resume();
-    check_partition(&read(&mut source, 25)?, 0, 10..35)?;
-    ensure!(source.lags()[0].records == 0);
+    reader.resume();
+    check_partition(&read(&mut reader, 25)?, 0, 10..35)?;
+    ensure!(reader.lags()[0].records == 0);
     Ok(())
 }

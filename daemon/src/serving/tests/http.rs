@@ -61,7 +61,7 @@ async fn metrics_show_how_things_are_at_the_scrape() {
         "ostar_model_version_step 42",
         "ostar_paused 1",
         "ostar_ready 1",
-        r#"ostar_serving_mode{mode="source"} 1"#,
+        r#"ostar_serving_mode{mode="frozen"} 1"#,
         r#"ostar_serving_mode{mode="prior"} 0"#,
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line} in {text}");

@@ -34,7 +34,7 @@ async fn every_input_is_answered_in_order_with_class_version_and_mode() {
     }
     let version = answer.version.unwrap();
     assert_eq!((version.epoch, version.step), (VERSION.epoch, VERSION.step));
-    assert_eq!(answer.mode(), Mode::Source);
+    assert_eq!(answer.mode(), Mode::Frozen);
 }
 
 #[tokio::test]
@@ -48,14 +48,14 @@ async fn a_request_can_ask_for_another_mode_than_the_configured_one() {
         assert_eq!(answer.mode(), mode);
         answer.predictions[0].probabilities[1]
     };
-    let (source, prior) = (spam(Mode::Source).await, spam(Mode::Prior).await);
+    let (frozen, prior) = (spam(Mode::Frozen).await, spam(Mode::Prior).await);
     assert!(
-        prior < source - 0.1,
-        "spam is rare in the stream: {prior} against {source}"
+        prior < frozen - 0.1,
+        "spam is rare in the stream: {prior} against {frozen}"
     );
     assert_eq!(
         spam(Mode::Shadow).await,
-        source,
+        frozen,
         "shadow serves the frozen classifier"
     );
     let unknown = PredictRequest {

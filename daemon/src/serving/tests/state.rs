@@ -32,7 +32,7 @@ async fn the_state_has_the_shares_their_intervals_and_the_shift() {
         .into_inner();
     assert_eq!(state.model, "mail");
     assert_eq!(state.version.unwrap().step, 42);
-    assert_eq!(state.mode(), Mode::Source);
+    assert_eq!(state.mode(), Mode::Frozen);
     assert_eq!((state.events, state.steps), (500, 1));
     let spam = &state.classes[1];
     assert_eq!((&spam.name[..], spam.training), ("spam", 0.5));
@@ -41,7 +41,7 @@ async fn the_state_has_the_shares_their_intervals_and_the_shift() {
         spam.frozen_low < spam.frozen && spam.frozen < spam.frozen_high,
         "{spam:?}"
     );
-    assert!(state.shift.unwrap().before_map > 0.0);
+    assert!(state.shift.unwrap().distance_before_map > 0.0);
 }
 
 #[tokio::test]

@@ -160,7 +160,7 @@ async fn typed_and_raw_tensors_are_answered_in_their_own_form_and_as_ostar_v1_do
             (&response.model_name[..], &response.model_version[..]),
             ("mail", "3.42")
         );
-        let mode = ParameterChoice::StringParam("source".into());
+        let mode = ParameterChoice::StringParam("frozen".into());
         assert_eq!(response.parameters["mode"].parameter_choice, Some(mode));
         assert_eq!(response.outputs.len(), 7);
         assert_eq!(singles(&response, "probabilities"), expected);
@@ -195,7 +195,7 @@ async fn candidates_are_what_each_mode_serves() {
     let mut native = InferenceClient::new(connect(running.grpc_address).await);
     let response = client.model_infer(raw()).await.unwrap().into_inner();
     for (name, output) in [
-        ("source", "frozen_probabilities"),
+        ("frozen", "frozen_probabilities"),
         ("prior", "prior_probabilities"),
         ("adapted", "adapted_probabilities"),
     ] {

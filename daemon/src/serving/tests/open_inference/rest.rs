@@ -134,7 +134,7 @@ async fn json_flat_or_nested_is_answered_as_ostar_v1_does() {
         let (status, answer) = post(running.http_address, path, &asked).await;
         assert_eq!((status, &answer["id"]), (200, &json!("seven")), "{answer}");
         assert_eq!(answer["model_version"], "3.42");
-        assert_eq!(answer["parameters"], json!({"mode": "source"}));
+        assert_eq!(answer["parameters"], json!({"mode": "frozen"}));
         let outputs = answer["outputs"].as_array().unwrap();
         assert_eq!(outputs.len(), 7);
         assert_eq!(outputs[0]["shape"], json!([2, 2]));

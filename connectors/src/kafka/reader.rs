@@ -22,7 +22,7 @@ use super::{
 use crate::event::Offsets;
 
 /// Reads all partitions of the topic. Made by [`super::Connection::read_from`].
-pub struct Source {
+pub struct Reader {
     topic: Topic,
     // Apart from the client, so that a record borrowed from the one does not lock the other.
     state: State,
@@ -74,9 +74,9 @@ const POLLS_BETWEEN_CHECKS: u32 = 64;
 /// While something is wrong, the broker is asked this often.
 const RETRY: Duration = Duration::from_secs(1);
 
-// === impl Source ===
+// === impl Reader ===
 
-impl Source {
+impl Reader {
     pub(super) fn start(
         settings: KafkaSettings,
         topic: Topic,
@@ -143,7 +143,7 @@ impl Source {
             .lags(now.map_or(0, |now| now.as_millis() as i64))
     }
 
-    /// No records until [`Source::resume`]; notices still come. Nothing read so far is lost.
+    /// No records until [`Reader::resume`]; notices still come. Nothing read so far is lost.
     pub fn pause(&mut self) {
         self.state.paused = true;
     }
