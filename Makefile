@@ -18,12 +18,12 @@ TORCH_READY := target/torch/ready
 .PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
-.PHONY: demo check-docs check-image check-image-files deny advisories sbom
+.PHONY: demo check-docs check-names check-image check-image-files deny advisories sbom
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-check: test format lint docs lint-dashboards check-generated check-chart check-models check-docs check-image-files ## All that CI asks for.
+check: test format lint docs lint-dashboards check-generated check-chart check-models check-docs check-names check-image-files ## All that CI asks for.
 
 test: ## All tests.
 	cargo test --workspace
@@ -102,6 +102,9 @@ check-pytorch: $(BUILT) ## The same of a PyTorch model (downloads PyTorch; PYTHO
 check-docs: ## Do the links inside the documents lead somewhere, and is the forge's CI in step with .ci/run?
 	python3 scripts/check_links.py
 	python3 scripts/check_forge.py
+
+check-names: ## Does a name stand anywhere that was given up?
+	python3 scripts/check_names.py
 
 check-image-files: ## Dockerfiles and compose file, linted.
 	"$$(dirname "$$(scripts/tool python tests/chart/requirements.txt)")/hadolint" Dockerfile Dockerfile.cuda

@@ -1,0 +1,75 @@
+"""Names that were given up must not come back: prints each place as file:line, with the name to use.
+
+Only names that are wrong wherever they stand are listed: identifiers, metrics with their labels, keys, flags.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What is gone, as a regular expression that must match whole words, and what stands in its place.
+GONE = {
+    # The model
+    "label_shift_distance": "distance_before_map",
+    "distance_floor": "noise_floor",
+    "source_accuracy": "frozen_accuracy",
+    "good_iterations": "good_steps",
+    "iterations_per_s": "steps_per_s",
+    # Kafka
+    "LabelSource": "LabelReader",
+    r"kafka::Source": "kafka::Reader",
+    # gRPC
+    "MODE_SOURCE": "MODE_FROZEN",
+    "published_low": "served_low",
+    "published_high": "served_high",
+    # Metrics
+    r'candidate="published"': 'candidate="served"',
+    r'candidate="source"': 'candidate="frozen"',
+    r'stage="floor"': 'stage="noise_floor"',
+    "ostar_label_shift_distance": 'ostar_sliced_distance{stage="before_map"}',
+}
+
+# Where old names have to stand: in the notes for who upgrades, where old keys are read, and in files of old versions.
+EXEMPT = (
+    "docs/UPGRADING.md",
+    "daemon/src/config/renamed.rs",
+    "connectors/tests/fixtures/",
+    "scripts/check_names.py",
+)
+# Old names of saved state are read by serde.
+ALIAS = re.compile(r'\balias = "')
+
+
+def main():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    names = [name for name in listed.stdout.split("\0") if name and not name.startswith(EXEMPT)]
+    problems = [problem for name in names for problem in places(name)]
+    print("\n".join(problems) or f"none of {len(GONE)} old names stands in {len(names)} files")
+    sys.exit(bool(problems))
+
+
+def places(name):
+    path = ROOT / name
+    if not path.is_file():
+        return
+    content = path.read_bytes()
+    if b"\0" in content:
+        return
+    for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
+        if ALIAS.search(line):
+            continue
+        # JSON escapes the quotes of a query's labels.
+        for found in PATTERN.finditer(line.replace('\\"', '"')):
+            yield f"{name}:{number}: {found[0]} is gone, it is {instead(found[0])} now"
+
+
+def instead(found):
+    return next(new for old, new in GONE.items() if re.fullmatch(old, found))
+
+
+PATTERN = re.compile("|".join(rf"(?<!\w){old}(?!\w)" for old in GONE))
+
+main()
