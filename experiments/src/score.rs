@@ -1,5 +1,6 @@
 //! What a run is measured by.
 
+use ostar_model::argmax;
 use serde::{Deserialize, Serialize};
 
 /// The outcome of one run.
@@ -20,7 +21,7 @@ impl Score {
         for (row, label) in probabilities.chunks_exact(classes).zip(labels) {
             let label = *label as usize;
             all[label] += 1.0;
-            if most_likely(row) == label {
+            if argmax(row) == label {
                 right[label] += 1.0;
             }
         }
@@ -32,16 +33,6 @@ impl Score {
             proportion_error: None,
         }
     }
-}
-
-/// The class of a row's largest probability.
-pub fn most_likely(row: &[f32]) -> usize {
-    let start = (0, f32::NEG_INFINITY);
-    let larger = |best: (usize, f32), (class, value): (usize, &f32)| match *value > best.1 {
-        true => (class, *value),
-        false => best,
-    };
-    row.iter().enumerate().fold(start, larger).0
 }
 
 /// Sum of absolute differences.

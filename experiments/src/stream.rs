@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use ostar_model::{
-    Bundle, Generator, Inputs, Rows,
+    Bundle, Generator, Inputs, Rows, argmax,
     fit::{FitSettings, Labelled, LabelledRows, fit},
     learner::{Learner, LearnerSettings, Scores},
     proportions::{
@@ -12,10 +12,7 @@ use ostar_model::{
     },
 };
 
-use crate::{
-    score::{l1, most_likely},
-    task::Domain,
-};
+use crate::{score::l1, task::Domain};
 
 /// Events of a block, and alignment steps after it: the daemon's defaults.
 const BLOCK: usize = 500;
@@ -231,7 +228,7 @@ pub fn replay(bundle: &Bundle, stream: &Domain, threads: usize, seed: u64) -> Re
             for (place, (row, label)) in rows.chunks_exact(classes).zip(labels).enumerate() {
                 let part = &mut track.parts[(first + place) * PARTS / stream.count()];
                 part.rows += 1.0;
-                part.right += f64::from(u8::from(most_likely(row) == *label as usize));
+                part.right += f64::from(u8::from(argmax(row) == *label as usize));
                 part.error += error;
             }
         }

@@ -58,6 +58,7 @@
 //! ```
 
 pub mod architecture;
+mod argmax;
 pub mod bundle;
 mod candidate;
 #[cfg(feature = "candle")]
@@ -83,6 +84,7 @@ pub mod tensors;
 pub mod weights;
 
 pub use architecture::Architecture;
+pub use argmax::argmax;
 pub use bundle::Bundle;
 pub use candidate::Candidate;
 #[cfg(feature = "candle")]

@@ -9,6 +9,7 @@ use common::rows;
 use ostar_model::{
     Bundle, Generator, Inputs, Result,
     architecture::{ClassifierShape, Norm},
+    argmax,
     bundle::Input,
     evaluate::Scratch,
     fields::{Field, FieldBlock, FieldKind, FieldSchema, FieldValue},
@@ -69,10 +70,7 @@ fn accuracy(bundle: &Bundle, inputs: Inputs<'_>, labels: &[u32]) -> f64 {
     let correct = probabilities
         .chunks_exact(bundle.classes())
         .zip(labels)
-        .filter(|(row, label)| {
-            let best = row[**label as usize];
-            row.iter().all(|value| *value <= best)
-        });
+        .filter(|(row, label)| argmax(row) == **label as usize);
     correct.count() as f64 / labels.len() as f64
 }
 

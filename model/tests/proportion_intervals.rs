@@ -7,7 +7,7 @@ mod gaussians;
 
 use gaussians::Gaussians;
 use ostar_model::{
-    Generator,
+    Generator, argmax,
     proportions::{
         Estimator, LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator,
         Tracker, TrackerSettings,
@@ -157,11 +157,10 @@ fn estimated_accuracy_is_the_accuracy_and_its_interval_covers() {
     let truth = LabelProportions::new(vec![0.85, 0.1, 0.05]).unwrap();
     let mut generator = Generator::new(5);
     let (rows, labels) = problem.draw(200_000, &truth, &mut generator);
-    let decided = |row: &[f64]| (0..3).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap() as u32;
     let right = rows
         .rows()
         .zip(&labels)
-        .filter(|(row, label)| decided(row) == **label)
+        .filter(|(row, label)| argmax(row) == **label as usize)
         .count();
     let accuracy = right as f64 / labels.len() as f64;
     let (mut covered, mut error) = (0.0, 0.0);

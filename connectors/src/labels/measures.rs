@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use ostar_model::argmax;
+
 use super::Predictor;
 
 /// Probabilities below this count as this: one confident mistake must not make the mean infinite.
@@ -101,7 +103,7 @@ impl Sums {
         self.labels[class] += 1;
         for (number, sums) in self.by_predictor.iter_mut().enumerate() {
             let probabilities = sample.of(number);
-            sums.correct[class] += u64::from(most_probable(probabilities) == class);
+            sums.correct[class] += u64::from(argmax(probabilities) == class);
             let probability = f64::from(probabilities[class]).max(LEAST_PROBABILITY);
             sums.log_loss -= probability.ln();
             for (sum, probability) in sums.predicted.iter_mut().zip(probabilities) {
@@ -189,17 +191,6 @@ fn auc(mut scored: Vec<(f32, bool)>) -> Option<f64> {
         below += tied_negatives;
     }
     Some(won / (positives as f64 * negatives as f64))
-}
-
-/// The first of the largest.
-fn most_probable(probabilities: &[f32]) -> usize {
-    let mut best = 0;
-    for (class, probability) in probabilities.iter().enumerate() {
-        if *probability > probabilities[best] {
-            best = class;
-        }
-    }
-    best
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ostar_model::argmax;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming, async_trait};
@@ -17,7 +18,7 @@ use crate::{
         ClassProbabilities, GetStateRequest, Mode, PredictRequest, PredictResponse, State,
         WatchStateRequest, inference_server::Inference,
     },
-    serving::{Answer, Batcher, Refusal, Services, most_probable},
+    serving::{Answer, Batcher, Refusal, Services},
 };
 
 /// Answers of a stream that the client has not taken yet. One is being sent while the next is made.
@@ -95,7 +96,7 @@ impl InferenceService {
         let classes = &self.services.description.classes;
         let rows = answer.probabilities.chunks_exact(classes.len());
         let predictions = rows.map(|probabilities| {
-            let class = most_probable(probabilities);
+            let class = argmax(probabilities);
             ClassProbabilities {
                 probabilities: probabilities.to_vec(),
                 class: class as u32,

@@ -1,13 +1,13 @@
 //! The tensors that a model gives.
 
-use ostar_model::bundle::Description;
+use ostar_model::{argmax, bundle::Description};
 use tonic::Status;
 
 use super::{
     proto::model_metadata_response::TensorMetadata,
     tensor::{Datatype, Tensor, Values},
 };
-use crate::serving::{Answer, Services, most_probable};
+use crate::serving::{Answer, Services};
 
 /// An output by what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,12 +76,7 @@ impl Output {
         let names = &services.description.classes;
         let classes = names.len();
         let rows = (answer.probabilities.len() / classes) as i64;
-        let predicted = || {
-            answer
-                .probabilities
-                .chunks_exact(classes)
-                .map(most_probable)
-        };
+        let predicted = || answer.probabilities.chunks_exact(classes).map(argmax);
         let candidates = || answer.candidates.as_ref().expect("they were asked for");
         let (shape, values) = match self {
             Self::Class => {

@@ -13,13 +13,14 @@ use ostar_connectors::{
     kafka::{Committer, DeadLetter, KafkaError, OutputError, Outputs},
     proto,
 };
+use ostar_model::argmax;
 use tracing::warn;
 
 use super::{
     scored::{FrozenScoring, ScoredChunk},
     scoring::{Predictions, Scoring},
 };
-use crate::{health::Health, metrics::Metrics, serving::most_probable};
+use crate::{health::Health, metrics::Metrics};
 
 /// Outputs are flushed and their offsets committed at least this often, while there are any.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
@@ -123,7 +124,7 @@ impl Emission {
                 if !is_new(event.partition, event.offset) {
                     continue;
                 }
-                let class = most_probable(probabilities);
+                let class = argmax(probabilities);
                 let prediction = proto::Prediction {
                     id: event.id.as_deref().unwrap_or_default().to_owned(),
                     probabilities: probabilities.to_vec(),

@@ -7,13 +7,12 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::labels::LabelJoin;
-use ostar_model::learner::Scores;
+use ostar_model::{argmax, learner::Scores};
 
 use super::scored::ScoredChunk;
 use crate::{
     current::{Current, Version},
     metrics::{Metrics, ScoringPath},
-    serving::most_probable,
 };
 
 /// Scores chunks, one after the other.
@@ -62,7 +61,7 @@ impl Scoring {
         let scoring = &self.metrics.scoring;
         scoring.observe(
             ScoringPath::Stream,
-            rows.map(most_probable),
+            rows.map(argmax),
             chunk.duration + start.elapsed(),
         );
         if let Some(labels) = &self.labels {

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context;
 use ostar_connectors::{event::InputRows, settings::Period};
-use ostar_model::learner::Scores;
+use ostar_model::{argmax, learner::Scores};
 use tokio::{sync::oneshot, time::timeout};
 use tracing::error;
 
@@ -329,7 +329,7 @@ impl Services {
         let scores = scored.scores;
         let probabilities = scores.of(mode.candidate())[values.clone()].to_vec();
         let rows = probabilities.chunks_exact(self.classes());
-        scored.predicted.extend(rows.map(most_probable));
+        scored.predicted.extend(rows.map(argmax));
         Answer {
             candidates: all.then(|| Candidates {
                 frozen: scores.frozen[values.clone()].to_vec(),
@@ -350,16 +350,4 @@ impl Drop for Worker {
             self.services.health.fail(format!("{part}: panicked"));
         }
     }
-}
-
-/// Number of the most probable class; the first of equals.
-pub(crate) fn most_probable(probabilities: &[f32]) -> usize {
-    // Chosen without a branch, which nobody could predict.
-    let (mut best, mut highest) = (0, f32::NEG_INFINITY);
-    for (class, probability) in probabilities.iter().enumerate() {
-        let is_higher = *probability > highest;
-        best = if is_higher { class } else { best };
-        highest = if is_higher { *probability } else { highest };
-    }
-    best
 }

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use self::listen::Ports;
 pub(crate) use self::{
-    batcher::{Answer, Batcher, Refusal, Workers, most_probable},
+    batcher::{Answer, Batcher, Refusal, Workers},
     settings::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings},
     tls::Tls,
     token::TokenFile,

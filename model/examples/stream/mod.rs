@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use ostar_model::{
-    Inputs, Rows,
+    Inputs, Rows, argmax,
     diagnostics::Decision,
     learner::{Learner, LearnerSettings, RefreshReport},
 };
@@ -87,7 +87,7 @@ pub(crate) fn inputs(rows: &[f32], width: usize) -> Result<Inputs<'_>> {
 pub(crate) fn accuracy(probabilities: &[f32], labels: &[u32]) -> f64 {
     let classes = probabilities.len() / labels.len();
     let rows = probabilities.chunks_exact(classes).zip(labels);
-    let right = rows.filter(|(row, label)| row.iter().all(|p| *p <= row[**label as usize]));
+    let right = rows.filter(|(row, label)| argmax(row) == **label as usize);
     right.count() as f64 / labels.len() as f64
 }
 

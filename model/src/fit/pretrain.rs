@@ -4,6 +4,7 @@ use super::{FitProgress, FitSettings, rows::GatheredRows, split::Split};
 use crate::{
     Architecture, Engine, Generator, HostTensor, Inputs, NamedTensors, Result, Rows,
     architecture::{Network, Role},
+    argmax,
     cpu::CpuEngine,
     engine::{Head, PretrainStep},
     initial_parameters,
@@ -107,7 +108,7 @@ fn evaluate(
         let weight = class_weights[class];
         loss -= weight * f64::from(row[class].max(f32::MIN_POSITIVE)).ln();
         weights += weight;
-        correct += usize::from(row.iter().all(|value| *value <= row[class]));
+        correct += usize::from(argmax(row) == class);
     }
     Ok(Quality {
         loss: loss / weights,

@@ -4,7 +4,7 @@ use super::{
     adaptation::Adaptation,
     view::{Sample, View, spread},
 };
-use crate::{Result, diagnostics::Projection, engine::Head, proportions::Probabilities};
+use crate::{Result, argmax, diagnostics::Projection, engine::Head};
 
 /// Most points of a cloud: as many as a picture of a hand's width can show.
 const POINTS: usize = 300;
@@ -40,18 +40,9 @@ impl Adaptation {
             mapped: plane.project(&spread(&view.mapped, width, POINTS)),
             labels: spread(&sample.source.labels, 1, POINTS),
             target: plane.project(&target),
-            predicted: most_probable(&scores),
+            predicted: scores.rows().map(|row| argmax(row) as u32).collect(),
         };
         self.plane = Some(plane);
         Ok(picture)
     }
-}
-
-fn most_probable(scores: &Probabilities) -> Vec<u32> {
-    let best = |row: &[f64]| {
-        let classes = row.iter().enumerate();
-        let best = classes.max_by(|left, right| left.1.total_cmp(right.1));
-        best.map_or(0, |(class, _)| class as u32)
-    };
-    scores.rows().map(best).collect()
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Interval, Probabilities, ProportionEstimate, ProportionEstimator, interval::DEVIATIONS,
 };
-use crate::{Result, checks};
+use crate::{Result, argmax, checks};
 
 /// An estimate of accuracy on the target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl ProportionEstimator {
         let correct: Vec<bool> = candidate
             .rows()
             .zip(self.labels())
-            .map(|(row, label)| decision(row) == *label as usize)
+            .map(|(row, label)| argmax(row) == *label as usize)
             .collect();
         let recalls = self.class_means(correct.iter().map(|is| f64::from(*is)));
         let shares = estimate.proportions.as_ref();
@@ -94,15 +94,4 @@ impl ProportionEstimator {
             .map(|(sum, count)| sum / count)
             .collect()
     }
-}
-
-/// The class with the largest probability, the first of equals.
-fn decision(row: &[f64]) -> usize {
-    let mut best = 0;
-    for (class, value) in row.iter().enumerate() {
-        if *value > row[best] {
-            best = class;
-        }
-    }
-    best
 }
