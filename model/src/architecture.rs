@@ -28,9 +28,9 @@ pub struct Architecture {
     pub encoder: EncoderShape,
     /// From source latents to target latents (phi).
     pub map: MapShape,
-    /// The Wasserstein critic (v).
+    /// Wasserstein critic on latents (v).
     pub critic: CriticShape,
-    /// Source and target classifier (f_S and f_N).
+    /// Shape of both classifiers (f_S and f_N).
     pub classifier: ClassifierShape,
 }
 
@@ -43,38 +43,38 @@ pub enum Norm {
     Batch,
     /// Layer normalisation: each row by its own mean and deviation.
     Layer,
-    /// None.
+    /// No normalisation.
     None,
 }
 
-/// Encoder g.
+/// Shape of the encoder g, from inputs to latents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum EncoderShape {
-    /// Events carry latents already.
+    /// No encoder: events carry latents.
     Identity,
     /// ReLU layers on dense features.
     Mlp {
-        /// Width of the features.
+        /// Numbers in a row of features.
         inputs: usize,
         /// Widths of the hidden layers.
         hidden: Vec<usize>,
-        /// Whether the latent itself passes a ReLU.
+        /// Whether the last layer ends in a ReLU, so that latents are not negative.
         final_relu: bool,
     },
-    /// Numbers and the mean embedding of each bag of hashed tokens, side by side, then ReLU layers.
+    /// Numbers and the mean embedding of each bag of hashed tokens, concatenated, then ReLU layers.
     Fields {
         /// How many number fields a row has.
         numbers: usize,
         /// How many category and text fields a row has.
         bags: usize,
-        /// Rows of the one embedding table that all bags share.
+        /// Rows of the embedding table, which all bags share.
         buckets: usize,
-        /// Width of an embedding.
+        /// Numbers in a row of the embedding table.
         embedding: usize,
         /// Widths of the hidden layers.
         hidden: Vec<usize>,
-        /// Whether the latent itself passes a ReLU.
+        /// Whether the last layer ends in a ReLU, so that latents are not negative.
         final_relu: bool,
     },
     /// Three 5x5 convolutions without padding on images of 1x32x32, each with batch normalisation; the
@@ -92,7 +92,7 @@ pub enum EncoderShape {
 pub struct MapShape {
     /// How many residual blocks; 0 is the identity.
     pub blocks: usize,
-    /// What normalises inside a block.
+    /// Normalisation between a block's two linear layers.
     pub norm: Norm,
 }
 
@@ -111,31 +111,31 @@ pub struct CriticShape {
 pub struct ClassifierShape {
     /// Widths of the hidden layers.
     pub hidden: Vec<usize>,
-    /// What normalises them.
+    /// Normalisation of the hidden layers.
     pub norm: Norm,
-    /// Share of hidden units dropped in training, in [0, 1).
+    /// Fraction of hidden units dropped in training, in [0, 1).
     pub dropout: f64,
 }
 
 /// One of the five networks; its prefix starts the names of its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Network {
-    /// g
+    /// Encoder (g).
     Encoder,
-    /// f_S
+    /// Classifier of source latents (f_S).
     SourceClassifier,
-    /// phi
+    /// Transport map (phi).
     Map,
-    /// v
+    /// Wasserstein critic (v).
     Critic,
-    /// f_N
+    /// Classifier of target latents (f_N).
     TargetClassifier,
 }
 
 // === impl Architecture ===
 
 impl Architecture {
-    /// Checks every size; the first problem is the error.
+    /// Checks every size and returns the first problem.
     pub fn validate(&self) -> Result<()> {
         if self.classes < 2 {
             return Err(Error::setting(
@@ -147,7 +147,7 @@ impl Architecture {
         if !(0.0..1.0).contains(&dropout) {
             return Err(Error::setting(
                 "classifier.dropout",
-                format!("is {dropout}, expected a share in [0, 1)"),
+                format!("is {dropout}, expected a fraction in [0, 1)"),
             ));
         }
         if let EncoderShape::Fields { numbers, bags, .. } = self.encoder
@@ -193,7 +193,7 @@ impl Architecture {
         specs
     }
 
-    /// Width of what enters the encoder's first layer.
+    /// Input width of the encoder's first layer.
     pub fn encoder_inputs(&self) -> usize {
         match &self.encoder {
             EncoderShape::Identity => self.latent,
@@ -208,7 +208,7 @@ impl Architecture {
         }
     }
 
-    /// The layers of a network in order; for the map, two of them make a block.
+    /// The layers of a network, in order. Two layers of the map make a residual block.
     pub fn layers(&self, network: Network) -> Vec<LayerSpec> {
         let prefix = network.prefix();
         match network {
@@ -317,7 +317,7 @@ impl Norm {
 // === impl Network ===
 
 impl Network {
-    /// All five.
+    /// All networks, in the order in which [`Architecture::parameters`] lists them.
     pub const ALL: [Self; 5] = [
         Self::Encoder,
         Self::SourceClassifier,
@@ -326,7 +326,7 @@ impl Network {
         Self::TargetClassifier,
     ];
 
-    /// What its parameters' names start with.
+    /// First part of its parameters' names.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Encoder => "g",

@@ -1,4 +1,4 @@
-//! Checks of a step's arguments, the same for both engines.
+//! Checks of a step's arguments, shared by both engines.
 
 use crate::{
     Architecture, Error, Inputs, Result,
@@ -6,10 +6,10 @@ use crate::{
 };
 
 pub(crate) fn length(what: &str, found: usize, expected: usize) -> Result<()> {
-    match found == expected {
-        true => Ok(()),
-        false => Err(Error::shape(what, format!("{expected} entries"), found)),
+    if found == expected {
+        return Ok(());
     }
+    Err(Error::shape(what, format!("{expected} entries"), found))
 }
 
 pub(crate) fn at_least_one_row(what: &str, rows: usize) -> Result<()> {
@@ -19,7 +19,7 @@ pub(crate) fn at_least_one_row(what: &str, rows: usize) -> Result<()> {
     }
 }
 
-/// One finite number of at least 0 a class.
+/// One finite number for each class, 0 or more.
 pub(crate) fn per_class(what: &str, values: &[f64], classes: usize) -> Result<()> {
     length(what, values.len(), classes)?;
     match values.iter().position(|v| !(v.is_finite() && *v >= 0.0)) {
@@ -35,13 +35,13 @@ pub(crate) fn per_class(what: &str, values: &[f64], classes: usize) -> Result<()
 }
 
 pub(crate) fn weight(what: &str, value: f64) -> Result<()> {
-    match value.is_finite() && value >= 0.0 {
-        true => Ok(()),
-        false => Err(Error::setting(
-            what,
-            format!("is {value}, expected a finite number, 0 or more"),
-        )),
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
     }
+    Err(Error::setting(
+        what,
+        format!("is {value}, expected a finite number, 0 or more"),
+    ))
 }
 
 pub(crate) fn labels(labels: &[u32], classes: usize) -> Result<()> {
@@ -71,19 +71,19 @@ pub(crate) fn batch(batch: &Batch<'_>, source_rows: usize, target_rows: usize) -
     inside("target", batch.target, target_rows)
 }
 
-/// Target rows are written over what is there or right behind it.
+/// Target rows may overwrite held rows or follow them, but must not leave a gap.
 pub(crate) fn target_start(first: usize, held: usize) -> Result<()> {
-    match first <= held {
-        true => Ok(()),
-        false => Err(Error::RowOutOfRange {
-            buffer: "target",
-            row: first,
-            rows: held,
-        }),
+    if first <= held {
+        return Ok(());
     }
+    Err(Error::RowOutOfRange {
+        buffer: "target",
+        row: first,
+        rows: held,
+    })
 }
 
-/// Positions of interpolates: one a row, in [0, 1].
+/// Positions of interpolates: one for each row, in [0, 1].
 pub(crate) fn positions(positions: &[f64], rows: usize) -> Result<()> {
     length("positions", positions.len(), rows)?;
     match positions.iter().find(|p| !(0.0..=1.0).contains(*p)) {
@@ -111,7 +111,7 @@ pub(crate) fn objective(objective: &ClassifierObjective<'_>, classes: usize) -> 
     }
 }
 
-/// Labelled inputs; gives how many rows there are.
+/// Labelled inputs. Returns the number of rows.
 pub(crate) fn labelled(
     inputs: &Inputs<'_>,
     label_values: &[u32],
@@ -125,7 +125,7 @@ pub(crate) fn labelled(
     Ok(rows)
 }
 
-/// Source and target inputs of the same size; gives how many rows each has.
+/// Source and target inputs of the same size. Returns the number of rows of each.
 pub(crate) fn raw_batch(batch: &RawBatch<'_>, architecture: &Architecture) -> Result<usize> {
     let rows = labelled(&batch.source, batch.labels, architecture)?;
     batch.target.check(architecture)?;
@@ -133,10 +133,10 @@ pub(crate) fn raw_batch(batch: &RawBatch<'_>, architecture: &Architecture) -> Re
     Ok(rows)
 }
 
-/// Refuses to go on from a loss that is not a number.
+/// A loss that is NaN or infinite is an error: its gradients would ruin the parameters.
 pub(crate) fn finite_loss(step: &'static str, loss: f64) -> Result<()> {
-    match loss.is_finite() {
-        true => Ok(()),
-        false => Err(Error::NonFiniteLoss { step, loss }),
+    if loss.is_finite() {
+        return Ok(());
     }
+    Err(Error::NonFiniteLoss { step, loss })
 }

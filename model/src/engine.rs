@@ -1,31 +1,31 @@
-//! The one interface of both engines, at the level of a training step.
+//! [`Engine`]: the interface of both engines. One call is one training step.
 
 use crate::{Architecture, Generator, Inputs, NamedTensors, Result, Rows, optimiser::Adam};
 
 /// Holds the networks, their optimisers and the two buffers that batches are drawn from, all on one
-/// device. A step takes row numbers and settings and gives back scalars.
+/// device. A step takes row numbers and settings and returns scalars.
 ///
-/// Every method checks its arguments first: after an error the state is what it was before the call.
+/// Every method checks its arguments first. A call that returns an error has not changed the state.
 pub trait Engine: Send {
-    /// The shapes of the networks.
+    /// The shapes of the networks; fixed when the engine is made.
     fn architecture(&self) -> &Architecture;
 
-    /// Replaces the labelled source latents.
+    /// Replaces the source buffer: latents, and one label for each.
     fn set_source(&mut self, latents: Rows<'_>, labels: &[u32]) -> Result<()>;
 
-    /// Writes target latents from row `first` on, which is held already or the next; the buffer grows
-    /// as far as it must.
+    /// Writes target latents to the target buffer, starting at row `first`. `first` may be at most the number of
+    /// rows held, so that no gap appears; the buffer grows as needed.
     fn set_target(&mut self, first: usize, latents: Rows<'_>) -> Result<()>;
 
-    /// One step of the critic, the map fixed: minimises -W(v) + gamma GP(v). The map runs in training
-    /// mode, so its running statistics move.
+    /// One step of the critic with the map fixed: minimises -W(v) + gamma GP(v). The map runs in training
+    /// mode, so its running statistics change.
     fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport>;
 
-    /// One step of the map, the critic fixed: minimises W(phi) + lambda_OT times the transport cost.
+    /// One step of the map with the critic fixed: minimises W(phi) + lambda_OT times the transport cost.
     fn map_step(&mut self, batch: Batch<'_>, step: &MapStep<'_>) -> Result<MapReport>;
 
     /// One step of the target classifier on mapped source rows and, with information maximisation, on
-    /// target rows. `generator` draws the dropped units.
+    /// target rows. `generator` draws the dropout masks.
     fn classifier_step(
         &mut self,
         batch: Batch<'_>,
@@ -33,8 +33,9 @@ pub trait Engine: Send {
         generator: &mut Generator,
     ) -> Result<ClassifierReport>;
 
-    /// One step of encoder and target classifier together (stage SSg): the classifier's objective plus
-    /// the frozen source classifier's cross-entropy. Map and source classifier in evaluation mode.
+    /// One step of encoder and target classifier together (the paper's stage SSg): the classifier's objective
+    /// plus the source classifier's cross-entropy on source rows. The map and the source classifier are fixed and
+    /// run in evaluation mode.
     fn encoder_step(
         &mut self,
         batch: RawBatch<'_>,
@@ -51,105 +52,105 @@ pub trait Engine: Send {
         generator: &mut Generator,
     ) -> Result<PretrainReport>;
 
-    /// Latents of `inputs` in evaluation mode, row after row.
+    /// Replaces `latents` by those of `inputs`, row by row, in evaluation mode.
     fn encode(&mut self, inputs: Inputs<'_>, latents: &mut Vec<f32>) -> Result<()>;
 
-    /// phi of `latents` in evaluation mode, row after row.
+    /// Replaces `mapped` by phi of `latents`, row by row, in evaluation mode.
     fn transport(&mut self, latents: Rows<'_>, mapped: &mut Vec<f32>) -> Result<()>;
 
-    /// Class probabilities of `latents` in evaluation mode, row after row.
+    /// Replaces `probabilities` by the class probabilities of `latents`, row by row, in evaluation mode.
     fn score(&mut self, head: Head, latents: Rows<'_>, probabilities: &mut Vec<f32>) -> Result<()>;
 
-    /// All parameters by name, and of every network that has been trained the optimiser's moments
+    /// All parameters by name. For every network that has been trained also the optimiser's moments
     /// (`adam.first.*`, `adam.second.*`) and step count (`adam.steps.*`).
     fn export(&self) -> Result<NamedTensors>;
 
-    /// Replaces all parameters. Optimiser state that is not among `tensors` starts anew.
+    /// Replaces all parameters. A network without optimiser state in `tensors` starts with a fresh optimiser.
     fn import(&mut self, tensors: &NamedTensors) -> Result<()>;
 
-    /// Gradients of the parameters that the last step moved, by name.
+    /// Gradients of the last step, by name, for the parameters that it updated.
     fn gradients(&self) -> Result<NamedTensors>;
 }
 
-/// Rows of the resident buffers: as many of the source as of the target.
+/// A batch as row numbers of the engine's two buffers: as many of the source as of the target.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
-    /// Rows of the source buffer.
+    /// Row numbers in the source buffer.
     pub source: &'a [u32],
-    /// Rows of the target buffer.
+    /// Row numbers in the target buffer.
     pub target: &'a [u32],
 }
 
-/// Encoder inputs of a source and a target batch of the same size.
+/// A batch as encoder inputs: as many rows of the source as of the target.
 #[derive(Debug, Clone, Copy)]
 pub struct RawBatch<'a> {
-    /// Source inputs.
+    /// Inputs that have labels.
     pub source: Inputs<'a>,
-    /// Their labels.
+    /// One class for each row of `source`.
     pub labels: &'a [u32],
-    /// Target inputs.
+    /// Inputs of the stream, without labels.
     pub target: Inputs<'a>,
 }
 
-/// Which classifier scores.
+/// Selects the classifier that [`Engine::score`] uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Head {
-    /// f_S
+    /// f_S, trained on source rows.
     Source,
-    /// f_N
+    /// f_N, trained on mapped source rows.
     Target,
 }
 
 /// Settings of a critic step.
 #[derive(Debug, Clone, Copy)]
 pub struct CriticStep<'a> {
-    /// Target label proportions (p_N), one a class.
+    /// Target label proportions (p_N), one for each class.
     pub proportions: &'a [f64],
-    /// Where each interpolate lies between its source (0) and target (1) row.
+    /// Where each interpolate lies between its mapped source row (0) and its target row (1), one for each row.
     pub positions: &'a [f64],
     /// Weight of the gradient penalty (gamma).
     pub penalty_weight: f64,
-    /// The critic's optimiser.
+    /// Optimiser settings for this step of the critic.
     pub adam: Adam,
 }
 
 /// Settings of a map step.
 #[derive(Debug, Clone, Copy)]
 pub struct MapStep<'a> {
-    /// Target label proportions (p_N), one a class.
+    /// Target label proportions (p_N), one for each class.
     pub proportions: &'a [f64],
     /// Weight of the transport cost (lambda_OT).
     pub transport_weight: f64,
-    /// The map's optimiser.
+    /// Optimiser settings for this step of the map.
     pub adam: Adam,
 }
 
-/// The target classifier's objective.
+/// What a step of the target classifier minimises.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassifierObjective<'a> {
-    /// Class weights of the cross-entropy (p_N / s), normalised over the batch by the engine.
+    /// Class weights of the cross-entropy (p_N / s); the engine normalises them over the batch.
     pub class_weights: &'a [f64],
     /// Weight of the cross-entropy (c).
     pub cross_entropy_weight: f64,
     /// Weight of the mean entropy of target predictions (a).
     pub entropy_weight: f64,
-    /// What keeps target predictions diverse.
+    /// Keeps target predictions from falling into one class.
     pub diversity: Diversity<'a>,
 }
 
-/// The term that keeps the mean target prediction from falling into one class.
+/// A term on the mean target prediction. Minimising entropy alone would put every row into one class.
 #[derive(Debug, Clone, Copy)]
 pub enum Diversity<'a> {
-    /// None.
+    /// No such term.
     None,
     /// Minus `weight` times the entropy of the mean prediction, as in the paper.
     MarginalEntropy {
-        /// Its weight (b).
+        /// Weight of the term (b), 0 or more.
         weight: f64,
     },
     /// `weight` times the divergence KL(mean prediction || proportions).
     Divergence {
-        /// Its weight (b).
+        /// Weight of the term (b), 0 or more.
         weight: f64,
         /// The proportions that the mean prediction should have (p_N).
         proportions: &'a [f64],
@@ -159,84 +160,84 @@ pub enum Diversity<'a> {
 /// Settings of a target classifier step.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassifierStep<'a> {
-    /// What is minimised.
+    /// Terms of the loss and their weights.
     pub objective: ClassifierObjective<'a>,
-    /// The target classifier's optimiser.
+    /// Optimiser settings for this step of the target classifier.
     pub adam: Adam,
 }
 
 /// Settings of an encoder step.
 #[derive(Debug, Clone, Copy)]
 pub struct EncoderStep<'a> {
-    /// The target classifier's part of the objective.
+    /// The target classifier's terms of the loss.
     pub objective: ClassifierObjective<'a>,
-    /// The encoder's optimiser.
+    /// Optimiser settings for this step of the encoder.
     pub encoder_adam: Adam,
-    /// The target classifier's optimiser.
+    /// Optimiser settings for this step of the target classifier.
     pub classifier_adam: Adam,
 }
 
 /// Settings of a pretraining step.
 #[derive(Debug, Clone, Copy)]
 pub struct PretrainStep<'a> {
-    /// Class weights of the cross-entropy, normalised over the batch by the engine.
+    /// Class weights of the cross-entropy; the engine normalises them over the batch.
     pub class_weights: &'a [f64],
-    /// The encoder's optimiser.
+    /// Optimiser settings for this step of the encoder.
     pub encoder_adam: Adam,
-    /// The source classifier's optimiser.
+    /// Optimiser settings for this step of the source classifier.
     pub classifier_adam: Adam,
 }
 
 /// Scalars of a critic step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CriticReport {
-    /// -W + gamma GP.
+    /// What the step minimised: -W + gamma GP.
     pub loss: f64,
-    /// The critic's estimate of the distance (W).
+    /// The critic's estimate of the Wasserstein distance between mapped source and target rows (W).
     pub distance: f64,
-    /// The gradient penalty (GP).
+    /// The gradient penalty before its weight (GP).
     pub penalty: f64,
 }
 
 /// Scalars of a map step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MapReport {
-    /// W + lambda_OT times the transport cost.
+    /// What the step minimised: W + lambda_OT times the transport cost.
     pub loss: f64,
-    /// The critic's estimate of the distance (W).
+    /// The critic's estimate of the Wasserstein distance between mapped source and target rows (W).
     pub distance: f64,
-    /// Sum over blocks and classes of the class mean of the squared residual.
+    /// Sum over residual blocks and classes of the class mean of the squared residual.
     pub transport_cost: f64,
 }
 
 /// Scalars of a classifier step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassifierReport {
-    /// The weighted sum of what follows.
+    /// What the step minimised: the weighted sum of the other three.
     pub loss: f64,
     /// Weighted cross-entropy on mapped source rows.
     pub cross_entropy: f64,
     /// Mean entropy of target predictions; 0 without information maximisation.
     pub entropy: f64,
-    /// Entropy of the mean prediction or its divergence from the proportions; 0 without.
+    /// Entropy of the mean prediction, or its divergence from the proportions; 0 without [`Diversity`].
     pub diversity: f64,
 }
 
 /// Scalars of an encoder step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EncoderReport {
-    /// Target classifier's loss plus source cross-entropy.
+    /// What the step minimised: the classifier's loss plus the source cross-entropy.
     pub loss: f64,
-    /// The target classifier's part.
+    /// Terms of the target classifier's objective.
     pub classifier: ClassifierReport,
-    /// The frozen source classifier's cross-entropy on source rows.
+    /// Cross-entropy of the fixed source classifier on source rows.
     pub source_cross_entropy: f64,
 }
 
 /// Scalars of a pretraining step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PretrainReport {
-    /// Weighted cross-entropy.
+    /// What the step minimised: the weighted cross-entropy.
     pub loss: f64,
 }
 
@@ -246,7 +247,7 @@ pub(crate) const MARGINAL_EPSILON: f64 = 1e-5;
 // === impl Diversity ===
 
 impl Diversity<'_> {
-    /// The term's weight, signed as it enters the loss.
+    /// The term's weight with the sign that it has in the loss.
     pub(crate) fn signed_weight(&self) -> f64 {
         match self {
             Self::None => 0.0,
@@ -255,12 +256,12 @@ impl Diversity<'_> {
         }
     }
 
-    /// The term's value at the mean prediction `marginal`; `slopes` gets its derivative.
+    /// The term's value at the mean prediction `marginal`. `slopes` receives its derivative.
     pub(crate) fn value(&self, marginal: &[f64], slopes: &mut [f64]) -> f64 {
         slopes.fill(0.0);
         let mut value = 0.0;
-        for (class, (share, slope)) in marginal.iter().zip(slopes).enumerate() {
-            let inside = share + MARGINAL_EPSILON;
+        for (class, (proportion, slope)) in marginal.iter().zip(slopes).enumerate() {
+            let inside = proportion + MARGINAL_EPSILON;
             let (log, sign) = match self {
                 Self::None => return 0.0,
                 Self::MarginalEntropy { .. } => (inside.ln(), -1.0),
@@ -269,8 +270,8 @@ impl Diversity<'_> {
                     1.0,
                 ),
             };
-            value += sign * share * log;
-            *slope = sign * (log + share / inside);
+            value += sign * proportion * log;
+            *slope = sign * (log + proportion / inside);
         }
         value
     }
@@ -279,7 +280,7 @@ impl Diversity<'_> {
 // === impl ClassifierObjective ===
 
 impl ClassifierObjective<'_> {
-    /// Whether target predictions enter the objective at all.
+    /// Whether the objective has a term on target predictions.
     pub(crate) fn uses_target(&self) -> bool {
         self.entropy_weight != 0.0 || self.diversity.signed_weight() != 0.0
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in this crate, one variant for each thing a caller can act on.
+//! Errors of this crate: one variant for each thing that a caller can act on.
 
 /// Result of this crate's fallible calls.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -6,34 +6,34 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Every error names the field, row or tensor that is wrong and what was expected there.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting lies outside what it may be.
+    /// A setting is outside its allowed range.
     #[error("{field}: {problem}")]
     InvalidSetting {
         /// The setting as it is called in code and configuration.
         field: String,
-        /// What is wrong with it and what would be right.
+        /// The value found and what was expected.
         problem: String,
     },
-    /// A matrix or vector has another size than the architecture or the call wants.
+    /// A matrix or vector does not have the size that the architecture or the call requires.
     #[error("{what}: expected {expected}, found {found}")]
     Shape {
-        /// Which argument.
+        /// The argument, as the method names it.
         what: String,
-        /// The size that was wanted.
+        /// The required size, in words.
         expected: String,
-        /// The size that came.
+        /// The size of the argument.
         found: String,
     },
-    /// An input value is NaN or infinite. Nothing has been changed by the call.
+    /// An input value is NaN or infinite. The call has changed nothing.
     #[error("{what}: row {row}, column {column} is {value}, only finite numbers are accepted")]
     NonFinite {
-        /// Which argument.
+        /// The argument, as the method names it.
         what: &'static str,
         /// The first offending row, counted from 0 within the argument.
         row: usize,
         /// The first offending column of that row.
         column: usize,
-        /// The value found there.
+        /// NaN or an infinity.
         value: f64,
     },
     /// A label is not one of the classes.
@@ -41,75 +41,75 @@ pub enum Error {
     Label {
         /// Row of the label, counted from 0.
         row: usize,
-        /// The label found.
+        /// A number that is not below `classes`.
         label: u32,
         /// How many classes there are.
         classes: usize,
     },
-    /// A row number points outside the resident buffer.
+    /// A row number is not in the engine's buffer.
     #[error("{buffer} row {row} does not exist, the buffer holds {rows} rows")]
     RowOutOfRange {
-        /// The buffer that is indexed.
+        /// `source` or `target`.
         buffer: &'static str,
-        /// The row asked for.
+        /// The row number that the caller gave.
         row: usize,
-        /// How many rows it holds.
+        /// How many rows the buffer holds.
         rows: usize,
     },
-    /// A loss became NaN or infinite; the parameters are as they were before the step.
+    /// A loss is NaN or infinite. The step was not applied.
     #[error("{step} step: the loss is {loss}, the step was not applied")]
     NonFiniteLoss {
-        /// Which step.
+        /// Name of the step, such as `critic`.
         step: &'static str,
-        /// The value of its loss.
+        /// NaN or an infinity.
         loss: f64,
     },
-    /// A tensor that should be there is not.
+    /// A tensor is missing from an import.
     #[error("tensor `{name}` is missing, expected shape {expected:?}")]
     MissingTensor {
-        /// The tensor's name.
+        /// Full name, such as `critic.fc1.weight`.
         name: String,
-        /// The shape that was wanted.
+        /// The architecture's shape.
         expected: Vec<usize>,
     },
     /// A tensor has a shape other than the architecture's.
     #[error("tensor `{name}`: expected shape {expected:?}, found {found:?}")]
     TensorShape {
-        /// The tensor's name.
+        /// Full name, such as `critic.fc1.weight`.
         name: String,
-        /// The shape that was wanted.
+        /// The architecture's shape.
         expected: Vec<usize>,
-        /// The shape that came.
+        /// The shape in the import.
         found: Vec<usize>,
     },
-    /// A tensor that the architecture does not know.
+    /// An import has a tensor that the architecture does not have.
     #[error("tensor `{name}` does not belong to this architecture")]
     UnexpectedTensor {
-        /// The tensor's name.
+        /// Full name, such as `critic.fc9.weight`.
         name: String,
     },
-    /// Serialised tensors that cannot be read.
+    /// Bytes are not valid safetensors.
     #[error("cannot read tensors: {0}")]
     Safetensors(#[from] safetensors::SafeTensorError),
-    /// A file or folder that cannot be read or written.
+    /// A file or folder cannot be read or written.
     #[error("cannot {attempt} {}: {source}", path.display())]
     File {
-        /// What was tried, as a verb.
+        /// What was tried, as a verb: `read`, `write`.
         attempt: &'static str,
-        /// Where.
+        /// The file or folder.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The engine does not offer what was asked of it.
+    /// The engine was built without the requested feature.
     #[error("the {engine} engine does not support {what}")]
     Unsupported {
-        /// The engine asked.
+        /// Name of the engine, such as `candle`.
         engine: &'static str,
-        /// What it does not do.
+        /// The request that it cannot serve.
         what: String,
     },
-    /// candle or its device failed.
+    /// candle or its device returned an error.
     #[cfg(feature = "candle")]
     #[error("candle: {0}")]
     Candle(#[from] candle_core::Error),
@@ -118,7 +118,7 @@ pub enum Error {
 // === impl Error ===
 
 impl Error {
-    /// An [`Error::InvalidSetting`] for `field`.
+    /// Makes an [`Error::InvalidSetting`] for `field`.
     pub fn setting(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::InvalidSetting {
             field: field.into(),
@@ -126,7 +126,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Shape`] for `what`.
+    /// Makes an [`Error::Shape`] for the argument `what`.
     pub fn shape(
         what: impl Into<String>,
         expected: impl std::fmt::Display,

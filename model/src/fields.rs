@@ -1,9 +1,9 @@
-//! Named fields to encoder inputs: numbers standardised, categories and words hashed.
+//! Turns named fields into encoder inputs: numbers are standardised, categories and words are hashed.
 //!
 //! The hash is documented so that a training job in any language can prepare the same inputs: the
 //! bucket of a token is `XXH64(field name, 0x1F, token; seed 0) mod buckets`, over UTF-8 bytes. A
-//! category is one token, as it is. A text is split at every character that is not alphanumeric, and
-//! each word is lower-cased. A missing number becomes 0 (the mean); a missing category or text is an
+//! category is one token, unchanged. A text is split at every character that is not alphanumeric, and
+//! each word is lower-cased. A missing number becomes 0 (the mean). A missing category or text is an
 //! empty bag, whose embedding is zero.
 
 mod measure;
@@ -17,19 +17,19 @@ use crate::{
     tensors::Scalars,
 };
 
-/// Between the field's name and the token, so that ("ab", "c") and ("a", "bc") differ.
+/// Hashed between the field's name and the token, so that ("ab", "c") and ("a", "bc") differ.
 const SEPARATOR: u8 = 0x1f;
 
-/// Longest text that is read, in words: a bound on the work one event can ask for.
+/// Words of a text that are used; the rest is ignored. Bounds the work that one event can cause.
 const MAX_WORDS: usize = 4096;
 
 /// One field of the events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// Its name in the events.
+    /// Name in the events.
     pub name: String,
-    /// How it is read.
+    /// How its values become inputs.
     pub kind: FieldKind,
 }
 
@@ -37,31 +37,31 @@ pub struct Field {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FieldKind {
-    /// A number, shifted and scaled.
+    /// A number, standardised by the source's mean and deviation.
     Number {
-        /// Mean over the source.
+        /// Mean over the source rows, missing values left out.
         mean: f64,
-        /// Standard deviation over the source.
+        /// Standard deviation over the source rows, above 0; 1 for a constant field.
         deviation: f64,
     },
-    /// One token.
+    /// A value that is hashed as one token.
     Category,
-    /// A bag of words.
+    /// A text that is split into words, each hashed as a token.
     Text,
 }
 
-/// Largest number that a model is given, of a field after standardising: products and sums of such numbers stay within
-/// single precision, so that no event can make predictions infinite.
+/// Largest magnitude of a standardised number. Products and sums of such numbers stay within the range of single
+/// precision, so that no event can make predictions infinite.
 pub const LARGEST_NUMBER: f32 = 1e15;
 
 /// A field's value in an event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FieldValue<'a> {
-    /// A number.
+    /// A value of a number field, before standardising.
     Number(f64),
-    /// A category or a text.
+    /// A value of a category or text field.
     Text(&'a str),
-    /// Absent or null.
+    /// The event has no such field, or it is null.
     Missing,
 }
 
@@ -69,9 +69,9 @@ pub enum FieldValue<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldSchema {
-    /// The fields.
+    /// In the order of the encoder's inputs; names are unique.
     pub fields: Vec<Field>,
-    /// Rows of the embedding table.
+    /// Rows of the embedding table; 0 is allowed when all fields are numbers.
     pub buckets: usize,
 }
 
@@ -97,7 +97,7 @@ impl FieldSchema {
         self.fields.len() - self.numbers()
     }
 
-    /// Appends one event, `value(name)` giving each field. On an error the block is unchanged.
+    /// Appends one event. `value` returns the value of the field with a given name. On an error the block is unchanged.
     pub fn push<'v>(
         &self,
         value: impl Fn(&str) -> FieldValue<'v>,
@@ -123,7 +123,7 @@ impl FieldSchema {
         match (field.kind, value) {
             (FieldKind::Number { mean, deviation }, FieldValue::Number(number)) => {
                 let standardised = ((number - mean) / deviation) as f32;
-                // NaN is not within anything.
+                // Also false for NaN.
                 let usable = standardised.abs() <= LARGEST_NUMBER;
                 if !usable {
                     return Err(Error::setting(
@@ -176,31 +176,33 @@ fn wrong_kind(field: &Field, expected: &str, found: &str) -> Error {
 // === impl FieldBlock ===
 
 impl FieldBlock {
-    /// Numbers and words of all rows.
+    /// How many numbers and tokens all rows have together.
     pub fn size(&self) -> usize {
         self.numbers.len() + self.tokens.len()
     }
 
-    /// The rows, as an encoder takes them.
+    /// Borrows the rows as inputs of an encoder.
     pub fn inputs(&self) -> Inputs<'_> {
         Inputs::Fields(FieldRows {
             numbers: Scalars::F32(&self.numbers),
             tokens: &self.tokens,
-            offsets: match self.offsets.is_empty() {
-                true => &[0],
-                false => &self.offsets,
+            // A block without bags has no offsets yet; readers expect one more offset than there are bags.
+            offsets: if self.offsets.is_empty() {
+                &[0]
+            } else {
+                &self.offsets
             },
         })
     }
 
-    /// Forgets all rows and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.numbers.clear();
         self.tokens.clear();
         self.offsets.clear();
     }
 
-    /// Appends rows of another block of the same schema, which holds `rows` in all.
+    /// Appends the rows `range` of another block of the same schema, which holds `rows` rows.
     pub fn append(&mut self, other: &Self, range: std::ops::Range<usize>, rows: usize) {
         if rows == 0 || range.is_empty() {
             return;

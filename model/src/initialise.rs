@@ -1,15 +1,15 @@
-//! The paper's initialisations, and f_N's start as a copy of f_S.
+//! Initial parameters as in the paper; f_N starts as a copy of f_S.
 
 use crate::{
     Architecture, Generator, HostTensor, NamedTensors,
     architecture::{Network, ParameterSpec, Role},
 };
 
-/// Deviation of the normal weights and gain of the orthogonal ones.
+/// Standard deviation of normal weights, and gain of orthogonal ones.
 const SPREAD: f64 = 0.02;
 
-/// Fresh parameters: weights normal(0, 0.02), biases 0, the map's weights orthogonal with gain 0.02 (a
-/// map near the identity), embeddings of unit length on average. f_N starts as a copy of f_S.
+/// Fresh parameters: weights normal(0, 0.02), biases 0, the map's weights orthogonal with gain 0.02 (so that the
+/// map starts near the identity), embeddings of unit length on average. f_N starts as a copy of f_S.
 pub fn initial_parameters(architecture: &Architecture, generator: &mut Generator) -> NamedTensors {
     let mut tensors = NamedTensors::new();
     for spec in architecture.parameters() {
@@ -20,7 +20,7 @@ pub fn initial_parameters(architecture: &Architecture, generator: &mut Generator
     tensors
 }
 
-/// Makes f_N equal to f_S.
+/// Replaces the parameters of f_N by those of f_S.
 pub fn copy_source_classifier(tensors: &mut NamedTensors) {
     let from = format!("{}.", Network::SourceClassifier.prefix());
     let to = Network::TargetClassifier.prefix();
@@ -51,8 +51,8 @@ fn initial_values(spec: &ParameterSpec, generator: &mut Generator) -> Vec<f32> {
     }
 }
 
-/// Rows (or columns, when there are more rows) orthogonal to each other, of length `gain`: modified
-/// Gram-Schmidt on normal vectors, in double precision.
+/// A matrix whose rows (or columns, when there are more rows) are orthogonal to each other and have length `gain`:
+/// modified Gram-Schmidt on normal vectors, in double precision.
 fn orthogonal(rows: usize, columns: usize, gain: f64, generator: &mut Generator) -> Vec<f32> {
     let (count, width) = (rows.min(columns), rows.max(columns));
     let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
@@ -66,7 +66,7 @@ fn orthogonal(rows: usize, columns: usize, gain: f64, generator: &mut Generator)
                 .for_each(|(a, b)| *a -= along * b);
         }
         let length = vector.iter().map(|a| a * a).sum::<f64>().sqrt();
-        // A vector inside the span of the others leaves nothing but rounding: draw another.
+        // A vector in the span of the others leaves only rounding errors: draw another.
         if length > 1e-6 {
             vector.iter_mut().for_each(|a| *a /= length);
             basis.push(vector);
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orthogonal_weights_have_orthogonal_rows_of_the_gain_s_length() {
+    fn orthogonal_weights_have_orthogonal_rows_with_the_length_of_the_gain() {
         let weights = orthogonal(6, 9, 0.5, &mut Generator::new(3));
         for a in 0..6 {
             for b in 0..6 {

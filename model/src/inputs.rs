@@ -1,4 +1,4 @@
-//! What enters the encoder: dense rows, or numbers and bags of hashed tokens.
+//! Inputs of the encoder: dense rows, or numbers and bags of hashed tokens.
 
 use crate::{
     Error, Result, Rows,
@@ -18,9 +18,9 @@ pub enum Inputs<'a> {
 /// Rows of numbers and bags of tokens.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldRows<'a> {
-    /// Standardised numbers, row after row.
+    /// Standardised numbers, row by row.
     pub numbers: Scalars<'a>,
-    /// Tokens of all bags, bag after bag, row after row: indices into the embedding table.
+    /// Tokens of all bags, in the order of rows and bags: row numbers of the embedding table.
     pub tokens: &'a [u32],
     /// Where each bag starts in `tokens`, and where the last one ends: rows x bags + 1 entries.
     pub offsets: &'a [u32],
@@ -41,7 +41,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// Refuses inputs of another kind or size than the architecture's, and any non-finite number.
+    /// Checks that kind and size are the architecture's and that every number is finite.
     pub fn check(&self, architecture: &Architecture) -> Result<()> {
         match (self, &architecture.encoder) {
             (Self::Dense(rows), EncoderShape::Identity) => {
@@ -73,7 +73,7 @@ impl Inputs<'_> {
 // === impl FieldRows ===
 
 impl FieldRows<'_> {
-    /// Tokens of one bag; row r's are those from r times the number of bags on.
+    /// Tokens of bag `number`. The bags of row r start at r times the number of bags.
     pub(crate) fn bag(&self, number: usize) -> &[u32] {
         let (start, end) = (self.offsets[number], self.offsets[number + 1]);
         &self.tokens[start as usize..end as usize]
@@ -120,8 +120,8 @@ impl FieldRows<'_> {
     }
 }
 
-/// Adds the mean of the tokens' embeddings to `sums`; an empty bag adds nothing. `table` holds one row of
-/// as many numbers as `sums` for each token.
+/// Adds the mean of the tokens' embeddings to `sums`. An empty bag adds nothing. A row of `table` has as many numbers as
+/// `sums`.
 pub(crate) fn add_mean_embedding(table: &[f32], tokens: &[u32], sums: &mut [f32]) {
     let width = sums.len();
     let weight = 1.0 / tokens.len().max(1) as f32;

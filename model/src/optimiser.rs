@@ -1,4 +1,4 @@
-//! Adam's settings and the schedules of its rate.
+//! Settings of the Adam optimiser and schedules of its learning rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,30 +8,30 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adam {
-    /// Step size.
+    /// Learning rate, 0 or more.
     pub rate: f64,
-    /// Decay of the first moment.
+    /// Decay of the first moment, in [0, 1).
     pub beta1: f64,
-    /// Decay of the second moment.
+    /// Decay of the second moment, in [0, 1).
     pub beta2: f64,
-    /// Added to the root of the second moment.
+    /// Added to the root of the second moment, above 0.
     pub epsilon: f64,
 }
 
-/// How the rate moves with the number of steps taken.
+/// How the learning rate depends on the number of steps taken.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RateSchedule {
-    /// Always the base rate.
+    /// The base rate at every step.
     Constant,
-    /// base / (1 + 10 p)^0.75 with p the share of `steps` done, then held: the paper's, for a training
-    /// of known length.
+    /// base / (1 + 10 p)^0.75, where p rises from 0 to 1 over `steps` steps and then stays 1. The paper's
+    /// schedule, for a training of known length.
     Decaying {
-        /// Steps until the lowest rate.
+        /// Steps until the lowest rate is reached.
         steps: u64,
     },
-    /// The decaying schedule over and over, for a stream without an end.
+    /// The decaying schedule, restarted every `period` steps: for a stream that does not end.
     Restarted {
         /// Steps from one restart to the next.
         period: u64,
@@ -51,14 +51,16 @@ impl Adam {
         }
     }
 
-    /// Refuses settings that would divide by zero or diverge.
+    /// Checks every setting and returns the first problem.
     pub fn validate(&self) -> Result<()> {
-        let beta = |name: &str, value: f64| match (0.0..1.0).contains(&value) {
-            true => Ok(()),
-            false => Err(Error::setting(
+        let beta = |name: &str, value: f64| {
+            if (0.0..1.0).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::setting(
                 format!("adam.{name}"),
                 format!("is {value}, expected a number in [0, 1)"),
-            )),
+            ))
         };
         beta("beta1", self.beta1)?;
         beta("beta2", self.beta2)?;
@@ -77,7 +79,7 @@ impl Adam {
         Ok(())
     }
 
-    /// What one step multiplies and adds, given how many steps were taken before it.
+    /// Coefficients of the next step, with the correction for moments that start at 0.
     pub(crate) fn coefficients(&self, steps_before: u64) -> AdamCoefficients {
         let step = steps_before as f64 + 1.0;
         AdamCoefficients {
@@ -90,7 +92,7 @@ impl Adam {
     }
 }
 
-/// value -= step_size * first / (second_scale * sqrt(second) + epsilon)
+/// Coefficients of one step: value -= step_size * first / (second_scale * sqrt(second) + epsilon).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AdamCoefficients {
     pub(crate) beta1: f64,
@@ -106,8 +108,8 @@ impl RateSchedule {
     /// The rate at `step`, counted from 0.
     pub fn rate(&self, base: f64, step: u64) -> f64 {
         let decayed = |done: u64, all: u64| {
-            let share = (done as f64 / all.max(1) as f64).min(1.0);
-            base / (1.0 + 10.0 * share).powf(0.75)
+            let progress = (done as f64 / all.max(1) as f64).min(1.0);
+            base / (1.0 + 10.0 * progress).powf(0.75)
         };
         match *self {
             Self::Constant => base,

@@ -1,6 +1,6 @@
-//! The names under which engines export their state, and the checks an import must pass.
+//! Names of the tensors that engines export, and the checks of an import.
 //!
-//! Checking comes before anything is replaced, so that an engine imports everything or nothing.
+//! The whole import is checked before anything is replaced, so that an engine imports everything or nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,46 +10,41 @@ use crate::{
     tensors::require,
 };
 
-/// An import that fits the architecture: every parameter, and the optimiser's state where it came.
+/// An import that fits the architecture: every parameter, and the optimiser state that it contains.
 pub(crate) struct CheckedImport<'t> {
     /// In the order of [`Architecture::parameters`].
     pub(crate) parameters: Vec<ImportedParameter<'t>>,
-    /// Steps taken by each network's optimiser; networks that start anew are not listed.
+    /// Steps taken by each network's optimiser. Networks without optimiser state are not listed.
     pub(crate) steps: BTreeMap<Network, u64>,
 }
 
-/// One parameter of an import.
+/// A parameter of an import. Its tensors have the shape of `spec` and finite values.
 pub(crate) struct ImportedParameter<'t> {
-    /// Its name, shape and role.
     pub(crate) spec: ParameterSpec,
-    /// Its values.
     pub(crate) value: &'t HostTensor,
-    /// Adam's first and second moment, unless the optimiser starts anew.
+    /// Adam's first and second moment; `None` when the optimiser starts anew.
     pub(crate) moments: Option<(&'t HostTensor, &'t HostTensor)>,
 }
 
-/// Name of Adam's first moment of a parameter.
 pub(crate) fn first_moment_name(parameter: &str) -> String {
     format!("adam.first.{parameter}")
 }
 
-/// Name of Adam's second moment of a parameter.
 pub(crate) fn second_moment_name(parameter: &str) -> String {
     format!("adam.second.{parameter}")
 }
 
-/// Name of a network's step count.
 pub(crate) fn steps_name(network: Network) -> String {
     format!("adam.steps.{}", network.prefix())
 }
 
-/// A step count as it is exported.
+/// A step count as it is exported: one double, exact up to 2^53.
 pub(crate) fn steps_tensor(steps: u64) -> HostTensor {
     HostTensor::f64([1], vec![steps as f64])
 }
 
-/// Checks names, shapes and values of everything in `tensors`; the first problem is the error. A network
-/// has all of its optimiser's state or none of it.
+/// Checks names, shapes and values of everything in `tensors` and returns the first problem. A network must have all
+/// of its optimiser state or none.
 pub(crate) fn check_import<'t>(
     architecture: &Architecture,
     tensors: &'t NamedTensors,
@@ -96,22 +91,22 @@ pub(crate) fn check_import<'t>(
     }
 }
 
-/// Networks of which any optimiser state came: the rest of it must be there too.
+/// Networks of which `tensors` has any optimiser state. The rest of their state must be there too.
 fn resumed_networks(specs: &[ParameterSpec], tensors: &NamedTensors) -> BTreeSet<Network> {
-    let came = |name: &str| tensors.contains_key(name);
+    let has = |name: &str| tensors.contains_key(name);
     specs
         .iter()
         .filter(|spec| spec.is_trained())
         .filter(|spec| {
-            came(&steps_name(spec.network))
-                || came(&first_moment_name(&spec.name))
-                || came(&second_moment_name(&spec.name))
+            has(&steps_name(spec.network))
+                || has(&first_moment_name(&spec.name))
+                || has(&second_moment_name(&spec.name))
         })
         .map(|spec| spec.network)
         .collect()
 }
 
-/// A tensor of this shape without a NaN or infinity.
+/// The tensor `name`, which must have this shape and finite values.
 pub(crate) fn finite<'t>(
     tensors: &'t NamedTensors,
     name: &str,
@@ -151,13 +146,13 @@ pub(crate) fn not_negative(name: &str, tensor: &HostTensor) -> Result<()> {
 
 fn step_count(tensors: &NamedTensors, name: &str) -> Result<u64> {
     let steps = finite(tensors, name, &[1])?.values.as_scalars().get(0);
-    match steps >= 1.0 && steps.fract() == 0.0 {
-        true => Ok(steps as u64),
-        false => Err(Error::setting(
-            format!("tensor `{name}`"),
-            format!("is {steps}, expected a whole number of steps, 1 or more"),
-        )),
+    if steps >= 1.0 && steps.fract() == 0.0 {
+        return Ok(steps as u64);
     }
+    Err(Error::setting(
+        format!("tensor `{name}`"),
+        format!("is {steps}, expected a whole number of steps, 1 or more"),
+    ))
 }
 
 #[cfg(test)]
@@ -187,7 +182,7 @@ mod tests {
         }
     }
 
-    /// The message of an import in which one tensor was put in, replaced or (`None`) taken out.
+    /// The error message of an import with one tensor added, replaced or (`None`) removed.
     fn refusal(name: &str, tensor: Option<HostTensor>) -> String {
         let mut tensors = initial_parameters(&architecture(), &mut Generator::new(1));
         for parameter in ["critic.fc1.weight", "critic.fc1.bias"] {
@@ -210,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_wrong_with_an_import_is_named() {
+    fn a_refused_import_names_the_tensor_and_the_problem() {
         let numbers = |values: Vec<f32>| Some(HostTensor::f32([values.len()], values));
         for (name, tensor, problem) in [
             ("f_n.fc1.bias", None, "missing"),

@@ -1,19 +1,20 @@
-//! Powers of many numbers at once: the library's, one at a time, were a fifth of what the learner does with an event.
+//! Vectorised exp and pow: libm took 20 % of the learner's time per event.
 
 use std::f32::consts::{LN_2, LOG2_E, SQRT_2};
 
 use pulp::Arch;
 
-/// Added to a number of at most 2^22, it leaves the nearest whole number in the lowest bits.
+/// Adding it (1.5 * 2^23) to a number of magnitude up to 2^22 rounds to the nearest integer, which is then in the
+/// lowest mantissa bits.
 const ROUNDING: f32 = 12_582_912.0;
 
-/// The least exponent of a number that is not subnormal.
+/// The smallest exponent of a normal number.
 const LEAST_EXPONENT: f32 = f32::MIN_EXP as f32 - 1.0;
 
-/// Makes each value v of (0, 1] what v^exponent is, within some 2e-6 of itself. Nothing becomes less than
-/// [`f32::MIN_POSITIVE`], or more than 1.
+/// Replaces each value v in (0, 1] by v^exponent, with a relative error of about 2e-6. Results are at least
+/// [`f32::MIN_POSITIVE`] and at most 1.
 pub(crate) fn raise(values: &mut [f32], exponent: f32) {
-    // Plain loops, which become what vector instructions the processor has.
+    // A plain loop: `dispatch` compiles it for each instruction set, and the compiler vectorises it.
     Arch::new().dispatch(|| {
         for value in values.iter_mut() {
             *value = exponential((exponent * logarithm(*value)).clamp(LEAST_EXPONENT, 0.0));
@@ -21,8 +22,8 @@ pub(crate) fn raise(values: &mut [f32], exponent: f32) {
     });
 }
 
-/// Makes each value x, none above 0, what e^x is, within some 1e-6 of itself for x above -10, and 0 where that would be
-/// less than [`f32::MIN_POSITIVE`]: what is left of nothing must not pass for a small chance. NaN stays.
+/// Replaces each value x <= 0 by e^x, with a relative error of about 1e-6 for x above -10. Results below
+/// [`f32::MIN_POSITIVE`] become 0. NaN stays NaN.
 pub(crate) fn exponentiate(values: &mut [f32]) {
     Arch::new().dispatch(|| {
         for value in values.iter_mut() {
@@ -37,32 +38,34 @@ pub(crate) fn exponentiate(values: &mut [f32]) {
     });
 }
 
-/// To base 2, of a positive number that is not subnormal.
+/// Logarithm to base 2 of a positive normal number.
 #[inline(always)]
 fn logarithm(value: f32) -> f32 {
     let bits = value.to_bits();
     let mantissa = f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000);
     let exponent = (bits >> 23) as i32 as f32 - 127.0;
-    // From [1, 2) to around 1.
-    let (mantissa, exponent) = match mantissa > SQRT_2 {
-        true => (0.5 * mantissa, exponent + 1.0),
-        false => (mantissa, exponent),
+    // From [1, 2) to [1/sqrt(2), sqrt(2)], where the series converges fastest.
+    let (mantissa, exponent) = if mantissa > SQRT_2 {
+        (0.5 * mantissa, exponent + 1.0)
+    } else {
+        (mantissa, exponent)
     };
-    // 2 artanh(t) is the natural logarithm, with |t| below 0.172.
+    // ln(mantissa) = 2 artanh(t), and |t| < 0.172.
     let t = (mantissa - 1.0) / (mantissa + 1.0);
     let square = t * t;
     let series = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0 + square / 9.0)));
     exponent + 2.0 / LN_2 * t * series
 }
 
-/// 2 to a power between [`LEAST_EXPONENT`] and 0.
+/// 2^power, for a power between [`LEAST_EXPONENT`] and 0.
 #[inline(always)]
 fn exponential(power: f32) -> f32 {
     let rounded = power + ROUNDING;
-    // Taylor's series of the rest, which is at most a half.
+    // Taylor series of 2^fraction; the fraction is at most 1/2 in magnitude.
     let x = LN_2 * (power - (rounded - ROUNDING));
     let high = 1.0 / 24.0 + x * (1.0 / 120.0 + x * (1.0 / 720.0 + x / 5040.0));
     let series = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * high)));
+    // The integer part becomes the exponent bits of the result.
     let whole = rounded.to_bits().wrapping_sub(ROUNDING.to_bits());
     series * f32::from_bits(whole.wrapping_add(127) << 23)
 }

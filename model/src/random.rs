@@ -1,18 +1,18 @@
-//! The one source of randomness: seeded, serialisable, the same on every platform.
+//! The random number generator of the crate: seeded, serialisable, with the same output on every platform.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
-/// Draws everything that is random in training. The distributions are written here, on raw 64-bit
-/// words, so that a library's new sampling algorithm cannot change what a replay gives.
+/// Draws everything that is random in training. The distributions are implemented here, on raw 64-bit words, so that
+/// a new sampling algorithm of a library cannot change the result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generator {
     words: Xoshiro256PlusPlus,
 }
 
 impl Generator {
-    /// A generator that always gives the same sequence for the same seed.
+    /// The same seed gives the same sequence.
     pub fn new(seed: u64) -> Self {
         Self {
             words: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -27,7 +27,7 @@ impl Generator {
     /// Uniform on 0..bound, without modulo bias (Lemire's method).
     ///
     /// # Panics
-    /// When `bound` is 0: there is nothing to draw.
+    /// When `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "cannot draw a number below 0");
         let bound = bound as u64;
@@ -40,14 +40,14 @@ impl Generator {
         }
     }
 
-    /// Standard normal, by Box and Muller's transform (one of the pair; the other is dropped so that
-    /// the state stays a plain generator).
+    /// Standard normal, by the Box-Muller transform. The second number of the pair is discarded, so that the state is
+    /// that of the word generator alone.
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Puts `items` in random order (Fisher and Yates).
+    /// Puts `items` in random order (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

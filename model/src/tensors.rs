@@ -1,4 +1,4 @@
-//! Plain data at the crate's edge: numbers in host memory, alone or by name.
+//! Plain data that callers exchange with this crate: numbers in host memory, and tensors by name.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -6,41 +6,41 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 use crate::{Error, Result};
 
-/// Borrowed numbers in either precision. Engines convert to their own.
+/// Borrowed numbers in single or double precision. Engines convert them to their own.
 #[derive(Debug, Clone, Copy)]
 pub enum Scalars<'a> {
     /// Single precision, what events and buffers carry.
     F32(&'a [f32]),
-    /// Double precision, for the engine that serves as the oracle in tests.
+    /// Double precision, for tests that compare with a reference.
     F64(&'a [f64]),
 }
 
-/// A borrowed row-major matrix.
+/// A borrowed row-major matrix of rows of equal width.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     width: usize,
     values: Scalars<'a>,
 }
 
-/// Owned numbers in either precision.
+/// Owned numbers in single or double precision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
-    /// Single precision.
+    /// Single precision: what the CPU engine exports.
     F32(Vec<f32>),
-    /// Double precision.
+    /// Double precision: step counts, and tensors of a double-precision engine.
     F64(Vec<f64>),
 }
 
-/// A named tensor's content in host memory.
+/// A tensor in host memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostTensor {
-    /// Sizes, outermost first.
+    /// Size of each dimension, outermost first.
     pub shape: Vec<usize>,
-    /// Row-major values.
+    /// As many values as `shape` holds, row-major.
     pub values: Values,
 }
 
-/// Tensors by name, in the order of their names: what engines export and import.
+/// Tensors by name, sorted by name: what engines export and import.
 pub type NamedTensors = BTreeMap<String, HostTensor>;
 
 // === impl Scalars ===
@@ -54,12 +54,12 @@ impl Scalars<'_> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number at `index`, widened.
+    /// The number at `index`, in double precision.
     pub fn get(&self, index: usize) -> f64 {
         match self {
             Self::F32(values) => f64::from(values[index]),
@@ -89,7 +89,7 @@ impl Scalars<'_> {
     }
 }
 
-/// Without an early exit and with what the processor has, so that it becomes a few vector instructions.
+/// No early exit: a loop without a branch compiles to vector instructions.
 fn all_finite(values: &[f32]) -> bool {
     pulp::Arch::new().dispatch(|| {
         values
@@ -113,7 +113,7 @@ impl<'a> From<&'a [f64]> for Scalars<'a> {
 // === impl Rows ===
 
 impl<'a> Rows<'a> {
-    /// A matrix of rows of `width` numbers each; their count must divide evenly.
+    /// A matrix with `width` numbers in a row. The number of values must be a multiple of `width`.
     pub fn new(values: impl Into<Scalars<'a>>, width: usize) -> Result<Self> {
         let values = values.into();
         if width == 0 || !values.len().is_multiple_of(width) {
@@ -130,7 +130,7 @@ impl<'a> Rows<'a> {
         Self { width, values }
     }
 
-    /// Numbers in a row.
+    /// How many numbers a row has.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -140,7 +140,7 @@ impl<'a> Rows<'a> {
         self.values.len() / self.width
     }
 
-    /// All numbers, row after row.
+    /// All numbers, row by row.
     pub fn values(&self) -> Scalars<'a> {
         self.values
     }
@@ -155,7 +155,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Refuses another width and any NaN or infinity, naming its row.
+    /// Checks that rows have `width` finite numbers; an error names the first row and column that is not finite.
     pub fn check(&self, what: &'static str, width: usize) -> Result<()> {
         if self.width != width {
             return Err(Error::shape(
@@ -179,7 +179,7 @@ impl<'a> Rows<'a> {
 // === impl Values ===
 
 impl Values {
-    /// The numbers, borrowed.
+    /// Borrows the numbers without a conversion.
     pub fn as_scalars(&self) -> Scalars<'_> {
         match self {
             Self::F32(values) => Scalars::F32(values),
@@ -191,7 +191,7 @@ impl Values {
 // === impl HostTensor ===
 
 impl HostTensor {
-    /// A tensor in single precision.
+    /// A single-precision tensor; `values` must have as many numbers as `shape` holds.
     pub fn f32(shape: impl Into<Vec<usize>>, values: Vec<f32>) -> Self {
         Self {
             shape: shape.into(),
@@ -199,7 +199,7 @@ impl HostTensor {
         }
     }
 
-    /// A tensor in double precision.
+    /// A double-precision tensor; `values` must have as many numbers as `shape` holds.
     pub fn f64(shape: impl Into<Vec<usize>>, values: Vec<f64>) -> Self {
         Self {
             shape: shape.into(),
@@ -207,7 +207,7 @@ impl HostTensor {
         }
     }
 
-    /// The numbers in single precision.
+    /// Copies the numbers, rounded to single precision.
     pub fn to_f32(&self) -> Vec<f32> {
         match &self.values {
             Values::F32(values) => values.clone(),
@@ -215,7 +215,7 @@ impl HostTensor {
         }
     }
 
-    /// The numbers in double precision.
+    /// Copies the numbers in double precision.
     pub fn to_f64(&self) -> Vec<f64> {
         match &self.values {
             Values::F32(values) => values.iter().map(|v| f64::from(*v)).collect(),
@@ -231,7 +231,7 @@ impl HostTensor {
     }
 }
 
-/// Looks a tensor up and checks its shape.
+/// Looks up the tensor `name` and checks its shape.
 pub fn require<'t>(
     tensors: &'t NamedTensors,
     name: &str,
@@ -282,7 +282,7 @@ pub fn to_safetensors(
     Ok(safetensors::serialize(views, Some(header))?)
 }
 
-/// The text under `key` in the header of a safetensors buffer.
+/// The text at `key` in the metadata of a safetensors header.
 pub fn read_metadata(bytes: &[u8], key: &str) -> Result<String> {
     let (_, header) = SafeTensors::read_metadata(bytes)?;
     let metadata = header.metadata().as_ref();
@@ -291,7 +291,7 @@ pub fn read_metadata(bytes: &[u8], key: &str) -> Result<String> {
         .ok_or_else(|| Error::setting("header", format!("has no `{key}`, expected one")))
 }
 
-/// Reads the tensors of a safetensors buffer; integers and booleans become doubles.
+/// Reads the tensors of a safetensors buffer. Integers and booleans become doubles.
 pub fn from_safetensors(bytes: &[u8]) -> Result<NamedTensors> {
     let file = SafeTensors::deserialize(bytes)?;
     let mut tensors = NamedTensors::new();

@@ -1,8 +1,8 @@
-//! Weights of a batch's rows: what makes a source batch look like the target's label proportions.
+//! Weights that give the rows of a source batch the target's label proportions.
 
 use crate::{Error, Result};
 
-/// How many rows of the batch belong to each class.
+/// Counts the rows of each class. `counts` has one entry for each class.
 pub fn class_counts(labels: impl IntoIterator<Item = u32>, counts: &mut [f64]) {
     counts.fill(0.0);
     for label in labels {
@@ -10,8 +10,8 @@ pub fn class_counts(labels: impl IntoIterator<Item = u32>, counts: &mut [f64]) {
     }
 }
 
-/// `omega_i = p_N[y_i] / n_{y_i}`, rescaled to sum to 1 when classes are absent from the batch. Returned
-/// per class; `weights[k]` of an absent class is 0.
+/// `omega_i = p_N[y_i] / n_{y_i}`, scaled to sum to 1 over the batch even when classes are absent. `weights[k]` is the
+/// weight of each row of class k, 0 for an absent class.
 pub fn source_weights(proportions: &[f64], counts: &[f64], weights: &mut [f64]) -> Result<()> {
     let present: f64 = counts
         .iter()
@@ -22,7 +22,7 @@ pub fn source_weights(proportions: &[f64], counts: &[f64], weights: &mut [f64]) 
     if !(present.is_finite() && present > 0.0) {
         return Err(Error::setting(
             "proportions",
-            "are 0 for every class in the source batch, floor them above 0",
+            "are 0 for every class in the source batch, expected at least one above 0",
         ));
     }
     for ((weight, count), proportion) in weights.iter_mut().zip(counts).zip(proportions) {
@@ -35,21 +35,24 @@ pub fn source_weights(proportions: &[f64], counts: &[f64], weights: &mut [f64]) 
     Ok(())
 }
 
-/// Class weights p_N / s of the cross-entropy, each at most `cap`. `shares` are the class shares of the
-/// distribution that batches are drawn from: the buffer's if uniform, 1/K if class-balanced. A class
-/// that is never drawn gets 0.
-pub fn class_ratios(proportions: &[f64], shares: &[f64], cap: f64) -> Vec<f64> {
+/// Class weights p_N / s of the cross-entropy, each at most `cap`. `drawn_proportions` (s) are those of the
+/// distribution that batches are drawn from: the buffer's if rows are drawn uniformly, 1/K if batches are
+/// class-balanced. A class that is never drawn gets 0.
+pub fn class_ratios(proportions: &[f64], drawn_proportions: &[f64], cap: f64) -> Vec<f64> {
     proportions
         .iter()
-        .zip(shares)
-        .map(|(proportion, share)| match *share > 0.0 {
-            true => (proportion / share).min(cap),
-            false => 0.0,
+        .zip(drawn_proportions)
+        .map(|(proportion, drawn)| {
+            if *drawn > 0.0 {
+                (proportion / drawn).min(cap)
+            } else {
+                0.0
+            }
         })
         .collect()
 }
 
-/// A row's share of the weighted cross-entropy, by class: `ratios` over their sum in the batch.
+/// Weight of a row in the cross-entropy, by class: `ratios` divided by their sum over the batch.
 pub(crate) fn normalised_ratios(ratios: &[f64], counts: &[f64], weights: &mut [f64]) -> Result<()> {
     let total: f64 = ratios.iter().zip(counts).map(|(r, n)| r * n).sum();
     if !(total.is_finite() && total > 0.0) {
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_impossible_classes_is_an_error() {
+    fn a_batch_whose_classes_all_have_proportion_0_is_an_error() {
         let mut weights = [0.0; 2];
         assert!(source_weights(&[0.0, 1.0], &[3.0, 0.0], &mut weights).is_err());
     }

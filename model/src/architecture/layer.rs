@@ -2,16 +2,16 @@
 
 use super::{KERNEL_SIDE, Network, Norm};
 
-/// What a parameter is, which decides how it starts and whether it is trained.
+/// Kind of a parameter. It decides the initial values and whether the parameter is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Weight of a linear layer, `[out, in]`, or of a convolution, `[out, in, height, width]`.
     Weight,
     /// Bias of a linear layer or of a normalisation.
     Bias,
-    /// Scale of a normalisation.
+    /// Scale of a normalisation, one number for each output.
     Scale,
-    /// Embedding table, `[buckets, width]`.
+    /// Embedding table of hashed tokens, `[buckets, width]`.
     Embedding,
     /// Running mean of a batch normalisation; not trained.
     RunningMean,
@@ -24,32 +24,32 @@ pub enum Role {
 pub struct ParameterSpec {
     /// Full name, such as `critic.fc1.weight`.
     pub name: String,
-    /// Sizes, outermost first.
+    /// Size of each dimension, outermost first.
     pub shape: Vec<usize>,
-    /// What it is.
+    /// Decides the initial values and whether an optimiser updates it.
     pub role: Role,
-    /// Whose it is.
+    /// The network that it belongs to.
     pub network: Network,
 }
 
-/// A linear layer and what follows it, as both engines build it.
+/// A linear layer with its normalisation, ReLU and dropout. Both engines build their layers from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerSpec {
     /// Prefix of the linear layer's parameters, such as `f_n.fc1`.
     pub linear: String,
-    /// Prefix of the normalisation's parameters; unused without one.
+    /// Prefix of the normalisation's parameters; unused when `norm` is `None`.
     pub normalisation: String,
-    /// Input width.
+    /// Numbers in an input row.
     pub inputs: usize,
-    /// Output width.
+    /// Numbers in an output row.
     pub outputs: usize,
-    /// What normalises the output.
+    /// Normalisation between the linear layer and the ReLU.
     pub norm: Norm,
-    /// Whether a ReLU ends the layer.
+    /// Whether the layer ends in a ReLU.
     pub relu: bool,
     /// Whether training drops units of the layer's output.
     pub dropout: bool,
-    /// Input channels of a convolution, whose `inputs` are those of one window; none for a linear layer.
+    /// Input channels of a convolution, whose `inputs` are the numbers of one window; `None` for a linear layer.
     pub channels: Option<usize>,
 }
 
@@ -92,12 +92,12 @@ impl ParameterSpec {
         self.shape.iter().product()
     }
 
-    /// Whether it holds none.
+    /// Whether a dimension of the shape is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether an optimiser moves it.
+    /// Whether an optimiser updates it. Running statistics are not trained.
     pub fn is_trained(&self) -> bool {
         !matches!(self.role, Role::RunningMean | Role::RunningVariance)
     }

@@ -1,4 +1,4 @@
-//! What a schema must be, and the means and deviations of its numbers.
+//! Checks a schema, and measures the means and deviations of its numbers.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::{FieldKind, FieldSchema, FieldValue, wrong_kind};
 use crate::{Error, Result, moments::Moments};
 
 impl FieldSchema {
-    /// Refuses a schema without fields, a name that comes twice, numbers that cannot be standardised, and an
-    /// embedding table without rows.
+    /// Checks that there are fields, that names are unique, that numbers can be standardised, and that the embedding
+    /// table has rows if there are tokens. Returns the first problem.
     pub fn validate(&self) -> Result<()> {
         if self.fields.is_empty() {
             return Err(Error::shape("fields", "at least one field", 0));
@@ -24,7 +24,7 @@ impl FieldSchema {
             if !names.insert(name) {
                 return Err(Error::setting(
                     format!("field `{name}`"),
-                    "comes twice, expected every name once",
+                    "appears twice, expected unique names",
                 ));
             }
             if let FieldKind::Number { mean, deviation } = field.kind
@@ -42,7 +42,7 @@ impl FieldSchema {
         Ok(())
     }
 
-    /// Sets the mean and deviation of every number field to those of `rows`, missing values aside. A field that
+    /// Sets the mean and deviation of every number field to those of `rows`, ignoring missing values. A field that
     /// is constant or always missing gets a deviation of 1.
     pub fn measure<'v, R: Fn(&str) -> FieldValue<'v>>(
         &mut self,
@@ -134,7 +134,7 @@ mod tests {
         };
         assert!(message(|s| s.fields.clear()).contains("at least one field"));
         assert!(message(|s| s.buckets = 0).starts_with("buckets: is 0"));
-        assert!(message(|s| s.fields[1].name = "price".into()).contains("`price`: comes twice"));
+        assert!(message(|s| s.fields[1].name = "price".into()).contains("`price`: appears twice"));
         let flat = message(|s| {
             s.fields[0].kind = FieldKind::Number {
                 mean: 0.0,
