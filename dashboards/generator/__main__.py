@@ -1,4 +1,4 @@
-"""Writes the dashboards, or says which of them are not what would be written."""
+"""Writes the dashboards, or lists those that are out of date."""
 
 import argparse
 import json

@@ -7,7 +7,7 @@ from .promql import CLASS, distance, increase, metric, total
 DASHBOARD = dashboard(
     "conditional-shift",
     "Conditional shift",
-    "Whether the classes have changed their shape, and how the map from source to stream follows them.",
+    "Whether the classes have changed shape, and whether the map from source to stream follows them.",
     (
         "Have the classes changed?",
         9,
@@ -15,8 +15,8 @@ DASHBOARD = dashboard(
             timeseries(
                 "Distance of source and stream",
                 "none",
-                "Sliced Wasserstein distance of the source, weighted to the stream's shares, and the stream. What is "
-                "left before the map is more than label shift; what is left after it has not been learned.",
+                "Sliced Wasserstein distance between the source, weighted to the stream's shares, and the stream. The distance "
+                "before the map is what label shift does not explain; the distance after it is not learned yet.",
                 query(f"max({distance('before_map')})", "before the map"),
                 query(f"max({distance('after_map')})", "after the map"),
                 query(f"max({distance('noise_floor')})", "noise floor"),
@@ -24,9 +24,9 @@ DASHBOARD = dashboard(
                 min=0,
             ),
             timeseries(
-                "Distance over noise",
+                "Distance over noise floor",
                 "none",
-                "1 is what noise alone gives. Above 2 the classes have changed: the alert OstardClassesChanged.",
+                "1 is what sampling noise alone gives. Above 2 the classes have changed and OstardClassesChanged fires.",
                 query(
                     f"{distance('before_map')} / ignoring (stage) {distance('noise_floor')}", "before the map {{instance}}"
                 ),
@@ -43,9 +43,9 @@ DASHBOARD = dashboard(
             timeseries(
                 "Movement over separation",
                 "percentunit",
-                "How far the map moves the class, as a share of the squared distance to the nearest other class. "
-                "Beyond a limit (0.25 unless learner.method.guard.movement_ratio says otherwise) the guard refuses, "
-                "as long as label shift alone is not refuted.",
+                "Mean squared movement of the class, divided by the squared distance to the nearest other class. Above "
+                "learner.method.guard.movement_ratio (default 0.25) the guard refuses, unless label shift alone cannot "
+                "explain the stream.",
                 query(metric("ostar_class_movement_ratio", CLASS), "{{class}} {{instance}}"),
                 limit=0.25,
                 min=0,
@@ -53,14 +53,13 @@ DASHBOARD = dashboard(
             timeseries(
                 "Movement",
                 "none",
-                "Mean squared distance by which the map moves the class, in the units of the latent space.",
+                "Mean squared distance by which the map moves the class, in units of the latent space.",
                 query(metric("ostar_class_movement", CLASS), "{{class}} {{instance}}"),
                 min=0,
             ),
             states(
                 "Clusters keep their classes",
-                "Whether every cluster of the window is nearest to the class it is taken for. If not, the map may have "
-                "swapped classes.",
+                "Whether every cluster of the window is nearest to its own class. If not, the map may have swapped classes.",
                 query(metric("ostar_clusters_keep_classes"), "{{instance}}"),
                 mappings=named(_0=("swapped", RED), _1=("kept", GREEN)),
             ),
@@ -73,7 +72,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Transport cost",
                 "none",
-                "Mean squared movement of the last map step; its weight in the loss is beside it.",
+                "Mean squared movement in the last map step, and its weight in the loss.",
                 query(metric("ostar_transport_cost"), "cost {{instance}}"),
                 query(metric("ostar_transport_weight"), "weight {{instance}}"),
             ),
@@ -81,14 +80,14 @@ DASHBOARD = dashboard(
                 "Held-out cross-entropy",
                 "none",
                 "On held-out source rows: of the frozen classifier, and of the adapted one on mapped rows. The guard "
-                "refuses if the adapted one is worse by a margin.",
+                "refuses if the adapted one is worse by more than learner.method.guard.cross_entropy_margin.",
                 query(metric("ostar_held_out_cross_entropy"), "{{candidate}} {{instance}}"),
                 min=0,
             ),
             timeseries(
                 "Refusals for movement",
                 "none",
-                "States that the guard refused because a class was moved or deformed too far.",
+                "Adapted states that the guard refused because the map moved or deformed a class too far.",
                 query(
                     total(increase("ostar_guard_refusals_total", 'reason=~"class_.+"'), by="reason"), "{{reason}}"
                 ),

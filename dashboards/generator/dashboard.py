@@ -1,4 +1,4 @@
-"""A dashboard around its panels: variables, links, positions."""
+"""A dashboard around its panels: variables, links and positions."""
 
 import json
 
@@ -32,7 +32,7 @@ def dashboard(name, title, description, *rows):
 
 
 def placed(rows):
-    """Panels with a number and a place, under the headings of their rows."""
+    """Panels with id and position, under the headings of their rows."""
     number, top = 1, 0
     for heading, height, panels in rows:
         if heading:
@@ -47,7 +47,7 @@ def placed(rows):
         top += height
 
 
-# Name, label and query of the variables that take a series' labels.
+# Variables that list label values: name, label, query.
 CHOICES = [
     ("job", "Job", "label_values(ostar_build_info, job)"),
     ("instance", "Instance", 'label_values(ostar_build_info{job=~"$job"}, instance)'),
@@ -71,7 +71,7 @@ def chosen(name, label, query):
         "allValue": ".+",
         "multi": True,
         "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
-        # Values are looked up anew when the time range changes.
+        # Refresh when the time range changes.
         "refresh": 2,
         "sort": 1,
     }
@@ -102,7 +102,7 @@ def others():
 
 
 def firing():
-    """Marks when an alert of dashboards/rules fired."""
+    """Annotations where an alert of dashboards/rules fired."""
     return {
         "name": "Alerts",
         "datasource": DATASOURCE,

@@ -1,4 +1,4 @@
-"""What goes in and out: Kafka, scoring, gRPC."""
+"""Inputs and outputs: Kafka, scoring, gRPC."""
 
 from .dashboard import dashboard
 from .panels import GREEN, RED, named, query, states, timeseries
@@ -15,28 +15,28 @@ DASHBOARD = dashboard(
             timeseries(
                 "Events read",
                 "cps",
-                "Events a second that could be decoded, and those that went to the dead letters.",
+                "Events per second that were decoded, and that were rejected to the dead letters.",
                 query(total(rate("ostar_events_total"), by="outcome"), "{{outcome}}"),
                 min=0,
             ),
             timeseries(
                 "Rejected events",
                 "cps",
-                "By reason. Beyond dead_letters.max_ratio reading stops until somebody has looked.",
+                "By reason. Above dead_letters.max_ratio reading stops until `ostard ctl resume`.",
                 query(total(rate("ostar_events_rejected_total"), by="reason"), "{{reason}}"),
                 min=0,
             ),
             timeseries(
                 "Lag in time",
                 "s",
-                "Age of the last record read, by partition; 0 where nothing is left to read.",
+                "Age of the last record that was read, by partition. 0 if nothing is left to read.",
                 query(f"max by (partition) ({metric('ostar_consumer_lag_seconds')})", "partition {{partition}}"),
                 min=0,
             ),
             timeseries(
                 "Lag in records",
                 "short",
-                "Records that were not read yet, by partition.",
+                "Records that are not read yet, by partition.",
                 query(f"max by (partition) ({metric('ostar_consumer_lag_records')})", "partition {{partition}}"),
                 min=0,
             ),
@@ -49,15 +49,15 @@ DASHBOARD = dashboard(
             timeseries(
                 "Delay of events",
                 "s",
-                "From the time stamp of an event until it was read.",
+                "Time from an event's time stamp until it was read.",
                 query(quantile(0.5, "ostar_event_delay_seconds"), "median"),
                 query(quantile(0.99, "ostar_event_delay_seconds"), "99 %"),
                 min=0,
             ),
             timeseries(
-                "Lost events",
+                "Lost offsets",
                 "none",
-                "Records that were gone before they were read: retention, or a topic made anew.",
+                "Offsets that the broker no longer had when they were to be read, because of retention or a recreated topic.",
                 query(total(increase("ostar_offsets_lost_total"), by="instance"), "{{instance}}"),
                 min=0,
             ),
@@ -69,20 +69,20 @@ DASHBOARD = dashboard(
             ),
             states(
                 "Reading",
-                "Reading stops after too many bad events, until ostard ctl resume.",
+                "Reading stops after too many rejected events, until `ostard ctl resume`.",
                 query(metric("ostar_consumption_stopped"), "{{instance}}"),
                 mappings=named(_0=("reading", GREEN), _1=("stopped", RED)),
             ),
         ],
     ),
     (
-        "Out to Kafka",
+        "Outputs to Kafka",
         8,
         [
             timeseries(
                 "Records written",
                 "cps",
-                "Predictions and dead letters a second, by what became of them.",
+                "Predictions and dead letters per second, delivered or failed.",
                 query(total(rate("ostar_output_records_total"), by="output, outcome"), "{{output}} {{outcome}}"),
                 min=0,
             ),
@@ -96,14 +96,14 @@ DASHBOARD = dashboard(
             timeseries(
                 "Time to score a batch",
                 "s",
-                "99 % quantile, for the stream and over gRPC.",
+                "99th percentile, for the stream and over gRPC.",
                 query(quantile(0.99, "ostar_scoring_duration_seconds", by="path"), "{{path}}"),
                 min=0,
             ),
             timeseries(
                 "Rows of a batch",
                 "short",
-                "Median of what is scored at once. Under load batches grow by themselves.",
+                "Median number of rows that are scored at once. Batches grow under load.",
                 query(quantile(0.5, "ostar_scoring_batch_rows", by="path"), "{{path}}"),
                 min=0,
             ),
@@ -116,7 +116,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Requests",
                 "reqps",
-                "gRPC requests a second that ended, by method and status code.",
+                "Finished requests per second, by method and status code.",
                 query(total(rate("ostar_requests_total"), by="method, code"), "{{method}} {{code}}"),
                 min=0,
             ),
@@ -130,9 +130,9 @@ DASHBOARD = dashboard(
                 min=0,
             ),
             timeseries(
-                "Inputs",
+                "Waiting inputs",
                 "short",
-                "Inputs that wait to be scored. Beyond grpc.queue_rows requests are refused.",
+                "Inputs that wait to be scored. Above grpc.queue_rows, requests are refused.",
                 query(metric("ostar_request_queue_rows"), "{{instance}}"),
                 min=0,
             ),
@@ -145,21 +145,21 @@ DASHBOARD = dashboard(
             timeseries(
                 "Inputs answered",
                 "cps",
-                "Inputs a second of the requests that were answered.",
+                "Inputs per second of the requests that were scored.",
                 query(total(rate("ostar_request_rows_total"), by="instance"), "{{instance}}"),
                 min=0,
             ),
             timeseries(
                 "Refused requests",
                 "reqps",
-                "Requests a second that were not scored, by reason.",
+                "Requests per second that were not scored, by reason.",
                 query(total(rate("ostar_requests_refused_total"), by="reason"), "{{reason}}"),
                 min=0,
             ),
             timeseries(
-                "Requests without a token",
+                "Unauthenticated requests",
                 "reqps",
-                "Requests a second whose token was missing or wrong, by listener.",
+                "Requests per second with a missing or wrong token, by listener.",
                 query(total(rate("ostar_unauthenticated_requests_total"), by="listener"), "{{listener}}"),
                 min=0,
             ),

@@ -1,4 +1,4 @@
-"""The share of each class, with its interval, beside training's."""
+"""The share of each class with its interval, and the share in training."""
 
 from .dashboard import dashboard
 from .panels import band, dashed, query, repeated, timeseries
@@ -22,8 +22,8 @@ DASHBOARD = dashboard(
                 timeseries(
                     "Share of $class",
                     "percentunit",
-                    "The served share with its 95 % interval, and the share in training. A share has moved when the "
-                    "dashed line lies outside the band. Of several instances: the mean, and the widest interval.",
+                    "The served share with its 95 % interval, and the share in training (dashed). The share has moved if the "
+                    "dashed line lies outside the band. For several instances: the mean and the widest interval.",
                     query(share(SERVED, "_low", "min"), "low"),
                     query(share(SERVED, "_high", "max"), "high"),
                     query(share(SERVED), "served"),
@@ -35,20 +35,20 @@ DASHBOARD = dashboard(
         ],
     ),
     (
-        "How far, and how sure",
+        "How far, and how certain",
         8,
         [
             timeseries(
                 "Distance from training",
                 "percentunit",
-                "Half the sum of the differences of shares: the part of the stream that would have to change its class.",
+                "Half the sum of the differences of the shares: the part of the stream that would have to change class.",
                 query(moved(), "{{instance}}"),
                 min=0,
             ),
             timeseries(
-                "Share over training's",
+                "Share relative to training",
                 "none",
-                "1 is as in training. The alert OstardShareMoved asks whether the whole interval is beyond 1.5 or 1/1.5.",
+                "1 means as in training. OstardShareMoved fires if the whole interval is above 1.5 or below 1/1.5.",
                 query(
                     f"{metric('ostar_label_proportion', SERVED, CLASS)} / ignoring (candidate) "
                     f"{metric('ostar_label_proportion', TRAINING, CLASS)}",
@@ -59,21 +59,21 @@ DASHBOARD = dashboard(
             timeseries(
                 "Effective events",
                 "short",
-                "How many independent events the shares are worth: the more, the narrower their intervals.",
+                "Number of independent events that the shares are worth. The more, the narrower the intervals.",
                 query(metric("ostar_label_proportion_effective_rows"), "{{candidate}} {{instance}}"),
                 min=0,
             ),
         ],
     ),
     (
-        "Whether to believe it",
+        "Can it be trusted?",
         8,
         [
             timeseries(
                 "Share by each classifier",
                 "percentunit",
-                "The share as the frozen and as the adapted classifier tells it, and the one that is served. They "
-                "part when the classes changed their shape.",
+                "The share as estimated with the frozen and with the adapted classifier, and the one that is served. The two "
+                "diverge when the classes change shape.",
                 query(
                     metric("ostar_label_proportion", 'candidate!="training"', CLASS),
                     "{{class}} {{candidate}} {{instance}}",
@@ -83,8 +83,8 @@ DASHBOARD = dashboard(
             timeseries(
                 "Share among late labels",
                 "percentunit",
-                "The share among the newest labels, where a topic of labels is read, beside the served one. Labels "
-                "come late: theirs is the older picture.",
+                "The share among the newest late labels, if labels.topic is set, and the served share. Labels arrive late, so "
+                "their share is older.",
                 query(f"avg by (class) ({metric('ostar_true_proportion', CLASS)})", "{{class}} labels"),
                 query(f"avg by (class) ({metric('ostar_label_proportion', SERVED, CLASS)})", "{{class}} served"),
                 min=0,
@@ -92,27 +92,27 @@ DASHBOARD = dashboard(
             timeseries(
                 "Smallest singular value",
                 "none",
-                "Of the adapted classifier's confusion matrix. Near 0 different shares look the same, and none can be told.",
+                "Of the adapted classifier's confusion matrix. Near 0, different shares give the same predictions, so shares cannot be estimated.",
                 query(metric("ostar_confusion_smallest_singular_value"), "{{instance}}"),
                 min=0,
             ),
         ],
     ),
     (
-        "What it does to predictions",
+        "Effect on predictions",
         8,
         [
             timeseries(
                 "Predictions by class",
                 "cps",
-                "Predictions a second whose most probable class it is, for the stream and over gRPC.",
+                "Predictions per second by most probable class, for the stream and over gRPC.",
                 query(total(rate("ostar_predictions_total", CLASS), by="class, path"), "{{class}} {{path}}"),
                 min=0,
             ),
             timeseries(
                 "Calibration",
                 "none",
-                "Predicted over observed count of the class among late labels, of what was served; 1 is calibrated.",
+                "Predicted over observed count of the class among late labels, for what was served. 1 is calibrated.",
                 query(
                     metric("ostar_measured_calibration_ratio", 'candidate="served"', CLASS), "{{class}} {{instance}}"
                 ),

@@ -1,4 +1,4 @@
-"""Is it well, and has anything moved?"""
+"""Is ostard healthy, and has anything moved?"""
 
 from .dashboard import dashboard
 from .panels import BLUE, GREEN, GREY, RED, YELLOW, alerts, band, dashed, instant, named, query, stat, timeseries
@@ -9,7 +9,7 @@ MEASURED = metric("ostar_measured_accuracy", 'candidate="served"')
 DASHBOARD = dashboard(
     "overview",
     "Overview",
-    "Whether ostard is well, what it serves, and whether the classes have moved.",
+    "Whether ostard is healthy, what it serves, and whether the classes have moved.",
     (
         None,
         4,
@@ -17,43 +17,43 @@ DASHBOARD = dashboard(
             stat(
                 "Ready",
                 "none",
-                "Whether every chosen instance is ready. If not, GET /readyz says why.",
+                "Whether all selected instances are ready. If not, GET /readyz says why.",
                 instant(f"min({metric('ostar_ready')})", "ready"),
                 mappings=named(_0=("not ready", RED), _1=("ready", GREEN)),
             ),
             stat(
                 "Serving mode",
                 "none",
-                "What predictions are made with: the frozen model, the same corrected to the stream's shares "
-                "(prior), or the adapted one. Shadow serves frozen and computes all.",
+                "Which candidate is served: the frozen model, the frozen model corrected to the stream's shares "
+                "(prior), or the adapted model. Shadow serves frozen and computes all.",
                 instant(f"{metric('ostar_serving_mode')} == 1", "{{mode}}"),
                 text="name",
             ),
             stat(
                 "Guard",
                 "none",
-                "Whether the newest adapted state may be served. A refused one is not: the last good one stays.",
+                "Whether the newest adapted state may be served. If the guard refuses it, the last good one stays.",
                 instant(f"min({metric('ostar_guard_agrees')})", "guard"),
                 mappings=named(_0=("refuses", RED), _1=("agrees", GREEN)),
             ),
             stat(
                 "Estimated accuracy",
                 "percentunit",
-                "Of what is served, without labels, as far as only the shares have moved.",
+                "Estimated accuracy of what is served, without labels. It assumes that only the shares have moved.",
                 instant(f"min({served('ostar_estimated_accuracy')})", "accuracy"),
             ),
             stat(
                 "Shares moved by",
                 "percentunit",
                 "Half the sum of the differences between the served shares and those in training: the part of the "
-                "stream that would have to change its class.",
+                "stream that would have to change class.",
                 instant(f"max({moved()})", "moved"),
                 thresholds=((None, GREEN), (0.1, YELLOW), (0.25, RED)),
             ),
             stat(
                 "Lag",
                 "s",
-                "Age of the last record read, of the partition that is furthest behind.",
+                "Age of the last record that was read, for the partition that is furthest behind.",
                 instant(f"max({metric('ostar_consumer_lag_seconds')})", "lag"),
                 thresholds=((None, GREEN), (60, YELLOW), (300, RED)),
             ),
@@ -66,7 +66,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Shares of the classes",
                 "percentunit",
-                "Published shares; the dashboard on label shift has them with intervals and beside training's.",
+                "Served shares. The dashboard Label shift has them with intervals and the shares in training.",
                 query(f"avg by (class) ({metric('ostar_label_proportion', SERVED, CLASS)})", "{{class}}"),
                 min=0,
                 max=1,
@@ -74,8 +74,8 @@ DASHBOARD = dashboard(
             timeseries(
                 "Distance of source and stream",
                 "none",
-                "What label shift alone does not explain. Above twice its noise floor the classes themselves have "
-                "changed: see the dashboard on conditional shift.",
+                "Distance that label shift alone does not explain. Above twice the noise floor the classes themselves have "
+                "changed: see the dashboard Conditional shift.",
                 query(f"max({distance('before_map')})", "before the map"),
                 query(f"max({distance('after_map')})", "after the map"),
                 query(f"2 * max({distance('noise_floor')})", "twice the noise floor"),
@@ -85,8 +85,8 @@ DASHBOARD = dashboard(
             timeseries(
                 "Estimated accuracy of what is served",
                 "percentunit",
-                "With its 95 % interval, without labels, as far as only the shares have moved. Measured accuracy is "
-                "there where late labels are.",
+                "With its 95 % interval, without labels, if only the shares have moved. Measured accuracy appears once late "
+                "labels arrive.",
                 query(f"min({served('ostar_estimated_accuracy_low')})", "low"),
                 query(f"min({served('ostar_estimated_accuracy_high')})", "high"),
                 query(f"min({served('ostar_estimated_accuracy')})", "estimated"),
@@ -102,14 +102,14 @@ DASHBOARD = dashboard(
             timeseries(
                 "Events read",
                 "cps",
-                "Events a second that could be decoded, and those that went to the dead letters.",
+                "Events per second that were decoded, and that were rejected to the dead letters.",
                 query(total(rate("ostar_events_total"), by="outcome"), "{{outcome}}"),
                 min=0,
             ),
             timeseries(
                 "Requests",
                 "reqps",
-                "gRPC requests a second, by status code.",
+                "Requests per second, by status code.",
                 query(total(rate("ostar_requests_total"), by="code"), "{{code}}"),
                 min=0,
             ),
@@ -127,7 +127,7 @@ DASHBOARD = dashboard(
         None,
         8,
         [
-            alerts("Alerts", "Alerts of dashboards/rules that fire or are about to; each links to its runbook."),
+            alerts("Alerts", "Alerts that fire or are pending. Each links to its runbook."),
             stat(
                 "Instances",
                 "none",

@@ -1,4 +1,4 @@
-"""Panels: one function a kind, each a dictionary in Grafana's JSON."""
+"""Panels in Grafana's JSON: one function per kind."""
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
@@ -6,17 +6,17 @@ GREEN, YELLOW, RED, BLUE, GREY = "green", "yellow", "red", "blue", "#8e8e8e"
 
 
 def query(expression, legend):
-    """What a panel asks for, and how its series are called."""
+    """A query and the legend of its series."""
     return {"expr": expression, "legendFormat": legend, "datasource": DATASOURCE}
 
 
 def instant(expression, legend):
-    """The same at the end of the time range only."""
+    """A query of the last value only."""
     return query(expression, legend) | {"instant": True, "range": False}
 
 
 def timeseries(title, unit, description, *queries, overrides=(), limit=None, **defaults):
-    """Lines over time. `limit` draws the line from which on somebody should look."""
+    """Lines over time. `limit` draws a threshold."""
     custom = {"lineWidth": 1, "fillOpacity": 5, "showPoints": "never", "spanNulls": False}
     thresholds = steps((None, GREEN))
     if limit is not None:
@@ -31,7 +31,7 @@ def timeseries(title, unit, description, *queries, overrides=(), limit=None, **d
 
 
 def stat(title, unit, description, *queries, thresholds=((None, BLUE),), mappings=(), text="auto", **defaults):
-    """One number, or one a series."""
+    """One number per series."""
     fields = {"thresholds": steps(*thresholds), "mappings": list(mappings), "color": {"mode": "thresholds"}}
     options = {
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
@@ -45,7 +45,7 @@ def stat(title, unit, description, *queries, thresholds=((None, BLUE),), mapping
 
 
 def states(title, description, *queries, mappings):
-    """Which state each series was in, over time."""
+    """The state of each series over time."""
     fields = {
         "custom": {"fillOpacity": 80, "lineWidth": 0},
         "mappings": list(mappings),
@@ -64,7 +64,7 @@ def states(title, description, *queries, mappings):
 
 
 def alerts(title, description):
-    """The alerts of dashboards/rules that fire or are about to."""
+    """A list of the firing and pending alerts of dashboards/rules."""
     options = {
         "alertName": "Ostard",
         "dashboardAlerts": False,
@@ -78,7 +78,7 @@ def alerts(title, description):
 
 
 def panel(kind, title, unit, description, queries, options, fields, overrides=()):
-    """What all panels have in common."""
+    """The keys that all panels with queries share."""
     targets = [{"refId": chr(ord("A") + number)} | target for number, target in enumerate(queries)]
     return {
         "type": kind,
@@ -92,12 +92,12 @@ def panel(kind, title, unit, description, queries, options, fields, overrides=()
 
 
 def repeated(variable, template):
-    """The panel once for every chosen value of a variable, three beside each other."""
+    """The panel once per selected value of a variable, three per row."""
     return template | {"repeat": variable, "repeatDirection": "h", "maxPerRow": 3}
 
 
 def steps(*pairs):
-    """Colours from a value on; the first has none."""
+    """Thresholds: a colour from each value on. The first value must be None."""
     return {"mode": "absolute", "steps": [{"value": value, "color": color} for value, color in pairs]}
 
 
@@ -111,19 +111,19 @@ def named(**states):
 
 
 def override(name, **properties):
-    """How the series of this name looks; `custom__lineWidth` is custom.lineWidth."""
+    """Overrides the look of one series; `custom__lineWidth` means custom.lineWidth."""
     listed = [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()]
     return {"matcher": {"id": "byName", "options": name}, "properties": listed}
 
 
 def dashed(name, color=GREY):
-    """A line to compare with."""
+    """A dashed reference line."""
     style = {"fill": "dash", "dash": [8, 6]}
     return override(name, custom__lineStyle=style, custom__fillOpacity=0, color={"mode": "fixed", "fixedColor": color})
 
 
 def band(low, high, color=BLUE):
-    """Fills between the series of two names, and draws neither."""
+    """Fills the area between two series, without drawing their lines."""
     fixed = {"mode": "fixed", "fixedColor": color}
     edge = {"custom__lineWidth": 0, "color": fixed}
     return [

@@ -1,4 +1,4 @@
-"""PromQL of the panels: every selector keeps to the chosen jobs and instances."""
+"""PromQL of the panels: every selector is limited to the selected jobs and instances."""
 
 CHOSEN = 'job=~"$job", instance=~"$instance"'
 CLASS = 'class=~"$class"'
@@ -12,12 +12,12 @@ def metric(name, *matchers):
 
 
 def rate(name, *matchers):
-    """How much a counter grows a second."""
+    """Growth of a counter per second."""
     return f"rate({metric(name, *matchers)}[$__rate_interval])"
 
 
 def increase(name, *matchers):
-    """How much a counter grew since the point before."""
+    """Growth of a counter since the previous point."""
     return f"increase({metric(name, *matchers)}[$__rate_interval])"
 
 
@@ -41,11 +41,11 @@ def served(name):
 
 
 def distance(stage):
-    """Sliced Wasserstein distance of source and stream."""
+    """Sliced Wasserstein distance of source and stream at a stage."""
     return metric("ostar_sliced_distance", f'stage="{stage}"')
 
 
 def moved():
-    """Half the sum of the differences between served shares and training's, for each instance."""
+    """Half the sum of the differences between the served shares and those of training, per instance."""
     served, training = (metric("ostar_label_proportion", candidate) for candidate in (SERVED, TRAINING))
     return f"sum without (class, candidate) (abs({served} - ignoring (candidate) {training})) / 2"

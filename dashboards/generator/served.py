@@ -6,7 +6,7 @@ from .promql import CLASS, increase, metric, rate, total
 
 
 def figure(title, unit, name, text, **defaults):
-    """A measure of every candidate, by late labels."""
+    """A measure of every candidate, from late labels."""
     return timeseries(title, unit, text, query(metric(name), "{{candidate}} {{instance}}"), **defaults)
 
 
@@ -16,7 +16,7 @@ def estimated(candidate):
     return timeseries(
         f"Estimated accuracy: {candidate}",
         "percentunit",
-        "With its 95 % interval, without labels, as far as only the shares have moved. Below is what labels say.",
+        "With its 95 % interval, without labels, if only the shares have moved. Accuracy by late labels is below.",
         query(f"min({metric('ostar_estimated_accuracy_low', matcher)})", "low"),
         query(f"max({metric('ostar_estimated_accuracy_high', matcher)})", "high"),
         query(f"avg({metric('ostar_estimated_accuracy', matcher)})", "estimated"),
@@ -28,21 +28,21 @@ def estimated(candidate):
 DASHBOARD = dashboard(
     "served",
     "What is served and why",
-    "Which state answers, what the guard said about the newest one, and how good the candidates are.",
+    "Which state is served, what the guard decided about the newest one, and how good the candidates are.",
     (
         "What is served",
         7,
         [
             states(
                 "Serving mode",
-                "What predictions are made with. serving.mode sets it, ostard ctl mode changes it until the next start.",
+                "Which candidate is served. serving.mode sets it; `ostard ctl mode` changes it until the next start.",
                 query(f"{metric('ostar_serving_mode')} == 1", "{{mode}} {{instance}}"),
                 mappings=named(_1=("served", GREEN)),
             ),
             stat(
                 "Version",
                 "none",
-                "Starts (epoch) and alignment steps of the learner behind the state that is served.",
+                "Version of the served state: starts of the learner (epoch) and alignment steps.",
                 instant(metric("ostar_model_version_epoch"), "epoch {{instance}}"),
                 instant(metric("ostar_model_version_step"), "step {{instance}}"),
                 thresholds=((None, GREY),),
@@ -50,7 +50,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Step served",
                 "none",
-                "Alignment steps behind the state that is served. It stands still while the guard refuses.",
+                "Alignment steps of the learner when the served state was published. Flat while learning is paused or stalled.",
                 query(metric("ostar_model_version_step"), "{{instance}}"),
                 min=0,
             ),
@@ -62,14 +62,14 @@ DASHBOARD = dashboard(
         [
             states(
                 "Guard",
-                "Whether the newest adapted state may be served. While it refuses, the last good one stays.",
+                "Whether the newest adapted state may be served. While the guard refuses, the last good one stays.",
                 query(metric("ostar_guard_agrees"), "{{instance}}"),
                 mappings=named(_0=("refuses", RED), _1=("agrees", GREEN)),
             ),
             timeseries(
                 "Refusals",
                 "none",
-                "Refused states by reason. A few in a row restore the last good weights.",
+                "Refused states by reason. After learner.method.guard.refusals_before_restore in a row, the last good weights are restored.",
                 query(total(increase("ostar_guard_refusals_total"), by="reason"), "{{reason}}"),
                 query(total(increase("ostar_restores_total")), "weights restored"),
                 min=0,
@@ -77,28 +77,28 @@ DASHBOARD = dashboard(
             timeseries(
                 "Held-out cross-entropy",
                 "none",
-                "One of the guard's measures: the adapted classifier on mapped source rows against the frozen one.",
+                "One measure of the guard: the adapted classifier on mapped source rows, and the frozen one.",
                 query(metric("ostar_held_out_cross_entropy"), "{{candidate}} {{instance}}"),
                 min=0,
             ),
         ],
     ),
-    ("How good it should be", 8, [estimated("frozen"), estimated("prior"), estimated("adapted")]),
+    ("Estimated quality", 8, [estimated("frozen"), estimated("prior"), estimated("adapted")]),
     (
-        "How good it is, by late labels",
+        "Measured quality, by late labels",
         8,
         [
             figure(
                 "Accuracy",
                 "percentunit",
                 "ostar_measured_accuracy",
-                "Share of the newest labelled events that each candidate predicted right, and what was served.",
+                "Share of the newest labelled events that were predicted right, by each candidate and by what was served.",
             ),
             figure(
                 "Balanced accuracy",
                 "percentunit",
                 "ostar_measured_balanced_accuracy",
-                "Mean over classes of the share predicted right.",
+                "Mean over the classes of the share predicted right.",
             ),
             figure(
                 "Logarithmic loss",
@@ -117,14 +117,14 @@ DASHBOARD = dashboard(
             timeseries(
                 "Calibration",
                 "none",
-                "Predicted over observed count of the class; 1 is calibrated.",
+                "Predicted over observed count of the class. 1 is calibrated.",
                 query(metric("ostar_measured_calibration_ratio", CLASS), "{{class}} {{candidate}} {{instance}}"),
                 min=0,
             ),
             timeseries(
                 "Labels",
                 "cps",
-                "Late labels a second, by whether they found their prediction.",
+                "Late labels per second, by outcome.",
                 query(total(rate("ostar_labels_total"), by="outcome"), "{{outcome}}"),
                 min=0,
             ),
