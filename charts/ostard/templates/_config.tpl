@@ -1,4 +1,4 @@
-{{/* The daemon's configuration: what the chart decides, and over it what the user gives. */}}
+{{/* The daemon's configuration: what the chart sets, overridden by what the user sets. */}}
 {{- define "ostard.config" -}}
 {{- $config := dict
   "bundle" (dict "path" "/model")

@@ -47,7 +47,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ include "ostard.fullname" . }}{{ if .Values.kserve.enabled }}-learner{{ end }}
 {{- end }}
 
-{{/* Name of the claim that holds the checkpoints, where it is not the StatefulSet's own. */}}
+{{/* Name of the checkpoint claim, if the StatefulSet does not create it itself. */}}
 {{- define "ostard.claim" -}}
 {{- default (printf "state-%s" (include "ostard.fullname" .)) .Values.persistence.existingClaim }}
 {{- end }}
@@ -63,7 +63,7 @@ resources:
     storage: {{ .Values.persistence.size }}
 {{- end }}
 
-{{/* Whole seconds of a length of time like "500ms", "30s", "5m" or "1h", rounded up. */}}
+{{/* Whole seconds of a duration like "500ms", "30s", "5m" or "1h", rounded up. */}}
 {{- define "ostard.seconds" -}}
 {{- $number := regexFind "^[0-9]+" . | int -}}
 {{- $unit := regexFind "[a-z]+$" . -}}
@@ -74,7 +74,7 @@ resources:
 {{- end }}
 {{- end }}
 
-{{/* Above the daemon's own deadline, so that it is never killed while it writes its last checkpoint. */}}
+{{/* Longer than the daemon's deadline, so that it is not killed while it writes its last checkpoint. */}}
 {{- define "ostard.gracePeriod" -}}
 {{- $text := dig "shutdown" "deadline" "30s" .Values.config -}}
 {{- $deadline := include "ostard.seconds" $text | int -}}
@@ -88,7 +88,7 @@ resources:
 {{- end }}
 {{- end }}
 
-{{/* Refuses values that fit the schema and make no sense together. */}}
+{{/* Refuses values that fit the schema but make no sense together. */}}
 {{- define "ostard.check" -}}
 {{- if not .Values.model.volume }}
 {{- fail "model.volume is empty, expected the volume with the model bundle, such as {persistentVolumeClaim: {claimName: models}}" }}
@@ -100,9 +100,9 @@ resources:
 {{- fail "config.kafka.topic is empty, expected the topic of the events" }}
 {{- end }}
 {{- if and .Values.tls.clientCaKey (not .Values.tls.existingSecret) }}
-{{- fail "tls.clientCaKey is given without tls.existingSecret, expected the Secret that has the key" }}
+{{- fail "tls.clientCaKey is set without tls.existingSecret, expected the Secret that has the key" }}
 {{- end }}
 {{- if and .Values.control.enabled (not .Values.auth.existingSecret) (not .Values.tls.clientCaKey) }}
-{{- fail "control.enabled is true, but nothing asks callers who they are: set auth.existingSecret or tls.clientCaKey" }}
+{{- fail "control.enabled is true, but callers are not authenticated: set auth.existingSecret or tls.clientCaKey" }}
 {{- end }}
 {{- end }}

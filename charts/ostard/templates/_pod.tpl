@@ -1,6 +1,6 @@
-{{/* Metadata of the pod, but for its labels' indent: the same in a StatefulSet and under KServe. */}}
+{{/* Metadata of the pod, the same in a StatefulSet and under KServe, except the indentation of its labels. */}}
 {{- define "ostard.podAnnotations" -}}
-# A changed configuration makes a new pod.
+# A changed configuration replaces the pod.
 checksum/config: {{ include "ostard.config" . | sha256sum }}
 {{- with .Values.podAnnotations }}
 {{ toYaml . }}
