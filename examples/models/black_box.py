@@ -1,4 +1,4 @@
-"""Exports a model that gives nothing but probabilities: here a random forest, but it may be anything.
+"""Exports a model that only returns probabilities: here a random forest, but it can be anything.
 
     python black_box.py --out forest
 """
@@ -21,7 +21,7 @@ def main():
         features, labels, test_size=0.5, stratify=labels, random_state=0
     )
     forest = RandomForestClassifier(100, random_state=0).fit(train, train_labels)
-    # What the model says to labelled rows that it has not seen: all that is asked of it.
+    # The bundle only needs the model's probabilities for labelled rows that it was not trained on.
     probabilities = forest.predict_proba(test)
     write_black_box(
         f"{arguments.out}/bundle",
@@ -29,7 +29,7 @@ def main():
         classes=[str(label) for label in forest.classes_],
         probabilities=probabilities,
         labels=test_labels,
-        training_shares=numpy.bincount(train_labels),
+        training_proportions=numpy.bincount(train_labels),
     )
     write_events(arguments.out, "probabilities", probabilities, probabilities)
     print(f"held-out accuracy {forest.score(test, test_labels):.4f}")

@@ -2,7 +2,7 @@
 
     python check.py digits
 
-`OSTARD` names the program, `ostard` otherwise. No broker is needed: without one the daemon serves the frozen model.
+The variable `OSTARD` names the program; the default is `ostard`. No broker is needed: without one the daemon serves the frozen model.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def start(program, bundle, state):
         "bundle.path": bundle,
         "checkpoints.folder": state,
         "kafka.topic": "events",
-        # Nobody listens there.
+        # No broker listens there.
         "kafka.brokers": "127.0.0.1:1",
         "grpc.listen": "127.0.0.1:0",
         "http.listen": "127.0.0.1:0",
@@ -48,15 +48,15 @@ def start(program, bundle, state):
 
 
 def grpc_address(daemon):
-    """Where the daemon says that it listens."""
+    """The gRPC address from the daemon's log."""
     for line in daemon.stderr:
         found = re.search(r'"grpc_address":"([^"]+)"', line)
         if found:
             return found[1]
-        # A start that fails says why before it ends.
+        # Other lines are errors of a failed start: pass them on.
         if not line.startswith("{"):
             print(line, end="")
-    raise SystemExit("the daemon ended before it listened")
+    raise SystemExit("the daemon ended before it was listening")
 
 
 def lines(text):
@@ -74,7 +74,7 @@ def compare(folder, answers, expected):
     largest = max(differences)
     print(f"{folder}: {len(answers)} predictions, largest difference {largest:.1e}")
     if not largest <= LIMIT:
-        raise SystemExit(f"expected {LIMIT} at most")
+        raise SystemExit(f"expected at most {LIMIT}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ FEATURES, CLASSES, ROWS = 20, 3, 4000
 
 
 class Classifier(nn.Module):
-    """Up to `encoder` it is g, and `head` is f_S. Any split will do: what moves is watched between the two."""
+    """`encoder` is g, `head` is f_S. Any split works; shift is measured on the latents between the two."""
 
     def __init__(self):
         super().__init__()
@@ -27,7 +27,7 @@ class Classifier(nn.Module):
 
 
 def tensors(network, prefix):
-    """Parameters under the names of a bundle: layers count from 1, and a normalisation has its layer's number."""
+    """Parameters under their names in a bundle: layers are numbered from 1, a normalisation has the number of its layer."""
     named, number = {}, 0
     for module in network:
         match module:
@@ -40,7 +40,7 @@ def tensors(network, prefix):
             case nn.ReLU() | nn.Dropout():
                 continue
             case other:
-                raise SystemExit(f"{other} has no place in a bundle; export the model as a black box")
+                raise SystemExit(f"{other} cannot be part of a bundle; export the model as a black box")
         for name, value in module.state_dict().items():
             if name != "num_batches_tracked":
                 named[f"{prefix}.{kind}{number}.{name}"] = value.numpy()
@@ -72,13 +72,13 @@ def export(model, folder, features, labels, held_out):
         classifier={"hidden": hidden_widths(model.head), "norm": "batch", "dropout": 0.2},
         weights=tensors(model.encoder, "g") | tensors(model.head, "f_s"),
         source=(latents.numpy(), labels.numpy(), held_out.numpy()),
-        training_shares=torch.bincount(labels[~held_out]).numpy(),
+        training_proportions=torch.bincount(labels[~held_out]).numpy(),
     )
     write_events(folder, "dense", tried.numpy(), probabilities.numpy())
 
 
 def rings():
-    """Points around the origin, by their distance."""
+    """Points around the origin, labelled by their distance from it."""
     labels = torch.randint(CLASSES, (ROWS,))
     directions = nn.functional.normalize(torch.randn(ROWS, FEATURES))
     radius = 1.0 + labels + 0.2 * torch.randn(ROWS)

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 
 def layers(pipeline):
-    """(weight [out, in], bias) of every layer, on raw features and with one logit a class."""
+    """(weight [out, in], bias) of every layer, on raw features and with one logit per class."""
     scaler, model = (step for _, step in pipeline.steps)
     if isinstance(model, LogisticRegression):
         found = [(model.coef_, model.intercept_)]
@@ -24,11 +24,11 @@ def layers(pipeline):
         found = [(weight.T, bias) for weight, bias in zip(model.coefs_, model.intercepts_)]
     else:
         raise SystemExit(f"activation is {model.activation!r}, expected 'relu'")
-    # (x - mean) / scale, taken into the first layer.
+    # Fold the scaler, (x - mean) / scale, into the first layer.
     weight, bias = found[0]
     weight = weight / scaler.scale_
     found[0] = (weight, bias - weight @ scaler.mean_)
-    # Of two classes scikit-learn keeps one logit, that of the second.
+    # With two classes scikit-learn keeps only the logit of the second: add a 0 for the first.
     weight, bias = found[-1]
     if len(bias) == 1:
         found[-1] = (numpy.vstack([0 * weight, weight]), numpy.append(0 * bias, bias))
@@ -40,7 +40,7 @@ def export(pipeline, folder, name, features, labels, held_out):
     classes = [str(label) for label in pipeline.classes_]
     numbers = numpy.searchsorted(pipeline.classes_, labels)
     *hidden, last = layers(pipeline)
-    # The output layer is f_S and everything before it is g.
+    # The output layer is f_S, everything before it is g.
     latents, weights = features, {"f_s.fc1.weight": last[0], "f_s.fc1.bias": last[1]}
     for number, (weight, bias) in enumerate(hidden, 1):
         latents = numpy.maximum(latents @ weight.T + bias, 0)
@@ -50,7 +50,7 @@ def export(pipeline, folder, name, features, labels, held_out):
         widths = [len(bias) for _, bias in hidden[:-1]]
         encoder = {"mlp": {"inputs": features.shape[1], "hidden": widths, "final_relu": True}}
     else:
-        # No layer before the last: the features themselves are the latents.
+        # No hidden layer: the features themselves are the latents.
         input, encoder = {"latent": {"width": features.shape[1]}}, "identity"
     write_network(
         f"{folder}/bundle",
@@ -61,7 +61,7 @@ def export(pipeline, folder, name, features, labels, held_out):
         classifier={"hidden": [], "norm": "none", "dropout": 0.0},
         weights=weights,
         source=(latents, numbers, held_out),
-        training_shares=numpy.bincount(numbers[~held_out]),
+        training_proportions=numpy.bincount(numbers[~held_out]),
     )
     tried = features[held_out]
     write_events(folder, next(iter(input)), tried, pipeline.predict_proba(tried))
