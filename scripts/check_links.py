@@ -1,4 +1,4 @@
-"""Checks the links of every Markdown file: files are there, and headings that are linked to exist.
+"""Checks every Markdown file: linked files and headings exist, and so do source files named in back ticks.
 
 Addresses of the web are left alone: a change must not fail because some other server is down.
 """
@@ -10,6 +10,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?\)|(?:src|href)=\"([^\"]+)\"")
+# A file of this repository, named without a placeholder such as `NAME.rs` or a wildcard.
+SOURCE = re.compile(r"`((?:model|connectors|daemon|experiments|tests|scripts|dashboards|charts)/[a-z0-9_./-]+\.[a-z]+)`")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -23,6 +25,9 @@ def main():
 
 def broken(document):
     text = FENCE.sub("", document.read_text())
+    for found in SOURCE.finditer(text):
+        if not (ROOT / found[1]).exists():
+            yield f"{document.relative_to(ROOT)}: {found[1]} does not exist"
     # What stands in back ticks is no link.
     text = re.sub(r"`[^`\n]*`", "", text)
     for found in LINK.finditer(text):
