@@ -25,6 +25,15 @@ GONE = {
     "MODE_SOURCE": "MODE_FROZEN",
     "published_low": "served_low",
     "published_high": "served_high",
+    # Settings
+    r"grpc\.max_rows": "requests.max_rows",
+    r"grpc\.max_message_bytes": "requests.max_bytes",
+    "max_message_bytes": "max_bytes",
+    r"grpc\.queue_rows": "requests.queue_rows",
+    r"grpc\.queue_bytes": "requests.queue_bytes",
+    r"grpc\.max_wait": "requests.max_wait",
+    r"grpc\.max_batch_rows": "requests.max_batch_rows",
+    r"grpc\.threads": "requests.threads",
     # Metrics
     r'candidate="published"': 'candidate="served"',
     r'candidate="source"': 'candidate="frozen"',

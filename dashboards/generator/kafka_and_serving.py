@@ -132,7 +132,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Waiting inputs",
                 "short",
-                "Inputs that wait to be scored. Above grpc.queue_rows, requests are refused.",
+                "Inputs that wait to be scored. Above requests.queue_rows, requests are refused.",
                 query(metric("ostar_request_queue_rows"), "{{instance}}"),
                 min=0,
             ),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{problems::Problem, secrets, shape::Shape, suggest::nearest, tree::Tree};
+use super::{problems::Problem, renamed, secrets, shape::Shape, suggest::nearest, tree::Tree};
 
 /// Reports what a tree holds that its shape does not allow, and repairs it from the defaults, so that
 /// the rest can still be read and checked.
@@ -56,13 +56,16 @@ impl Check<'_> {
         let unknown = fields.keys().filter(|key| shape.child(key).is_none());
         for key in unknown.cloned().collect::<Vec<_>>() {
             let tree = fields.remove(&key);
+            let old = join(path, &key);
             let known = shape.keys();
-            let fix = match nearest(&key, known.iter().copied()) {
-                Some(name) => format!("did you mean {}?", join(path, name)),
-                None => format!("expected one of {}", known.join(", ")),
+            let text = match (renamed::key(&old), nearest(&key, known.iter().copied())) {
+                (Some(new), _) => format!("is called {new} now"),
+                (None, Some(name)) => {
+                    format!("is not a key, did you mean {}?", join(path, name))
+                }
+                (None, None) => format!("is not a key, expected one of {}", known.join(", ")),
             };
-            let text = format!("is not a key, {fix}");
-            self.report(&join(path, &key), text, tree.as_ref());
+            self.report(&old, text, tree.as_ref());
         }
     }
 
@@ -134,11 +137,12 @@ fn mismatch(path: &str, tree: &Tree, shape: &Shape) -> String {
         }
         (Shape::Choice { words, tables }, Value::String(word)) => {
             let known = words.iter().chain(tables.keys()).map(String::as_str);
-            match nearest(word, known) {
-                Some(name) => {
+            match (renamed::value(path, word), nearest(word, known)) {
+                (Some(new), _) => format!("is {shown}, which is called {new:?} now"),
+                (None, Some(name)) => {
                     format!("is {shown}, expected {expected}; did you mean {name:?}?")
                 }
-                None => format!("is {shown}, expected {expected}"),
+                (None, None) => format!("is {shown}, expected {expected}"),
             }
         }
         _ => format!("is {shown}, expected {expected}"),

@@ -7,9 +7,12 @@
 
 mod check;
 mod layers;
+mod listeners;
 mod print;
 mod problems;
 mod read;
+mod renamed;
+mod requests;
 mod secrets;
 mod sections;
 mod shape;
@@ -23,8 +26,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use layers::{Flag, Layers};
+pub(crate) use listeners::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings};
 pub(crate) use problems::Problems;
 pub(crate) use read::Reading;
+pub(crate) use requests::RequestSettings;
 pub(crate) use sections::{
     BundleSettings, CheckpointSettings, LearnerSection, LogFormat, LogSettings, OnBundleChange,
     ServingSettings, ShutdownSettings, WhenBehind,
@@ -35,8 +40,6 @@ use ostar_connectors::{
     kafka::{DeadLetterSettings, KafkaSettings, PredictionSettings},
     labels::LabelSettings,
 };
-
-use crate::serving::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings};
 
 /// Everything that can be set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,7 +61,9 @@ pub(crate) struct Config {
     pub(crate) learner: LearnerSection,
     /// What is served.
     pub(crate) serving: ServingSettings,
-    /// The gRPC listeners and their limits.
+    /// Limits of prediction requests, over gRPC and REST alike.
+    pub(crate) requests: RequestSettings,
+    /// Where gRPC listens.
     pub(crate) grpc: GrpcSettings,
     /// The HTTP listener.
     pub(crate) http: HttpSettings,
@@ -78,6 +83,7 @@ impl Config {
     /// The sections that serving needs.
     pub(crate) fn serve_settings(&self) -> ServeSettings {
         ServeSettings {
+            requests: self.requests.clone(),
             grpc: self.grpc.clone(),
             http: self.http.clone(),
             tls: self.tls.clone(),

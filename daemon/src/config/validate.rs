@@ -15,7 +15,7 @@ impl Config {
         self.predictions.validate(&mut problems);
         self.dead_letters.validate(&mut problems);
         self.labels.validate(&mut problems);
-        self.grpc.validate(&mut problems);
+        self.requests.validate(&mut problems);
         self.needed(&mut problems);
         self.topics(&mut problems);
         self.learning(&mut problems);

@@ -80,7 +80,7 @@ impl Admission {
         self.metrics.serving.refused("queue_bytes");
         let limit = self.limit;
         Some(Status::resource_exhausted(format!(
-            "too many requests: {limit} bytes are unanswered already (grpc.queue_bytes)"
+            "too many requests: {limit} bytes are unanswered already (requests.queue_bytes)"
         )))
     }
 }

@@ -26,10 +26,11 @@ use tracing::error;
 
 use self::{admission::Admission, control::ControlService, inference::InferenceService};
 use crate::{
+    config::RequestSettings,
     metrics::Listener,
     open_inference::{self, GrpcInferenceServiceServer, OpenInference},
     proto::{control_server::ControlServer, inference_server::InferenceServer},
-    serving::{Batcher, GrpcSettings, Services, TokenFile},
+    serving::{Batcher, Services, TokenFile},
 };
 
 /// Descriptors of `daemon/proto`, `event.proto` included.
@@ -47,7 +48,7 @@ pub(crate) struct Server<'a> {
     pub(crate) services: Arc<Services>,
     pub(crate) batcher: Batcher,
     pub(crate) open_inference: OpenInference,
-    pub(crate) settings: &'a GrpcSettings,
+    pub(crate) limits: &'a RequestSettings,
     pub(crate) tls: Option<ServerTlsConfig>,
     pub(crate) token: Option<Arc<TokenFile>>,
     /// True, or closed, when the daemon stops.
@@ -101,15 +102,15 @@ impl Server<'_> {
         let inference = InferenceService {
             services: self.services.clone(),
             batcher: self.batcher.clone(),
-            max_rows: self.settings.max_rows,
+            max_rows: self.limits.max_rows,
             stopped: self.stopped.clone(),
         };
-        let inference = InferenceServer::new(inference)
-            .max_decoding_message_size(self.settings.max_message_bytes);
+        let inference =
+            InferenceServer::new(inference).max_decoding_message_size(self.limits.max_bytes);
         let open_inference = GrpcInferenceServiceServer::new(self.open_inference.clone())
-            .max_decoding_message_size(self.settings.max_message_bytes);
+            .max_decoding_message_size(self.limits.max_bytes);
         let ask = self.ask(Listener::Grpc);
-        let admission = Admission::new(self.settings.queue_bytes, self.services.metrics.clone());
+        let admission = Admission::new(self.limits.queue_bytes, self.services.metrics.clone());
         let routes = Routes::new(InterceptedService::new(
             admission.before(inference),
             ask.clone(),

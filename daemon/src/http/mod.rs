@@ -15,9 +15,10 @@ use serde_json::json;
 use tracing::error;
 
 use crate::{
+    config::HttpSettings,
     metrics::Listener,
     page::{self, Page},
-    serving::{HttpSettings, Services, Tls, TokenFile},
+    serving::{Services, Tls, TokenFile},
 };
 
 /// As Prometheus asks for it.

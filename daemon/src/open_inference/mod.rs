@@ -17,9 +17,10 @@ pub(crate) use self::{
     proto::grpc_inference_service_server::GrpcInferenceServiceServer, rest::router,
 };
 use crate::{
+    config::RequestSettings,
     current::{ServingMode, Version},
     metrics::Method,
-    serving::{Batcher, GrpcSettings, Services},
+    serving::{Batcher, Services},
 };
 
 /// Messages of `daemon/proto/inference`.
@@ -47,7 +48,7 @@ pub(crate) struct OpenInference {
     services: Arc<Services>,
     batcher: Batcher,
     max_rows: usize,
-    max_message_bytes: usize,
+    max_bytes: usize,
 }
 
 /// A request for predictions, whichever way it came.
@@ -69,12 +70,12 @@ struct Inferred {
 }
 
 impl OpenInference {
-    pub(crate) fn new(services: Arc<Services>, batcher: Batcher, settings: &GrpcSettings) -> Self {
+    pub(crate) fn new(services: Arc<Services>, batcher: Batcher, limits: &RequestSettings) -> Self {
         Self {
             services,
             batcher,
-            max_rows: settings.max_rows,
-            max_message_bytes: settings.max_message_bytes,
+            max_rows: limits.max_rows,
+            max_bytes: limits.max_bytes,
         }
     }
 

@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
+    config::ServeSettings,
     control::Order,
     current::ServingMode,
-    serving::{ServeSettings, fixture, serve},
+    serving::{fixture, serve},
     status::Status,
 };
 

@@ -18,9 +18,9 @@ use tracing::error;
 use super::{
     Services,
     queue::{Job, Queue},
-    settings::GrpcSettings,
 };
 use crate::{
+    config::RequestSettings,
     current::{ServingMode, Version},
     metrics::ScoringPath,
 };
@@ -72,9 +72,9 @@ pub(crate) struct Candidates {
 /// Why a request was not scored.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("too many requests: {limit} inputs wait already (grpc.queue_rows)")]
+    #[error("too many requests: {limit} inputs wait already (requests.queue_rows)")]
     QueueFull { limit: usize },
-    #[error("too many requests: this one waited {limit} without being scored (grpc.max_wait)")]
+    #[error("too many requests: this one waited {limit} without being scored (requests.max_wait)")]
     WaitedTooLong { limit: Period },
     #[error("the daemon is stopping")]
     Stopping,
@@ -103,7 +103,7 @@ impl Refusal {
 
 impl Batcher {
     /// Takes requests that nobody scores until [`Workers::start`].
-    pub(crate) fn new(services: &Arc<Services>, settings: &GrpcSettings) -> Self {
+    pub(crate) fn new(services: &Arc<Services>, settings: &RequestSettings) -> Self {
         let queue = Queue::new(settings.queue_rows, services.metrics.clone());
         Self {
             queue: Arc::new(queue),
@@ -203,7 +203,7 @@ impl Batcher {
 
 impl Workers {
     /// Starts the threads.
-    pub(crate) fn start(batcher: &Batcher, settings: &GrpcSettings) -> anyhow::Result<Self> {
+    pub(crate) fn start(batcher: &Batcher, settings: &RequestSettings) -> anyhow::Result<Self> {
         let mut workers = Self {
             queue: batcher.queue.clone(),
             threads: Vec::new(),

@@ -136,7 +136,7 @@ pub(crate) fn settings() -> ServeSettings {
     let free = "127.0.0.1:0".parse().unwrap();
     settings.grpc.listen = free;
     settings.http.listen = free;
-    settings.grpc.max_wait = Period::from_secs(30);
+    settings.requests.max_wait = Period::from_secs(30);
     settings
 }
 

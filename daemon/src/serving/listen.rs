@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
 
-use super::settings::ServeSettings;
+use crate::config::ServeSettings;
 
 /// One an address.
 pub(super) struct Ports {

@@ -5,7 +5,6 @@ mod batcher;
 pub(crate) mod fixture;
 mod listen;
 mod queue;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -27,12 +26,11 @@ use tracing::{info, warn};
 use self::listen::Ports;
 pub(crate) use self::{
     batcher::{Answer, Batcher, Refusal, Workers},
-    settings::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings},
     tls::Tls,
     token::TokenFile,
 };
 use crate::{
-    config::Config,
+    config::{Config, ServeSettings},
     control::Controller,
     current::Current,
     grpc,
@@ -98,12 +96,12 @@ async fn serve_with_token(
     let control_address = control_address.transpose()?;
 
     let services = Arc::new(services);
-    let batcher = Batcher::new(&services, &settings.grpc);
-    let workers = Workers::start(&batcher, &settings.grpc)?;
+    let batcher = Batcher::new(&services, &settings.requests);
+    let workers = Workers::start(&batcher, &settings.requests)?;
     let (stopping, stopped) = watch::channel(false);
     let http_handle = Handle::new();
     let mut http = JoinSet::new();
-    let open_inference = OpenInference::new(services.clone(), batcher.clone(), &settings.grpc);
+    let open_inference = OpenInference::new(services.clone(), batcher.clone(), &settings.requests);
     let rest = open_inference::router(open_inference.clone());
     let page = Page::new(services.clone());
     http.spawn(page.clone().follow(stopped.clone()));
@@ -118,7 +116,7 @@ async fn serve_with_token(
         services,
         batcher,
         open_inference,
-        settings: &settings.grpc,
+        limits: &settings.requests,
         tls: tls.map(|tls| tls.grpc),
         token,
         stopped,
@@ -154,7 +152,7 @@ impl Services {
         }
         if count > max_rows {
             let problem =
-                format!("{name}: has {count}, expected at most {max_rows} (grpc.max_rows)");
+                format!("{name}: has {count}, expected at most {max_rows} (requests.max_rows)");
             return Err(Status::invalid_argument(problem));
         }
         let mut rows = self.no_rows();

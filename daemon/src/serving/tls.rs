@@ -10,7 +10,7 @@ use rustls::{
 };
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-use super::settings::TlsSettings;
+use crate::config::TlsSettings;
 
 /// A client that says nothing must not hold its connection; the HTTP server has the same limit by itself.
 const HANDSHAKE: Duration = Duration::from_secs(10);

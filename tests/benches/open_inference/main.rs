@@ -34,7 +34,7 @@ fn main() -> Result<()> {
     let settings = Settings::new(NOBODY, "events", &bundle, &folder.path().join("states"))
         .with("kafka.patience", "24h")
         // MLServer refuses nobody: a wait shall show as latency on both sides.
-        .with("grpc.max_wait", "10s");
+        .with("requests.max_wait", "10s");
     let daemon = Daemon::start(&program, &settings)?;
     daemon.is_ready()?;
     let mlserver = MlServer::start(&bundle, &folder.path().join("mlserver"))?;

@@ -43,7 +43,7 @@ fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
         .settings(kafka, "loaded", "state")
         .with("shutdown.deadline", &format!("{}s", DEADLINE.as_secs()))
         // On a busy machine a request may wait; overload is not what is tested here.
-        .with("grpc.max_wait", "10s");
+        .with("requests.max_wait", "10s");
     let mut daemon = start(&settings)?;
     daemon.logged("learning from the stream")?;
     let address = format!("http://{}", daemon.address("grpc_address")?);

@@ -11,13 +11,13 @@ use super::{layers::DEFAULTS, shape::Shape, *};
 use crate::current::ServingMode;
 
 /// A sound configuration in a folder of its own, to be spoiled by tests.
-struct Trial {
+pub(super) struct Trial {
     folder: TempDir,
     layers: Layers,
 }
 
 impl Trial {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("bundle.json"), "{}").unwrap();
         let path = folder.path().display().to_string();
@@ -32,19 +32,19 @@ impl Trial {
         trial
     }
 
-    fn file(&mut self, name: &str, text: &str) -> &mut Self {
+    pub(super) fn file(&mut self, name: &str, text: &str) -> &mut Self {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
         self.layers.file = Some(path);
         self
     }
 
-    fn variable(&mut self, name: &str, text: &str) -> &mut Self {
+    pub(super) fn variable(&mut self, name: &str, text: &str) -> &mut Self {
         self.layers.variables.insert(name.into(), text.into());
         self
     }
 
-    fn set(&mut self, key: &str, text: &str) -> &mut Self {
+    pub(super) fn set(&mut self, key: &str, text: &str) -> &mut Self {
         self.layers.flags.push(Flag {
             name: "--set",
             key: key.into(),
@@ -62,7 +62,7 @@ impl Trial {
     }
 
     /// The problems, with paths as if the folder were the current one.
-    fn told(&self) -> Vec<String> {
+    pub(super) fn told(&self) -> Vec<String> {
         let problems = self.read().problems.0;
         let folder = format!("{}/", self.folder.path().display());
         let texts = problems.iter().map(ToString::to_string);

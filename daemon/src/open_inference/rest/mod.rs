@@ -23,7 +23,7 @@ use crate::serving::Services;
 
 /// The protocol's paths, for the router of everything else.
 pub(crate) fn router(open_inference: OpenInference) -> Router<Arc<Services>> {
-    let limit = DefaultBodyLimit::max(open_inference.max_message_bytes);
+    let limit = DefaultBodyLimit::max(open_inference.max_bytes);
     let mut router = Router::new()
         .route("/v2", get(server_metadata))
         .route("/v2/", get(server_metadata))
@@ -98,7 +98,7 @@ async fn infer(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
-    // Larger than grpc.max_message_bytes, or broken off.
+    // Larger than requests.max_bytes, or broken off.
     let body = body.map_err(|rejection| Refused(rejection.status(), rejection.body_text()))?;
     let (request, form) = match body::read(&headers, &body, model, version) {
         Ok((request, form)) => (Ok(request), form),

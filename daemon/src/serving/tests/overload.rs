@@ -12,9 +12,10 @@ use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
+    config::RequestSettings,
     proto::{WatchStateRequest, inference_client::InferenceClient},
     serving::{
-        Batcher, GrpcSettings, Refusal, Services, Workers,
+        Batcher, Refusal, Services, Workers,
         fixture::{connect, latent, parts, request, settings},
         serve,
     },
@@ -31,10 +32,10 @@ fn rows(services: &Services, count: usize) -> InputRows {
 #[tokio::test]
 async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
     let services = Arc::new(parts().services);
-    let settings = GrpcSettings {
+    let settings = RequestSettings {
         queue_rows: 5,
         max_wait: Period::from_secs(60),
-        ..GrpcSettings::default()
+        ..RequestSettings::default()
     };
     let batcher = Batcher::new(&services, &settings);
     let first = tokio::spawn({
@@ -80,9 +81,9 @@ async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
 async fn a_request_that_has_waited_too_long_is_refused_and_never_scored() {
     let services = Arc::new(parts().services);
     let limit = Period::from_millis(5);
-    let settings = GrpcSettings {
+    let settings = RequestSettings {
         max_wait: limit,
-        ..GrpcSettings::default()
+        ..RequestSettings::default()
     };
     let batcher = Batcher::new(&services, &settings);
     let refusal = batcher.score(rows(&services, 1), None).await.unwrap_err();
@@ -96,10 +97,10 @@ async fn a_request_that_has_waited_too_long_is_refused_and_never_scored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn finishing_answers_all_that_was_accepted_in_batches_of_the_size_that_is_set() {
     let services = Arc::new(parts().services);
-    let settings = GrpcSettings {
+    let settings = RequestSettings {
         max_wait: Period::from_secs(60),
         max_batch_rows: 4,
-        ..GrpcSettings::default()
+        ..RequestSettings::default()
     };
     let batcher = Batcher::new(&services, &settings);
     let mut requests = JoinSet::new();
@@ -135,13 +136,16 @@ async fn finishing_answers_all_that_was_accepted_in_batches_of_the_size_that_is_
 async fn overload_is_resource_exhausted_for_the_client() {
     let mut settings = settings();
     // Nobody scores.
-    settings.grpc.threads = 0;
-    settings.grpc.max_wait = Period::from_millis(5);
+    settings.requests.threads = 0;
+    settings.requests.max_wait = Period::from_millis(5);
     let running = serve(parts().services, &settings).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let status = client.predict(request(&[1.0])).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
-    assert!(status.message().ends_with("(grpc.max_wait)"), "{status:?}");
+    assert!(
+        status.message().ends_with("(requests.max_wait)"),
+        "{status:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,7 +83,7 @@ async fn a_published_state_and_a_changed_mode_are_served_by_the_next_request() {
 #[tokio::test]
 async fn wrong_inputs_are_refused_with_their_number_and_what_was_expected() {
     let mut settings = settings();
-    settings.grpc.max_rows = 3;
+    settings.requests.max_rows = 3;
     let running = serve(parts().services, &settings).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let mut refusal = async |inputs| {
@@ -97,7 +97,10 @@ async fn wrong_inputs_are_refused_with_their_number_and_what_was_expected() {
         "inputs: is empty, expected at least one"
     );
     let text = refusal(vec![latent(1.0); 4]).await;
-    assert_eq!(text, "inputs: has 4, expected at most 3 (grpc.max_rows)");
+    assert_eq!(
+        text,
+        "inputs: has 4, expected at most 3 (requests.max_rows)"
+    );
     let text = refusal(vec![latent(1.0), latent(f32::NAN)]).await;
     assert!(text.starts_with("inputs[1]: "), "{text}");
     let text = refusal(vec![Default::default()]).await;
@@ -107,7 +110,7 @@ async fn wrong_inputs_are_refused_with_their_number_and_what_was_expected() {
 #[tokio::test]
 async fn a_message_beyond_the_size_limit_is_refused() {
     let mut settings = settings();
-    settings.grpc.max_message_bytes = 100;
+    settings.requests.max_bytes = 100;
     let running = serve(parts().services, &settings).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     client.predict(request(&[1.0])).await.unwrap();

@@ -22,12 +22,13 @@ use tonic::{
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
+    config::ServeSettings,
     proto::{
         GetStateRequest, PauseRequest, control_client::ControlClient,
         inference_client::InferenceClient,
     },
     serving::{
-        ServeSettings, TokenFile,
+        TokenFile,
         fixture::{connect, parts, request, settings},
         serve, serve_with_token,
     },

@@ -22,7 +22,7 @@ async fn wrong_requests_are_refused_in_words_and_harm_nothing() {
     let parts = parts();
     let metrics = parts.services.metrics.clone();
     let mut settings = settings();
-    settings.grpc.max_rows = 2;
+    settings.requests.max_rows = 2;
     let running = serve(parts.services, &settings).await.unwrap();
     let mut client = Client::new(connect(running.grpc_address).await);
     let changed = |change: fn(&mut ModelInferRequest)| {
@@ -99,7 +99,7 @@ async fn wrong_requests_are_refused_in_words_and_harm_nothing() {
                 request.raw_input_contents = vec![vec![0; 48]];
             }),
             invalid,
-            "rows: has 3, expected at most 2 (grpc.max_rows)",
+            "rows: has 3, expected at most 2 (requests.max_rows)",
         ),
         (
             changed(|request| request.raw_input_contents[0][..4].fill(0xff)),
@@ -149,7 +149,7 @@ async fn wrong_requests_are_refused_in_words_and_harm_nothing() {
 #[tokio::test]
 async fn wrong_requests_are_errors_in_the_protocols_form() {
     let mut settings = settings();
-    settings.grpc.max_message_bytes = 400;
+    settings.requests.max_bytes = 400;
     let running = serve(parts().services, &settings).await.unwrap();
     let address = running.http_address;
     let changed = |key: &str, value: Value| {

@@ -225,8 +225,8 @@ async fn token_and_overload_hold_for_rest_as_they_do_for_grpc() {
     let mut settings = settings();
     settings.auth.token_file = Some(file);
     // Nobody scores.
-    settings.grpc.threads = 0;
-    settings.grpc.max_wait = Period::from_millis(5);
+    settings.requests.threads = 0;
+    settings.requests.max_wait = Period::from_millis(5);
     let running = serve(parts().services, &settings).await.unwrap();
     let address = running.http_address;
     for path in ["/v2", "/v2/health/ready", "/v2/models/mail"] {
@@ -240,7 +240,7 @@ async fn token_and_overload_hold_for_rest_as_they_do_for_grpc() {
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     let text = answer["error"].as_str().unwrap();
     assert!(
-        status == 429 && text.ends_with("(grpc.max_wait)"),
+        status == 429 && text.ends_with("(requests.max_wait)"),
         "{status} {text}"
     );
 }
