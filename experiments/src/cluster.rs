@@ -1,4 +1,4 @@
-//! Proportions from clusters of target latents that are matched with source classes (MARS).
+//! Target proportions from clusters of latents that are matched with source classes (MARS).
 
 use anyhow::{Result, anyhow};
 use kodama::{Method, linkage};
@@ -7,12 +7,12 @@ use linfa_clustering::GaussianMixtureModel;
 use ndarray::Array2;
 use ostar_model::{Generator, diagnostics::optimal_assignment};
 
-/// Most samples that are clustered by linkage, whose memory grows with their square.
+/// Most rows that Ward's linkage clusters: its memory grows with their square.
 const MOST_LINKED: usize = 2_000;
-/// Starts of a mixture's fit.
+/// Random starts of a mixture's fit; the best is kept.
 const STARTS: u64 = 20;
 
-/// Shares of Ward's clusters, in the order of the classes they are matched with.
+/// Proportions of Ward's clusters, in the order of the classes they are matched with.
 pub fn ward_proportions(
     source: (&[f32], &[u32]),
     target: &[f32],
@@ -23,14 +23,14 @@ pub fn ward_proportions(
     let rows = sample(target, width, MOST_LINKED, seed);
     let clusters = ward(&rows, width, classes);
     let mut centres = vec![vec![0.0; width]; classes];
-    let mut shares = vec![0.0f64; classes];
+    let mut proportions = vec![0.0f64; classes];
     for (row, cluster) in rows.chunks_exact(width).zip(&clusters) {
-        shares[*cluster] += 1.0;
+        proportions[*cluster] += 1.0;
         for (sum, value) in centres[*cluster].iter_mut().zip(row) {
             *sum += f64::from(*value);
         }
     }
-    for (centre, count) in centres.iter_mut().zip(&mut shares) {
+    for (centre, count) in centres.iter_mut().zip(&mut proportions) {
         centre
             .iter_mut()
             .for_each(|sum| *sum /= f64::max(*count, 1.0));
@@ -38,7 +38,7 @@ pub fn ward_proportions(
     }
     Ok(matched(
         &centres,
-        &shares,
+        &proportions,
         &class_means(source, width, classes),
     ))
 }
@@ -66,10 +66,10 @@ pub fn mixture_proportions(
         .into_iter()
         .map(|row| row.to_vec())
         .collect();
-    let shares = mixture.weights().to_vec();
+    let weights = mixture.weights().to_vec();
     Ok(matched(
         &centres,
-        &shares,
+        &weights,
         &class_means(source, width, classes),
     ))
 }
@@ -85,7 +85,7 @@ fn ward(rows: &[f32], width: usize, count: usize) -> Vec<usize> {
         }
     }
     let dendrogram = linkage(&mut distances, rows.len(), Method::Ward);
-    // Every step joins two clusters into the next number; without the last few, `count` are left.
+    // Each step joins two clusters into one with the next number. Stopping early leaves `count` clusters.
     let steps = rows.len().saturating_sub(count);
     let mut joined: Vec<usize> = (0..rows.len() + steps).collect();
     for (number, step) in dendrogram.steps().iter().take(steps).enumerate() {
@@ -106,8 +106,8 @@ fn ward(rows: &[f32], width: usize, count: usize) -> Vec<usize> {
     roots.iter().map(place).collect()
 }
 
-/// Shares of clusters, given to the classes by the optimal assignment on squared distances of centres.
-fn matched(centres: &[Vec<f64>], shares: &[f64], means: &[Vec<f64>]) -> Vec<f64> {
+/// Assigns clusters to classes by the least squared distance of their centres, and reorders the clusters' proportions.
+fn matched(centres: &[Vec<f64>], of_clusters: &[f64], means: &[Vec<f64>]) -> Vec<f64> {
     let size = means.len();
     let squared = |left: &[f64], right: &[f64]| -> f64 {
         left.iter().zip(right).map(|(a, b)| (a - b).powi(2)).sum()
@@ -118,7 +118,7 @@ fn matched(centres: &[Vec<f64>], shares: &[f64], means: &[Vec<f64>]) -> Vec<f64>
         .collect();
     let mut proportions = vec![0.0; size];
     for (cluster, class) in optimal_assignment(&costs, size).into_iter().enumerate() {
-        proportions[class] = shares[cluster];
+        proportions[class] = of_clusters[cluster];
     }
     proportions
 }

@@ -4,16 +4,16 @@ use std::{fmt, str::FromStr};
 
 use anyhow::{Result, bail};
 
-/// What is done about the shift.
+/// How a classifier of the source is adapted to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Nothing: the classifier of the source.
+    /// No adaptation: the classifier that was trained on the source.
     Source,
     /// Invariant latents, by a domain discriminator.
     Dann,
     /// Invariant latents, by a Wasserstein critic that takes 1 + beta times the target.
     Wasserstein {
-        /// beta.
+        /// 0, 1 or 2 in the tables.
         beta: u32,
     },
     /// Invariant latents of a reweighted source.
@@ -25,29 +25,29 @@ pub enum Method {
 /// Where a reweighted source's proportions come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reweighting {
-    /// The confusion matrix (IW-WD).
+    /// The source classifier's confusion matrix (IW-WD).
     Confusion,
     /// Ward clusters matched with classes (MARSc).
     Ward,
     /// A Gaussian mixture matched with classes (MARSg).
     Mixture,
-    /// The truth (DI-Oracle).
+    /// The target's labels (DI-Oracle).
     Truth,
 }
 
-/// How far OSTAR goes.
+/// Which of its losses OSTAR trains with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// CAL to the end.
+    /// Map and classifier by CAL, in all epochs.
     Alignment,
     /// CAL with information maximisation in the target classifier (SS).
     Classifier,
-    /// That first, then with the encoder in training, too (SSg).
+    /// SS first, then with the encoder in training, too (SSg).
     Encoder,
 }
 
 impl Method {
-    /// All, in the order of the paper's tables.
+    /// In the order of the paper's tables.
     pub const ALL: [Self; 12] = [
         Self::Source,
         Self::Dann,
@@ -63,7 +63,7 @@ impl Method {
         Self::Ostar(Stage::Encoder),
     ];
 
-    /// As on the command line and in results files.
+    /// Name on the command line and in results files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -81,7 +81,7 @@ impl Method {
         }
     }
 
-    /// As in the paper's tables.
+    /// Name in the paper's tables.
     pub fn title(self) -> &'static str {
         match self {
             Self::Source => "Source",

@@ -5,26 +5,26 @@ use ostar_model::{
     architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape, Norm},
 };
 
-/// Everything that training needs to know beside its data.
+/// Networks, rates and schedule of a training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Protocol {
-    /// Shapes of the networks.
+    /// Shapes of encoder, map, critic and classifiers.
     pub architecture: Architecture,
     /// Rows of a batch, of each domain.
     pub batch: usize,
-    /// Passes over the source in all.
+    /// Passes over the source, pretraining included.
     pub epochs: usize,
     /// The first epoch of alignment; those before are pretraining.
     pub alignment_epoch: usize,
     /// The first epoch in which stage SSg trains the encoder.
     pub encoder_epoch: usize,
-    /// Rate that the multipliers multiply.
+    /// Learning rate before [`Self::multipliers`].
     pub base_rate: f64,
     /// Pretraining's rates of encoder and source classifier.
     pub pretraining_rates: [f64; 2],
     /// Multipliers of encoder, target classifier, critic and map in alignment.
     pub multipliers: [f64; 4],
-    /// lambda_OT.
+    /// Weight of the transport cost (lambda_OT).
     pub transport_weight: f64,
     /// Weight of the target classifier's cross-entropy (c).
     pub cross_entropy_weight: f64,
@@ -32,7 +32,7 @@ pub struct Protocol {
     pub entropy_weight: f64,
     /// Weight of the marginal entropy (b).
     pub diversity_weight: f64,
-    /// Critic steps an iteration (N_v) of OSTAR.
+    /// Critic steps in each alignment step (N_v) of OSTAR.
     pub critic_steps: usize,
     /// The same of the methods that look for invariant latents.
     pub invariant_critic_steps: usize,
@@ -49,12 +49,12 @@ pub struct Protocol {
 pub enum Scale {
     /// Fewer filters, samples and epochs: a run takes seconds.
     Quick,
-    /// The paper's.
+    /// The sizes of the paper: a run takes hours.
     Paper,
 }
 
 impl Scale {
-    /// As on the command line and in results files.
+    /// Name on the command line and in results files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -63,7 +63,7 @@ impl Scale {
     }
 }
 
-/// Digits; from USPS to MNIST the schedule is longer and the map slower.
+/// The protocol of digits. From USPS to MNIST the schedule is longer and the map's rate lower.
 pub fn digits(scale: Scale, from_usps: bool) -> Protocol {
     let map_multiplier = if from_usps { 1.0 } else { 10.0 };
     let paper = Protocol {
@@ -126,7 +126,7 @@ pub fn digits(scale: Scale, from_usps: bool) -> Protocol {
     }
 }
 
-/// Feature files, by the paper's protocol for the name, or that of Office31 for others.
+/// The protocol of a feature file: the paper's for VisDA and Office-Home, that of Office31 for any other name.
 pub fn features(name: &str, source: &str, inputs: usize, classes: usize) -> Protocol {
     let visda = name.starts_with("visda");
     let width = if visda { 100 } else { 256 };

@@ -1,4 +1,4 @@
-//! The results file: a line a finished run, written at once, so that a stopped job can go on.
+//! Results files: one CSV line for each finished run, synced at once, so that a stopped job can resume.
 
 use std::{
     collections::HashSet,
@@ -10,36 +10,36 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// What was run, and what came of it.
+/// One finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// `digits`, `features`, `stream` or an ablation's name.
     pub experiment: String,
-    /// `quick` or `paper`.
+    /// [`Scale::name`](crate::protocol::Scale::name).
     pub scale: String,
     /// Domains and shift, such as `m2u-high`.
     pub setting: String,
     /// What else was set, such as `pad` or `lambda=0.1`; may be empty.
     pub variant: String,
-    /// As on the command line.
+    /// [`Method::name`](crate::method::Method::name).
     pub method: String,
-    /// The run's seed.
+    /// Seed of data, pretraining and method.
     pub seed: u64,
     /// Mean recall over classes, in percent.
     pub balanced_accuracy: f64,
     /// Share of right predictions, in percent.
     pub accuracy: f64,
-    /// l1 error of the estimated proportions.
+    /// l1 error of the estimated proportions; `None` for a method without an estimate.
     pub proportion_error: Option<f64>,
     /// Another measure, which the experiment's page explains.
     pub extra: Option<f64>,
-    /// How long it took.
+    /// Of the method alone, without pretraining.
     pub seconds: f64,
 }
 
 /// A line of a results file.
 pub trait Record: Serialize + DeserializeOwned {
-    /// What makes a run that run and no other.
+    /// Equal for two lines of the same run.
     fn key(&self) -> String;
 }
 
@@ -66,15 +66,16 @@ impl Record for Line {
 }
 
 impl Results {
-    /// Opens a file for appending. One that has lines already must be resumed, or named otherwise.
+    /// Opens a file for appending. One that has lines already is refused without `resume`.
     pub fn open<R: Record>(path: &Path, resume: bool) -> Result<Self> {
-        let known: Vec<R> = match path.exists() {
-            true => read(path)?,
-            false => Vec::new(),
+        let known: Vec<R> = if path.exists() {
+            read(path)?
+        } else {
+            Vec::new()
         };
         if !known.is_empty() && !resume {
             bail!(
-                "{} has {} results already: add --resume to go on, or name another file with --results",
+                "{} has {} results already: add --resume to continue it, or name another file with --results",
                 path.display(),
                 known.len()
             );
@@ -89,12 +90,12 @@ impl Results {
         })
     }
 
-    /// Whether a run is in the file.
+    /// Whether the file holds a run with this key.
     pub fn has(&self, key: &str) -> bool {
         self.done.contains(key)
     }
 
-    /// Appends a run, on disk when this returns.
+    /// Appends a run. It is on disk when this returns.
     pub fn append(&mut self, line: &impl Record) -> Result<()> {
         let place = || format!("cannot write to {}", self.path.display());
         let file = OpenOptions::new()
@@ -119,7 +120,7 @@ fn write_all(mut file: File, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_data()
 }
 
-/// All lines of a file. A last line that was cut off is an error that says so.
+/// All lines of a file. A damaged line, such as a last one that was cut off, is an error with its number.
 pub fn read<R: Record>(path: &Path) -> Result<Vec<R>> {
     let mut reader =
         csv::Reader::from_path(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -127,7 +128,7 @@ pub fn read<R: Record>(path: &Path) -> Result<Vec<R>> {
     for (number, line) in reader.deserialize().enumerate() {
         let line = line.with_context(|| {
             format!(
-                "line {} of {} is no result; remove it to go on without",
+                "line {} of {} is not a result; remove it to continue without it",
                 number + 2,
                 path.display()
             )

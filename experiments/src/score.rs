@@ -1,21 +1,21 @@
-//! What a run is measured by.
+//! Measures of a run.
 
 use ostar_model::argmax;
 use serde::{Deserialize, Serialize};
 
-/// The outcome of one run.
+/// Accuracies on the target, and the error of the estimated proportions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// Mean recall over classes on the whole target, in percent.
     pub balanced_accuracy: f64,
     /// Share of right predictions on the whole target, in percent.
     pub accuracy: f64,
-    /// Sum of absolute errors of the estimated target proportions; none for a method that has no estimate.
+    /// l1 error of the estimated target proportions; `None` for a method without an estimate.
     pub proportion_error: Option<f64>,
 }
 
 impl Score {
-    /// Of probabilities, row after row.
+    /// Scores rows of class probabilities against the labels. Classes without a row do not count.
     pub fn new(probabilities: &[f32], labels: &[u32], classes: usize) -> Self {
         let (mut right, mut all) = (vec![0.0; classes], vec![0.0; classes]);
         for (row, label) in probabilities.chunks_exact(classes).zip(labels) {
@@ -35,7 +35,7 @@ impl Score {
     }
 }
 
-/// Sum of absolute differences.
+/// The l1 distance: the sum of absolute differences.
 pub fn l1(left: &[f64], right: &[f64]) -> f64 {
     left.iter().zip(right).map(|(a, b)| (a - b).abs()).sum()
 }

@@ -1,5 +1,4 @@
-//! A stream through the learner, block by block as the daemon takes it: every block is scored with what was
-//! known before it, then learned from.
+//! Prequential evaluation: as in the daemon, every block is scored with what was known before it, then learned from.
 
 use anyhow::Result;
 use ostar_model::{
@@ -12,51 +11,64 @@ use ostar_model::{
     },
 };
 
-use crate::{score::l1, task::Domain};
+use crate::{
+    score::l1,
+    task::{Domain, proportions},
+};
 
 /// Events of a block, and alignment steps after it: the daemon's defaults.
 const BLOCK: usize = 500;
 const STEPS: usize = 5;
-/// Parts of the stream that are scored on their own.
+/// Equal parts of the stream, scored separately.
 pub const PARTS: usize = 10;
-/// Half-life of the tracker of that name, in blocks.
+/// Half-life of the `half-life` trackers, in blocks.
 const HALF_LIFE: f64 = 4.0;
 
-/// How the label shares move, on top of the stream's own order.
+/// Label shift that is added to a stream of two classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Drift {
-    /// As they come.
+    /// None: the stream as it is.
     Natural,
-    /// Between two values.
+    /// Jumps between 0.2 and 0.7, a quarter of the stream each.
     Square,
-    /// In two waves.
+    /// Two waves between 0.15 and 0.75.
     Sinusoidal,
-    /// From low to high.
+    /// Grows from 0.15 to 0.75.
     Monotone,
 }
 
-/// One candidate's way through the stream.
+/// One candidate's measures along the stream.
 #[derive(Debug, Clone)]
 pub struct Track {
-    /// What it is.
+    /// `frozen`, `prior`, `ostar`, or estimator and tracker such as `em adaptive`.
     pub name: &'static str,
-    /// Part by part.
+    /// [`PARTS`] of them.
     pub parts: Vec<Part>,
 }
 
-/// A candidate on a part of the stream.
+/// Sums over the events of a part.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Part {
-    /// Events.
+    /// How many events there are.
     pub rows: f64,
-    /// Right predictions.
+    /// How many predictions are right.
     pub right: f64,
-    /// Sum over events of the l1 error of the shares after their block.
+    /// Sum over events of the l1 error of the estimated proportions after their block.
     pub error: f64,
 }
 
+impl Track {
+    /// A track on which nothing has been scored.
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            parts: vec![Part::default(); PARTS],
+        }
+    }
+}
+
 impl Drift {
-    /// As on the command line and in results files.
+    /// Name on the command line and in results files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Natural => "natural",
@@ -66,8 +78,8 @@ impl Drift {
         }
     }
 
-    /// Share of the second class at a place from 0 to 1.
-    fn share(self, place: f64) -> Option<f64> {
+    /// Proportion of the second class at a place from 0 to 1; `None` leaves the stream as it is.
+    fn second_class(self, place: f64) -> Option<f64> {
         match self {
             Self::Natural => None,
             Self::Square => Some(match (4.0 * place) as usize {
@@ -79,7 +91,7 @@ impl Drift {
         }
     }
 
-    /// The stream with these shares: each class in its own order, until one is used up.
+    /// Draws rows with these proportions, each class in its own order, until one class is used up.
     pub fn apply(self, stream: &Domain, seed: u64) -> Domain {
         let mut generator = Generator::new(seed ^ 0x57e4);
         let mut queues = [0, 1].map(|class| {
@@ -91,14 +103,15 @@ impl Drift {
                 .into_iter()
         });
         let fewest = queues.iter().map(ExactSizeIterator::len).min().unwrap_or(0);
-        // About twice as many as the smaller class has: neither runs out long before the end.
+        // The mean proportion is near one half: with twice the rows of the smaller class, neither class runs out long
+        // before the end.
         let length = 2 * fewest;
         let mut numbers = Vec::new();
         for place in 0..length {
-            let Some(share) = self.share(place as f64 / length as f64) else {
+            let Some(proportion) = self.second_class(place as f64 / length as f64) else {
                 return stream.clone();
             };
-            let class = usize::from(generator.uniform() < share);
+            let class = usize::from(generator.uniform() < proportion);
             match queues[class].next() {
                 Some(number) => numbers.push(number),
                 None => break,
@@ -108,7 +121,7 @@ impl Drift {
     }
 }
 
-/// A classifier of two classes by the defaults of `ostard fit`.
+/// Trains a classifier of two classes with the defaults of `ostard fit`.
 pub fn train(source: &Domain, seed: u64) -> Result<Bundle> {
     let classes = ["no".to_owned(), "yes".to_owned()];
     let labelled = Labelled {
@@ -123,7 +136,7 @@ pub fn train(source: &Domain, seed: u64) -> Result<Bundle> {
     Ok(fit(labelled, &settings, &mut |_| ())?)
 }
 
-/// Prior correction of the frozen classifier by one estimator and one tracker.
+/// Prior correction of the frozen model by one estimator and one tracker.
 struct Corrected {
     name: &'static str,
     estimator: ProportionEstimator,
@@ -172,61 +185,95 @@ impl Corrected {
     }
 }
 
-/// Takes a stream through all candidates.
-pub fn replay(bundle: &Bundle, stream: &Domain, threads: usize, seed: u64) -> Result<Vec<Track>> {
-    let settings = LearnerSettings {
-        threads,
-        seed,
-        ..LearnerSettings::default()
-    };
-    let mut learner = Learner::new(bundle, settings)?;
-    let mut corrected = Corrected::all(bundle)?;
-    let prior = bundle.description().training_proportions.clone();
-    let classes = bundle.classes();
-    let mut names = vec!["frozen"];
-    names.extend(corrected.iter().map(|candidate| candidate.name));
-    names.extend(["prior", "ostar"]);
-    let mut tracks: Vec<Track> = names
-        .into_iter()
-        .map(|name| Track {
-            name,
-            parts: vec![Part::default(); PARTS],
+/// What all candidates made of one block.
+struct BlockOutcome {
+    /// Class probabilities of each candidate, in the order of its track.
+    predictions: Vec<Vec<f32>>,
+    /// l1 error of each candidate's proportions after the block.
+    errors: Vec<f64>,
+}
+
+/// The learner, and the other ways of prior correction that it is compared with.
+struct Replay {
+    learner: Learner,
+    corrected: Vec<Corrected>,
+    training_proportions: LabelProportions,
+    scores: Scores,
+}
+
+impl Replay {
+    fn new(bundle: &Bundle, threads: usize, seed: u64) -> Result<Self> {
+        let settings = LearnerSettings {
+            threads,
+            seed,
+            ..LearnerSettings::default()
+        };
+        Ok(Self {
+            learner: Learner::new(bundle, settings)?,
+            corrected: Corrected::all(bundle)?,
+            training_proportions: bundle.description().training_proportions.clone(),
+            scores: Scores::default(),
         })
-        .collect();
-    let mut scores = Scores::default();
-    let blocks = stream.rows.chunks(BLOCK * stream.width);
-    for (number, (rows, labels)) in blocks.zip(stream.labels.chunks(BLOCK)).enumerate() {
-        let inputs = Inputs::Dense(Rows::new(rows, stream.width)?);
-        learner.snapshot().score(inputs, &mut scores)?;
+    }
+
+    /// Empty tracks of the candidates. The last name marks a stream as done in results files.
+    fn tracks(&self) -> Vec<Track> {
+        let corrected = self.corrected.iter().map(|candidate| candidate.name);
+        let names = ["frozen"].into_iter().chain(corrected);
+        names.chain(["prior", "ostar"]).map(Track::new).collect()
+    }
+
+    /// Scores a block with what was known before it, then learns from it.
+    fn take(&mut self, inputs: Inputs<'_>, labels: &[u32]) -> Result<BlockOutcome> {
+        self.learner.snapshot().score(inputs, &mut self.scores)?;
+        let scores = &self.scores;
+        let training = &self.training_proportions;
         let mut predictions = vec![scores.frozen.clone()];
-        for candidate in &corrected {
+        for candidate in &self.corrected {
             let mut rows = scores.frozen.clone();
-            prior_correct(&mut rows, &prior, &candidate.proportions);
+            prior_correct(&mut rows, training, &candidate.proportions);
             predictions.push(rows);
         }
         predictions.extend([scores.prior.clone(), scores.adapted.clone()]);
 
-        let frozen = Rows::new(&scores.frozen[..], classes)?;
+        let frozen = Rows::new(&scores.frozen[..], training.classes())?;
         let block = Probabilities::new("predictions", frozen)?;
-        for candidate in &mut corrected {
+        for candidate in &mut self.corrected {
             candidate.observe(&block)?;
         }
-        let report = learner.observe(inputs)?;
+        let report = self.learner.observe(inputs)?;
         for _ in 0..STEPS {
-            if learner.is_ready() {
-                learner.step()?;
+            if self.learner.is_ready() {
+                self.learner.step()?;
             }
         }
-        let truth = shares(labels, classes);
-        let mut errors = vec![l1(prior.as_ref(), &truth)];
-        errors.extend(corrected.iter().map(|c| l1(c.proportions.as_ref(), &truth)));
-        errors.push(l1(report.frozen.proportions.as_ref(), &truth));
-        errors.push(l1(learner.proportions().as_ref(), &truth));
+        let truth = proportions(labels, training.classes());
+        let error = |estimate: &LabelProportions| l1(estimate.as_ref(), &truth);
+        let mut errors = vec![error(training)];
+        errors.extend(self.corrected.iter().map(|c| error(&c.proportions)));
+        errors.push(error(&report.frozen.proportions));
+        errors.push(error(self.learner.proportions()));
+        Ok(BlockOutcome {
+            predictions,
+            errors,
+        })
+    }
+}
 
-        let first = number * BLOCK;
-        for ((track, rows), error) in tracks.iter_mut().zip(&predictions).zip(errors) {
-            for (place, (row, label)) in rows.chunks_exact(classes).zip(labels).enumerate() {
-                let part = &mut track.parts[(first + place) * PARTS / stream.count()];
+/// Takes a stream through all candidates, block by block.
+pub fn replay(bundle: &Bundle, stream: &Domain, threads: usize, seed: u64) -> Result<Vec<Track>> {
+    let mut replay = Replay::new(bundle, threads, seed)?;
+    let mut tracks = replay.tracks();
+    let blocks = stream.rows.chunks(BLOCK * stream.width);
+    for (number, (rows, labels)) in blocks.zip(stream.labels.chunks(BLOCK)).enumerate() {
+        let inputs = Inputs::Dense(Rows::new(rows, stream.width)?);
+        let block = replay.take(inputs, labels)?;
+        let candidates = block.predictions.iter().zip(block.errors);
+        for (track, (rows, error)) in tracks.iter_mut().zip(candidates) {
+            let rows = rows.chunks_exact(bundle.classes()).zip(labels);
+            for (place, (row, label)) in rows.enumerate() {
+                let place = number * BLOCK + place;
+                let part = &mut track.parts[place * PARTS / stream.count()];
                 part.rows += 1.0;
                 part.right += f64::from(u8::from(argmax(row) == *label as usize));
                 part.error += error;
@@ -236,15 +283,7 @@ pub fn replay(bundle: &Bundle, stream: &Domain, threads: usize, seed: u64) -> Re
     Ok(tracks)
 }
 
-fn shares(labels: &[u32], classes: usize) -> Vec<f64> {
-    let mut shares = vec![0.0; classes];
-    for label in labels {
-        shares[*label as usize] += 1.0 / labels.len() as f64;
-    }
-    shares
-}
-
-/// The frozen classifier's predictions on the bundle's held-out rows, and their labels.
+/// The frozen model's predictions on the bundle's held-out rows, and their labels.
 fn held_out(bundle: &Bundle) -> Result<(Probabilities, Vec<u32>)> {
     let source = bundle.source();
     let values = bundle.standardised_source()?;

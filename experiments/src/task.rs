@@ -1,4 +1,4 @@
-//! A pair of domains.
+//! Labelled rows, and the pairs of them that methods adapt between.
 
 use anyhow::{Result, ensure};
 use ostar_model::{Inputs, Rows};
@@ -6,22 +6,22 @@ use ostar_model::{Inputs, Rows};
 /// Rows of one domain with their labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Domain {
-    /// Numbers of a row.
+    /// How many numbers a row has.
     pub width: usize,
-    /// Row after row.
+    /// All rows, one after the other.
     pub rows: Vec<f32>,
-    /// One a row. A target's are looked at for the score (and by the oracle) alone.
+    /// One label a row. Methods do not see a target's, except DI-Oracle; they are for the score.
     pub labels: Vec<u32>,
 }
 
 /// A labelled source, a target, and how many classes they share.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// How many classes there are.
+    /// Labels are below this.
     pub classes: usize,
-    /// Where labels are.
+    /// The labelled domain that classifiers are trained on.
     pub source: Domain,
-    /// Where they are wanted.
+    /// The domain that is predicted.
     pub target: Domain,
 }
 
@@ -31,7 +31,7 @@ impl Domain {
         self.labels.len()
     }
 
-    /// One row.
+    /// The numbers of one row.
     pub fn row(&self, number: usize) -> &[f32] {
         &self.rows[number * self.width..][..self.width]
     }
@@ -41,7 +41,7 @@ impl Domain {
         Ok(Inputs::Dense(Rows::new(&self.rows[..], self.width)?))
     }
 
-    /// These rows alone, in this order.
+    /// A domain of the given rows, in the given order.
     pub fn select(&self, numbers: &[usize]) -> Self {
         Self {
             width: self.width,
@@ -53,14 +53,19 @@ impl Domain {
         }
     }
 
-    /// The share of each class.
+    /// [`proportions`] of the domain's labels.
     pub fn proportions(&self, classes: usize) -> Vec<f64> {
-        let mut shares = vec![0.0; classes];
-        for label in &self.labels {
-            shares[*label as usize] += 1.0 / self.count() as f64;
-        }
-        shares
+        proportions(&self.labels, classes)
     }
+}
+
+/// The share of each class among labels.
+pub fn proportions(labels: &[u32], classes: usize) -> Vec<f64> {
+    let mut proportions = vec![0.0; classes];
+    for label in labels {
+        proportions[*label as usize] += 1.0 / labels.len() as f64;
+    }
+    proportions
 }
 
 impl Task {
@@ -79,8 +84,8 @@ impl Task {
                 domain.count()
             );
         }
-        let shares = self.source.proportions(self.classes);
-        if let Some(class) = shares.iter().position(|share| *share == 0.0) {
+        let proportions = self.source.proportions(self.classes);
+        if let Some(class) = proportions.iter().position(|proportion| *proportion == 0.0) {
             anyhow::bail!("the source has no row of class {class}");
         }
         Ok(())

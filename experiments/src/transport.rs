@@ -4,12 +4,12 @@ use ostar_model::{Generator, diagnostics::optimal_assignment};
 
 use crate::{task::Task, train::Latents};
 
-/// Rows of each sample; the exact assignment takes the cube of their number.
+/// Rows of each sample. The time of the exact assignment grows with their cube.
 const SAMPLE: usize = 400;
 /// Rows of each sample of one class.
 const CLASS_SAMPLE: usize = 100;
 
-/// Distances that the bound adds up.
+/// Two of the terms whose sum bounds the target risk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BoundTerms {
     /// (A): W1 of the reweighted (mapped) source and the target.
@@ -18,7 +18,7 @@ pub struct BoundTerms {
     pub classes: f64,
 }
 
-/// The terms, with the true target proportions.
+/// Estimates the terms from samples, with the true target proportions.
 pub fn bound_terms(task: &Task, latents: &Latents, width: usize, seed: u64) -> BoundTerms {
     let mut generator = Generator::new(seed);
     let of_class = |labels: &[u32]| -> Vec<Vec<usize>> {
@@ -29,7 +29,7 @@ pub fn bound_terms(task: &Task, latents: &Latents, width: usize, seed: u64) -> B
         rows
     };
     let (source, target) = (of_class(&task.source.labels), of_class(&task.target.labels));
-    // As many source rows of a class as the target sample has.
+    // Reweights the source to the target: the sample has as many source rows of a class as target rows.
     let mut chosen: Vec<usize> = (0..task.target.count()).collect();
     generator.shuffle(&mut chosen);
     chosen.truncate(SAMPLE);
@@ -41,9 +41,9 @@ pub fn bound_terms(task: &Task, latents: &Latents, width: usize, seed: u64) -> B
         })
         .collect();
     let alignment = distance(latents, width, &paired, &chosen);
-    let shares = task.target.proportions(task.classes);
+    let proportions = task.target.proportions(task.classes);
     let mut classes = 0.0;
-    for (class, share) in shares.iter().enumerate() {
+    for (class, proportion) in proportions.iter().enumerate() {
         let count = CLASS_SAMPLE
             .min(source[class].len())
             .min(target[class].len());
@@ -57,7 +57,7 @@ pub fn bound_terms(task: &Task, latents: &Latents, width: usize, seed: u64) -> B
             rows
         };
         let (from, to) = (draw(&source[class]), draw(&target[class]));
-        classes += share * distance(latents, width, &from, &to);
+        classes += proportion * distance(latents, width, &from, &to);
     }
     BoundTerms { alignment, classes }
 }

@@ -98,7 +98,7 @@ fn a_damaged_file_is_named() {
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let message = refusal(folder.path(), &digits(&[]));
     assert!(
-        message.contains("mnist.npz is no npz file, or damaged"),
+        message.contains("mnist.npz is not an npz file, or damaged"),
         "{message}"
     );
 }

@@ -1,4 +1,4 @@
-//! `ablation`: what the map's settings do, on MNIST to USPS with high label shift.
+//! `ablation`: the effect of the map's settings, on MNIST to USPS with high label shift.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use super::{
     Common,
     progress::JobProgress,
-    queue::{Wanted, run_one},
+    queue::{Job, PlannedRun},
 };
 use crate::{
     data::digits::{Digits, Intensity, Preparation, Setting, Shift},
@@ -14,12 +14,11 @@ use crate::{
     protocol::{Protocol, Scale, digits as protocol},
     results::{Line, Results},
     score::Score,
-    task::Task,
     train::{Latents, Setup, pretrain},
     transport,
 };
 
-/// lambda_OT of the paper's table and beyond.
+/// Values of lambda_OT: those of the paper's table, and larger ones.
 const TRANSPORT_WEIGHTS: [f64; 7] = [0.0, 1e-3, 1e-2, 1e-1, 1.0, 1e2, 1e4];
 /// Gains of the map's orthogonal weights.
 const GAINS: [f64; 4] = [0.02, 0.1, 0.2, 0.3];
@@ -28,7 +27,7 @@ const GAINS: [f64; 4] = [0.02, 0.1, 0.2, 0.3];
 pub(super) struct Options {
     #[command(flatten)]
     common: Common,
-    /// What is varied.
+    /// Which setting is varied, or measured.
     #[arg(long, value_enum, default_value_t = Subject::Lambda)]
     subject: Subject,
     /// Size of the networks, samples and schedule.
@@ -40,13 +39,13 @@ pub(super) struct Options {
 enum Subject {
     /// The weight of the transport cost.
     Lambda,
-    /// The gain of the map's first weights, with and without transport cost.
+    /// The gain of the map's initial weights, with and without transport cost.
     Gain,
     /// Terms (A) and (L) of the target-risk bound, by exact transport on a sample.
     Bound,
 }
 
-/// One changed protocol.
+/// A protocol that differs from the usual one in the map's settings.
 struct Variant {
     name: String,
     transport_weight: f64,
@@ -54,82 +53,110 @@ struct Variant {
     stage: Stage,
 }
 
+const SETTING: Setting = Setting {
+    from_usps: false,
+    shift: Shift::High,
+};
+
 pub(super) fn run(options: &Options) -> Result<()> {
     let common = &options.common;
-    let mut results = Results::open::<Line>(&common.results("ablation"), common.resume)?;
+    let results = Results::open::<Line>(&common.results("ablation"), common.resume)?;
     let digits = Digits::read(&common.data, Preparation::Fill, Intensity::Signed)?;
-    let setting = Setting {
-        from_usps: false,
-        shift: Shift::High,
-    };
     let variants = variants(options.subject);
-    let mut progress = JobProgress::new(common.seeds as usize * (variants.len() + 1));
+    let mut job = Job {
+        results,
+        progress: JobProgress::new(common.seeds as usize * (variants.len() + 1)),
+        threads: common.threads,
+    };
     for seed in 0..common.seeds {
-        let wanted = |variant: &str, method: Method| Wanted {
-            experiment: match options.subject {
-                Subject::Lambda => "ablation-lambda",
-                Subject::Gain => "ablation-gain",
-                Subject::Bound => "ablation-bound",
-            },
-            scale: options.scale.name(),
-            setting: setting.name(),
-            variant: variant.to_owned(),
-            method,
-            seed,
+        run_seed(options, &digits, &variants, seed, &mut job)?;
+    }
+    Ok(())
+}
+
+/// Runs the unadapted classifier and all variants of one seed, as far as the results file lacks them.
+fn run_seed(
+    options: &Options,
+    digits: &Digits,
+    variants: &[Variant],
+    seed: u64,
+    job: &mut Job,
+) -> Result<()> {
+    let source = planned(options, "", Method::Source, seed);
+    let pending: Vec<(&Variant, PlannedRun)> = variants
+        .iter()
+        .map(|variant| {
+            let method = Method::Ostar(variant.stage);
+            (variant, planned(options, &variant.name, method, seed))
+        })
+        .filter(|(_, run)| !run.is_done(&job.results))
+        .collect();
+    let source_done = source.is_done(&job.results);
+    if pending.is_empty() && source_done {
+        return Ok(());
+    }
+    let task = digits.task(SETTING, options.scale, seed)?;
+    let protocol = protocol(options.scale, SETTING.from_usps);
+    let setup = Setup {
+        task: &task,
+        protocol: &protocol,
+        threads: job.threads,
+        seed,
+    };
+    job.progress.name(&format!("seed {seed}: pretraining"));
+    // One encoder and source classifier for all: only the alignment differs.
+    let pretrained = pretrain(&setup, &mut |_| ())?;
+    if !source_done {
+        let outcome = job.run_one(&setup, &source, &pretrained)?;
+        if options.subject == Subject::Bound {
+            let terms = planned(options, "terms", Method::Source, seed);
+            write_terms(&setup, &terms, &outcome.latents, &mut job.results)?;
+        }
+    }
+    for (variant, run) in &pending {
+        job.progress.name(&format!("seed {seed}: {}", variant.name));
+        let protocol = Protocol {
+            transport_weight: variant.transport_weight,
+            map_gain: variant.gain,
+            ..protocol.clone()
         };
-        let source = wanted("", Method::Source);
-        let pending: Vec<(&Variant, Wanted)> = variants
-            .iter()
-            .map(|variant| (variant, wanted(&variant.name, Method::Ostar(variant.stage))))
-            .filter(|(_, run)| !run.is_done(&results))
-            .collect();
-        if pending.is_empty() && source.is_done(&results) {
-            continue;
-        }
-        let task = digits.task(setting, options.scale, seed)?;
-        let mut protocol = protocol(options.scale, false);
-        progress.name(&format!("seed {seed}: pretraining"));
-        // One encoder and source classifier for all: only the alignment differs.
-        let pretrained = pretrain(&setup(common, &task, &protocol, seed), &mut |_| ())?;
-        if !source.is_done(&results) {
-            let setup = setup(common, &task, &protocol, seed);
-            let outcome = run_one(&setup, &source, &pretrained, &mut results, &mut progress)?;
-            if options.subject == Subject::Bound {
-                let terms = wanted("terms", Method::Source);
-                write_terms(&setup, &terms, &outcome.latents, &mut results)?;
-            }
-        }
-        for (variant, run) in &pending {
-            progress.name(&format!("seed {seed}: {}", variant.name));
-            protocol.transport_weight = variant.transport_weight;
-            protocol.map_gain = variant.gain;
-            let setup = setup(common, &task, &protocol, seed);
-            let start = pretrained.with_map_gain(variant.gain);
-            let outcome = run_one(&setup, run, &start, &mut results, &mut progress)?;
-            if options.subject == Subject::Bound {
-                let name = format!("{} terms", variant.name);
-                let terms = wanted(&name, run.method);
-                write_terms(&setup, &terms, &outcome.latents, &mut results)?;
-            }
+        let setup = Setup {
+            protocol: &protocol,
+            ..setup
+        };
+        let start = pretrained.with_map_gain(variant.gain);
+        let outcome = job.run_one(&setup, run, &start)?;
+        if options.subject == Subject::Bound {
+            let name = format!("{} terms", variant.name);
+            let terms = planned(options, &name, run.method, seed);
+            write_terms(&setup, &terms, &outcome.latents, &mut job.results)?;
         }
     }
     Ok(())
 }
 
-fn setup<'t>(common: &Common, task: &'t Task, protocol: &'t Protocol, seed: u64) -> Setup<'t> {
-    Setup {
-        task,
-        protocol,
-        threads: common.threads,
+fn planned(options: &Options, variant: &str, method: Method, seed: u64) -> PlannedRun {
+    PlannedRun {
+        experiment: match options.subject {
+            Subject::Lambda => "ablation-lambda",
+            Subject::Gain => "ablation-gain",
+            Subject::Bound => "ablation-bound",
+        },
+        scale: options.scale.name(),
+        setting: SETTING.name(),
+        variant: variant.to_owned(),
+        method,
         seed,
     }
 }
 
-/// (A), the distance of the (mapped) source, reweighted by the true target proportions, and the target, and
-/// (L), the same of each class, weighted by its share. They stand in the columns of accuracies.
+/// Writes two terms of the target-risk bound into the columns of the accuracies.
+///
+/// (A) is the distance between the (mapped) source, reweighted by the true target proportions, and the target.
+/// (L) is the mean of the same distance within each class, weighted by the class's proportion.
 fn write_terms(
     setup: &Setup<'_>,
-    wanted: &Wanted,
+    run: &PlannedRun,
     latents: &Latents,
     results: &mut Results,
 ) -> Result<()> {
@@ -140,7 +167,7 @@ fn write_terms(
         accuracy: terms.classes,
         proportion_error: None,
     };
-    results.append(&wanted.line(&score, None, 0.0))
+    results.append(&run.line(&score, None, 0.0))
 }
 
 fn variants(subject: Subject) -> Vec<Variant> {

@@ -1,4 +1,4 @@
-//! `digits`: MNIST and USPS.
+//! `digits`: adaptation between MNIST and USPS, in both directions.
 
 use anyhow::Result;
 use clap::Args;
@@ -6,7 +6,7 @@ use clap::Args;
 use super::{
     Common, methods,
     progress::JobProgress,
-    queue::{Wanted, run_all},
+    queue::{Job, PlannedRun},
 };
 use crate::{
     data::digits::{Digits, Intensity, Preparation, Setting, variant},
@@ -31,46 +31,45 @@ pub(super) struct Options {
     /// How USPS images are brought to 32x32.
     #[arg(long, value_enum, default_value_t = Preparation::Fill)]
     preparation: Preparation,
-    /// What numbers pixels become.
+    /// Range that pixels are scaled to.
     #[arg(long, value_enum, default_value_t = Intensity::Signed)]
     intensity: Intensity,
 }
 
 pub(super) fn run(options: &Options) -> Result<()> {
     let common = &options.common;
-    let mut results = Results::open::<Line>(&common.results("digits"), common.resume)?;
+    let results = Results::open::<Line>(&common.results("digits"), common.resume)?;
     let settings = match &options.setting[..] {
         [] => Setting::all(),
         some => some.to_vec(),
     };
-    let mut groups: Vec<(Setting, u64, Vec<Wanted>)> = Vec::new();
+    let mut groups: Vec<(Setting, u64, Vec<PlannedRun>)> = Vec::new();
     for seed in 0..common.seeds {
         for setting in &settings {
-            let wanted = methods(&options.method).into_iter().map(|method| Wanted {
-                experiment: "digits",
-                scale: options.scale.name(),
-                setting: setting.name(),
-                variant: variant(options.preparation, options.intensity),
-                method,
-                seed,
-            });
-            let wanted: Vec<Wanted> = wanted.filter(|run| !run.is_done(&results)).collect();
-            groups.push((*setting, seed, wanted));
+            let planned = methods(&options.method)
+                .into_iter()
+                .map(|method| PlannedRun {
+                    experiment: "digits",
+                    scale: options.scale.name(),
+                    setting: setting.name(),
+                    variant: variant(options.preparation, options.intensity),
+                    method,
+                    seed,
+                });
+            let pending = planned.filter(|run| !run.is_done(&results));
+            groups.push((*setting, seed, pending.collect()));
         }
     }
-    let mut progress = JobProgress::new(groups.iter().map(|(_, _, runs)| runs.len()).sum());
+    let mut job = Job {
+        results,
+        progress: JobProgress::new(groups.iter().map(|(_, _, runs)| runs.len()).sum()),
+        threads: common.threads,
+    };
     let digits = Digits::read(&common.data, options.preparation, options.intensity)?;
-    for (setting, seed, wanted) in groups.iter().filter(|(_, _, runs)| !runs.is_empty()) {
+    for (setting, seed, planned) in groups.iter().filter(|(_, _, runs)| !runs.is_empty()) {
         let task = digits.task(*setting, options.scale, *seed)?;
         let protocol = protocol(options.scale, setting.from_usps);
-        run_all(
-            &task,
-            &protocol,
-            wanted,
-            common.threads,
-            &mut results,
-            &mut progress,
-        )?;
+        job.run_all(&task, &protocol, planned)?;
     }
     Ok(())
 }

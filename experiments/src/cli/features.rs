@@ -8,7 +8,7 @@ use clap::Args;
 use super::{
     Common, methods,
     progress::JobProgress,
-    queue::{Wanted, run_all},
+    queue::{Job, PlannedRun},
 };
 use crate::{
     data::{features::FeatureFile, locate},
@@ -31,54 +31,53 @@ pub(super) struct Options {
     /// Pairs to run, such as amazon-webcam [default: all].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     setting: Vec<String>,
-    /// Length of the schedule.
+    /// Length of the schedule and size of the map.
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     scale: Scale,
 }
 
 pub(super) fn run(options: &Options) -> Result<()> {
     let common = &options.common;
-    let mut results = Results::open::<Line>(&common.results("features"), common.resume)?;
+    let results = Results::open::<Line>(&common.results("features"), common.resume)?;
     let file = FeatureFile::read(&path(options)?)?;
     let pairs = pairs(options, &file)?;
     let mut groups = Vec::new();
     for seed in 0..common.seeds {
         for (source, target) in &pairs {
-            let wanted = methods(&options.method).into_iter().map(|method| Wanted {
-                experiment: "features",
-                scale: options.scale.name(),
-                setting: format!("{source}-{target}"),
-                variant: options.set.clone(),
-                method,
-                seed,
-            });
-            let wanted: Vec<Wanted> = wanted.filter(|run| !run.is_done(&results)).collect();
-            if !wanted.is_empty() {
-                groups.push((source, target, seed, wanted));
+            let planned = methods(&options.method)
+                .into_iter()
+                .map(|method| PlannedRun {
+                    experiment: "features",
+                    scale: options.scale.name(),
+                    setting: format!("{source}-{target}"),
+                    variant: options.set.clone(),
+                    method,
+                    seed,
+                });
+            let pending: Vec<PlannedRun> = planned.filter(|run| !run.is_done(&results)).collect();
+            if !pending.is_empty() {
+                groups.push((source, target, seed, pending));
             }
         }
     }
-    let mut progress = JobProgress::new(groups.iter().map(|(.., runs)| runs.len()).sum());
-    for (source, target, seed, wanted) in &groups {
+    let mut job = Job {
+        results,
+        progress: JobProgress::new(groups.iter().map(|(.., runs)| runs.len()).sum()),
+        threads: common.threads,
+    };
+    for (source, target, seed, planned) in &groups {
         let task = file.task(source, target, 0.3, *seed)?;
         let whole = protocol(&options.set, source, file.width(), file.classes());
         let mut protocol = scaled(whole, options.scale);
         // The smallest domains have fewer rows than the paper's batch.
         let rows = task.source.count().min(task.target.count());
         protocol.batch = protocol.batch.min(rows);
-        run_all(
-            &task,
-            &protocol,
-            wanted,
-            common.threads,
-            &mut results,
-            &mut progress,
-        )?;
+        job.run_all(&task, &protocol, planned)?;
     }
     Ok(())
 }
 
-/// A third of the epochs and a smaller map.
+/// Quick runs take a third of the epochs, a smaller map and fewer critic steps.
 fn scaled(protocol: Protocol, scale: Scale) -> Protocol {
     match scale {
         Scale::Paper => protocol,
@@ -120,11 +119,11 @@ fn pairs(options: &Options, file: &FeatureFile) -> Result<Vec<(String, String)>>
         return Ok(all);
     }
     let name = |(source, target): &(String, String)| format!("{source}-{target}");
-    for wanted in &options.setting {
-        if !all.iter().any(|pair| name(pair) == *wanted) {
+    for setting in &options.setting {
+        if !all.iter().any(|pair| name(pair) == *setting) {
             let known: Vec<String> = all.iter().map(name).collect();
             bail!(
-                "unknown setting {wanted:?}, expected one of {}",
+                "unknown setting {setting:?}, expected one of {}",
                 known.join(", ")
             );
         }

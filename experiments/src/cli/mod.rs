@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `ostar-experiments`.
 
 mod ablation;
 mod digits;
@@ -33,9 +33,9 @@ struct Cli {
 enum Command {
     /// MNIST and USPS, both ways, with three label shifts.
     Digits(digits::Options),
-    /// Pairs of domains from feature files.
+    /// Every pair of domains of a feature file.
     Features(features::Options),
-    /// Real data replayed in order: frozen, prior-corrected and adapted.
+    /// Real data replayed in order through the frozen, the prior-corrected and the adapted model.
     Stream(stream::Options),
     /// lambda_OT, initial gain and terms of the bound, on MNIST to USPS.
     Ablation(ablation::Options),
@@ -43,22 +43,22 @@ enum Command {
     Report(report::Options),
 }
 
-/// What all experiments take.
+/// Flags of every experiment.
 #[derive(Debug, Args)]
 struct Common {
     /// Folder with the data files.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Seeds, from 0.
+    /// How many seeds to run, from 0 on.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Go on with a results file that has lines already; what is in it is not run again.
+    /// Continue a results file that has lines already; runs in it are not repeated.
     #[arg(long)]
     resume: bool,
-    /// Threads of the engine.
+    /// Threads of the CPU engine.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Where results are appended [default: docs/results/EXPERIMENT.csv].
+    /// File that results are appended to [default: docs/results/EXPERIMENT.csv].
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
 }
@@ -70,15 +70,15 @@ impl Common {
     }
 }
 
-/// Methods, by name; all without one.
-fn methods(names: &[Method]) -> Vec<Method> {
-    match names {
+/// The methods asked for, or all.
+fn methods(chosen: &[Method]) -> Vec<Method> {
+    match chosen {
         [] => Method::ALL.to_vec(),
-        names => names.to_vec(),
+        chosen => chosen.to_vec(),
     }
 }
 
-/// Runs what the arguments say.
+/// Parses the arguments and runs the experiment they name.
 pub fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Digits(options) => digits::run(&options),

@@ -1,11 +1,11 @@
-//! How far a job is, and how long it will take.
+//! A progress bar over all runs of a job.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Steps of the bar that one run takes.
-const STEPS: u64 = 1_000;
+/// Positions of the bar that one run takes.
+const POSITIONS: u64 = 1_000;
 
-/// A bar over all runs of a job; nothing is drawn where there is no terminal.
+/// Draws nothing where there is no terminal.
 #[derive(Debug)]
 pub(super) struct JobProgress {
     bar: ProgressBar,
@@ -15,32 +15,32 @@ pub(super) struct JobProgress {
 impl JobProgress {
     pub(super) fn new(runs: usize) -> Self {
         let style = "{msg}\n{wide_bar} {percent}% of all runs, {elapsed} gone, {eta} left";
-        let bar = ProgressBar::new(runs as u64 * STEPS);
+        let bar = ProgressBar::new(runs as u64 * POSITIONS);
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style);
         }
         Self { bar, finished: 0 }
     }
 
-    /// Names what is running.
     pub(super) fn name(&self, what: &str) {
         self.bar.set_message(what.to_owned());
     }
 
-    /// How much of the run is done, from 0 to 1.
-    pub(super) fn share(&self, share: f64) {
+    /// How much of the current run is done, from 0 to 1.
+    pub(super) fn set_fraction(&self, fraction: f64) {
         self.bar
-            .set_position(self.finished + (share * STEPS as f64) as u64);
+            .set_position(self.finished + (fraction * POSITIONS as f64) as u64);
     }
 
-    /// A run is done; `line` stays above the bar, or goes to the output where there is no terminal.
+    /// Prints `line` above the bar, or to the standard output where there is no terminal.
     #[expect(clippy::print_stdout, reason = "results are the program's output")]
     pub(super) fn finish_run(&mut self, line: &str) {
-        self.finished += STEPS;
+        self.finished += POSITIONS;
         self.bar.set_position(self.finished);
-        match self.bar.is_hidden() {
-            true => println!("{line}"),
-            false => self.bar.println(line),
+        if self.bar.is_hidden() {
+            println!("{line}");
+        } else {
+            self.bar.println(line);
         }
     }
 }

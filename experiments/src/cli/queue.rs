@@ -1,4 +1,4 @@
-//! Runs of one task after the other, each written down when it is done.
+//! Runs one training after the other and writes each result down when it is done.
 
 use std::time::Instant;
 
@@ -14,9 +14,9 @@ use crate::{
     train::{Outcome, Pretrained, Setup, pretrain, run},
 };
 
-/// A run that is wanted.
+/// What identifies a run; its results file line starts with the same columns.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct PlannedRun {
     pub(super) experiment: &'static str,
     pub(super) scale: &'static str,
     pub(super) setting: String,
@@ -25,8 +25,16 @@ pub(super) struct Wanted {
     pub(super) seed: u64,
 }
 
-impl Wanted {
-    /// The run's line with these results.
+/// A results file, the progress bar over the runs that go into it, and the engine's threads.
+pub(super) struct Job {
+    pub(super) results: Results,
+    pub(super) progress: JobProgress,
+    pub(super) threads: usize,
+}
+
+// === impl PlannedRun ===
+
+impl PlannedRun {
     pub(super) fn line(&self, score: &Score, extra: Option<f64>, seconds: f64) -> Line {
         Line {
             experiment: self.experiment.to_owned(),
@@ -44,70 +52,76 @@ impl Wanted {
     }
 
     pub(super) fn is_done(&self, results: &Results) -> bool {
-        let nothing = Score {
+        // The key does not depend on the measures.
+        let no_score = Score {
             balanced_accuracy: 0.0,
             accuracy: 0.0,
             proportion_error: None,
         };
-        results.has(&self.line(&nothing, None, 0.0).key())
+        results.has(&self.line(&no_score, None, 0.0).key())
     }
 }
 
-/// Four digits behind the point: a results file should not pretend to more.
+/// Results files keep four decimals; differences below that are noise.
 fn rounded(value: f64) -> f64 {
     (1e4 * value).round() / 1e4
 }
 
-/// Runs what is wanted of one task and seed; pretraining is shared, and timed with none of them.
-pub(super) fn run_all(
-    task: &Task,
-    protocol: &Protocol,
-    wanted: &[Wanted],
-    threads: usize,
-    results: &mut Results,
-    progress: &mut JobProgress,
-) -> Result<()> {
-    let Some(first) = wanted.first() else {
-        return Ok(());
-    };
-    let setup = Setup {
-        task,
-        protocol,
-        threads,
-        seed: first.seed,
-    };
-    let what = |part: &str| format!("{} seed {}: {part}", first.setting, first.seed);
-    progress.name(&what("pretraining"));
-    let pretrained = pretrain(&setup, &mut |_| ())?;
-    for run in wanted {
-        progress.name(&what(run.method.name()));
-        run_one(&setup, run, &pretrained, results, progress)?;
-    }
-    Ok(())
-}
+// === impl Job ===
 
-/// Runs one, and gives what came of it.
-pub(super) fn run_one(
-    setup: &Setup<'_>,
-    wanted: &Wanted,
-    pretrained: &Pretrained,
-    results: &mut Results,
-    progress: &mut JobProgress,
-) -> Result<Outcome> {
-    let start = Instant::now();
-    let outcome = run(setup, wanted.method, pretrained, &mut |share| {
-        progress.share(share);
-    })?;
-    let seconds = start.elapsed().as_secs_f64();
-    let cost = matches!(wanted.method, Method::Ostar(_)).then_some(outcome.transport_cost);
-    let line = wanted.line(&outcome.score, cost, seconds);
-    results.append(&line)?;
-    let error = line
-        .proportion_error
-        .map_or(String::new(), |error| format!(", l1 of p {error:.3}"));
-    progress.finish_run(&format!(
-        "{} {} {} {} seed {}: balanced accuracy {:.2}{error}, {seconds:.1} s",
-        line.experiment, line.scale, line.setting, line.method, line.seed, line.balanced_accuracy
-    ));
-    Ok(outcome)
+impl Job {
+    /// Runs all methods that are planned for one task and seed. They share the pretraining, whose time counts for
+    /// none of them.
+    pub(super) fn run_all(
+        &mut self,
+        task: &Task,
+        protocol: &Protocol,
+        planned: &[PlannedRun],
+    ) -> Result<()> {
+        let Some(first) = planned.first() else {
+            return Ok(());
+        };
+        let setup = Setup {
+            task,
+            protocol,
+            threads: self.threads,
+            seed: first.seed,
+        };
+        let title = |part: &str| format!("{} seed {}: {part}", first.setting, first.seed);
+        self.progress.name(&title("pretraining"));
+        let pretrained = pretrain(&setup, &mut |_| ())?;
+        for run in planned {
+            self.progress.name(&title(run.method.name()));
+            self.run_one(&setup, run, &pretrained)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn run_one(
+        &mut self,
+        setup: &Setup<'_>,
+        planned: &PlannedRun,
+        pretrained: &Pretrained,
+    ) -> Result<Outcome> {
+        let start = Instant::now();
+        let progress = &mut |fraction| self.progress.set_fraction(fraction);
+        let outcome = run(setup, planned.method, pretrained, progress)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let cost = matches!(planned.method, Method::Ostar(_)).then_some(outcome.transport_cost);
+        let line = planned.line(&outcome.score, cost, seconds);
+        self.results.append(&line)?;
+        let error = line
+            .proportion_error
+            .map_or(String::new(), |error| format!(", l1 of p {error:.3}"));
+        self.progress.finish_run(&format!(
+            "{} {} {} {} seed {}: balanced accuracy {:.2}{error}, {seconds:.1} s",
+            line.experiment,
+            line.scale,
+            line.setting,
+            line.method,
+            line.seed,
+            line.balanced_accuracy
+        ));
+        Ok(outcome)
+    }
 }

@@ -1,4 +1,4 @@
-//! `stream`: real data replayed in order.
+//! `stream`: real data replayed in order through every candidate.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -14,7 +14,7 @@ use super::{Common, progress::JobProgress};
 use crate::{
     data::{bank::contacts, mail::inboxes},
     results::{Record, Results},
-    stream::{Drift, PARTS, Part, Track, replay, train},
+    stream::{Drift, Part, Track, replay, train},
     task::Domain,
 };
 
@@ -22,47 +22,45 @@ use crate::{
 pub(super) struct Options {
     #[command(flatten)]
     common: Common,
-    /// What is replayed.
+    /// Data set to replay.
     #[arg(long, value_enum)]
     set: Set,
     /// Pairs of inboxes, such as 1-2 [default: all 30]; only with enron.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     setting: Vec<String>,
-    /// Label shift on top.
+    /// Label shift that is added to the stream.
     #[arg(long, value_enum, default_value_t = Drift::Natural)]
     drift: Drift,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Set {
-    /// Mail: a filter of one inbox meets another.
+    /// Mail: a filter trained on one inbox, replayed on another.
     Enron,
-    /// Phone contacts: a model of the first tenth meets the rest.
+    /// Phone contacts: a model trained on the first tenth, replayed on the rest.
     Bank,
 }
 
-/// One candidate's way through one stream.
+/// Line of the results file: one candidate on one stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StreamLine {
-    /// `enron` or `bank`.
     pub(crate) set: String,
-    /// Which domains.
+    /// Source and stream, such as `1-2`.
     pub(crate) setting: String,
-    /// Label shift on top.
+    /// [`Drift::name`] of the label shift that was added.
     pub(crate) drift: String,
-    /// The candidate.
+    /// [`Track::name`].
     pub(crate) method: String,
-    /// The run's seed.
     pub(crate) seed: u64,
-    /// Prequential accuracy in percent.
+    /// Prequential: every block is scored before it is learned from. In percent.
     pub(crate) accuracy: f64,
-    /// Mean l1 error of the shares.
+    /// Mean l1 error of the estimated proportions.
     pub(crate) proportion_error: f64,
-    /// Accuracy by tenth of the stream.
+    /// Accuracy by tenth of the stream, separated by spaces.
     pub(crate) accuracies: String,
-    /// l1 error by tenth of the stream.
+    /// l1 error by tenth of the stream, separated by spaces.
     pub(crate) errors: String,
-    /// How long the stream took, all candidates together.
+    /// Of the whole stream, all candidates together.
     pub(crate) seconds: f64,
 }
 
@@ -104,9 +102,13 @@ pub(super) fn run(options: &Options) -> Result<()> {
     for seed in 0..common.seeds {
         let mut bundles: HashMap<*const Domain, Bundle> = HashMap::new();
         for scenario in &scenarios {
-            let known = line(options, scenario, seed, &empty_track("ostar"), 0.0);
-            if results.has(&known.key()) {
-                progress.finish_run(&format!("{} seed {seed}: known", scenario.name));
+            // Tracks are appended in order, so the last one marks the stream as done.
+            let last = line(options, scenario, seed, &Track::new("ostar"), 0.0);
+            if results.has(&last.key()) {
+                progress.finish_run(&format!(
+                    "{} seed {seed}: already in the results",
+                    scenario.name
+                ));
                 continue;
             }
             progress.name(&format!("{} seed {seed}", scenario.name));
@@ -119,7 +121,6 @@ pub(super) fn run(options: &Options) -> Result<()> {
             let tracks = replay(&bundles[&source], &stream, common.threads, seed)?;
             let seconds = start.elapsed().as_secs_f64();
             let mut text = format!("{} seed {seed}:", scenario.name);
-            // The last is what marks the stream as done.
             for track in &tracks {
                 let line = line(options, scenario, seed, track, seconds);
                 if ["frozen", "prior", "ostar"].contains(&track.name) {
@@ -133,13 +134,6 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn empty_track(name: &'static str) -> Track {
-    Track {
-        name,
-        parts: vec![Part::default(); PARTS],
-    }
 }
 
 fn line(
@@ -196,9 +190,9 @@ fn scenarios<'d>(options: &Options, domains: &'d [Domain]) -> Result<Vec<Scenari
             ));
         }
     }
-    for wanted in &options.setting {
-        if !all.iter().any(|known| known.name == *wanted) {
-            bail!("unknown setting {wanted:?}, expected pairs of inboxes such as 1-2");
+    for setting in &options.setting {
+        if !all.iter().any(|known| known.name == *setting) {
+            bail!("unknown setting {setting:?}, expected pairs of inboxes such as 1-2");
         }
     }
     if !options.setting.is_empty() {

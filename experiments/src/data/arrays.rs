@@ -1,4 +1,4 @@
-//! Arrays of an npz file, numbers only.
+//! Reads arrays of numbers from npz files.
 
 use std::{
     fs::File,
@@ -19,25 +19,25 @@ pub struct Arrays {
 /// An array's shape and numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
-    /// Sizes, outermost first.
+    /// Sizes of the axes, outermost first.
     pub shape: Vec<usize>,
-    /// Row-major.
+    /// All numbers, the last axis varying fastest.
     pub values: Vec<f32>,
 }
 
 impl Arrays {
-    /// Opens a file.
+    /// Reads the file's table of contents; arrays are read when asked for.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
         let archive = ZipArchive::new(BufReader::new(file))
-            .with_context(|| format!("{} is no npz file, or damaged", path.display()))?;
+            .with_context(|| format!("{} is not an npz file, or damaged", path.display()))?;
         Ok(Self {
             path: path.to_owned(),
             archive,
         })
     }
 
-    /// Names of all arrays.
+    /// Array names without the `.npy` ending, in no particular order.
     pub fn names(&self) -> Vec<String> {
         let names = self.archive.file_names();
         names
@@ -62,15 +62,18 @@ impl Arrays {
         parse(&bytes).with_context(|| format!("cannot read array {place}"))
     }
 
-    /// Class labels.
+    /// An array of class labels; numbers that are not whole, or are negative, are refused.
     pub fn labels(&mut self, name: &str) -> Result<Vec<u32>> {
         let array = self.read(name)?;
         array
             .values
             .iter()
-            .map(|value| match *value >= 0.0 && value.fract() == 0.0 {
-                true => Ok(*value as u32),
-                false => bail!("{name} contains {value}, expected whole numbers from 0"),
+            .map(|value| {
+                ensure!(
+                    *value >= 0.0 && value.fract() == 0.0,
+                    "{name} contains {value}, expected whole numbers from 0"
+                );
+                Ok(*value as u32)
             })
             .collect()
     }

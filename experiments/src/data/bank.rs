@@ -7,9 +7,9 @@ use anyhow::{Result, ensure};
 use super::{arrays::Arrays, locate};
 use crate::task::Domain;
 
-/// Known only after the call, and then all but the answer.
+/// Length of the call: known only when the answer is, and nearly decides it.
 const LEAK: &str = "duration";
-/// Columns of numbers, as the file has them.
+/// Columns of `x_num`, in the file's order.
 const NUMBERS: [&str; 10] = [
     "age",
     LEAK,
@@ -23,7 +23,7 @@ const NUMBERS: [&str; 10] = [
     "nr.employed",
 ];
 
-/// All contacts: numbers as they are, categories as columns of zeros and ones.
+/// Reads all contacts. Numbers stay as they are, categories are one-hot encoded.
 pub fn contacts(folder: &Path) -> Result<Domain> {
     let mut arrays = Arrays::open(&locate(folder, "bank_marketing")?)?;
     let (numbers, categories) = (arrays.read("x_num")?, arrays.read("x_cat")?);

@@ -29,30 +29,30 @@ pub enum Preparation {
     Twice,
 }
 
-/// What numbers pixels become. Background is 0 in the files, ink 255.
+/// Range that pixels are scaled to. In the files the background is 0 and ink 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Intensity {
-    /// From -1 to 1.
+    /// From -1 (background) to 1.
     Signed,
-    /// From 0 to 1: the background is what a convolution takes the outside of an image for.
+    /// From 0 to 1: the background equals the zeros that a convolution pads with.
     Unit,
-    /// Each file's pixels with mean 0 and deviation 1: the same share of ink in both.
+    /// Each file's pixels with mean 0 and deviation 1, which evens out different amounts of ink.
     Standard,
 }
 
-/// Which direction, and how the target's classes are subsampled.
+/// Direction of the adaptation and label shift of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Setting {
-    /// USPS to MNIST, or the other way.
+    /// From USPS to MNIST if true, from MNIST to USPS if false.
     pub from_usps: bool,
-    /// The target's label shift.
+    /// Proportions that the target is subsampled to.
     pub shift: Shift,
 }
 
-/// Target proportions.
+/// Proportions of the ten digits in the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shift {
-    /// A tenth each.
+    /// 0.1 for every digit.
     Balanced,
     /// 0.06 for 0, 1, 2, 3, 6; 0.2 for 4, 5; 0.1 for 7, 8, 9.
     Mild,
@@ -60,7 +60,7 @@ pub enum Shift {
     High,
 }
 
-/// Both files, at the encoder's size.
+/// All images of both files, at the encoder's size.
 #[derive(Debug)]
 pub struct Digits {
     mnist: Domain,
@@ -68,7 +68,7 @@ pub struct Digits {
 }
 
 impl Preparation {
-    /// As on the command line and in results files.
+    /// Name on the command line and in results files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fill => "fill",
@@ -87,7 +87,7 @@ impl Preparation {
 }
 
 impl Intensity {
-    /// As in results files, after the preparation's; nothing for the one that all other tables are of.
+    /// Ending of the variant's name in results files; empty for the default.
     fn suffix(self) -> &'static str {
         match self {
             Self::Signed => "",
@@ -96,7 +96,7 @@ impl Intensity {
         }
     }
 
-    /// Pixels from [0, 255].
+    /// Scales pixels in place, from [0, 255].
     fn apply(self, pixels: &mut [f32]) {
         let (shift, scale) = match self {
             Self::Signed => (127.5, 127.5),
@@ -115,26 +115,26 @@ impl Intensity {
     }
 }
 
-/// How images were made, as results files call it.
+/// Name of the image preparation in results files.
 pub fn variant(preparation: Preparation, intensity: Intensity) -> String {
     format!("{}{}", preparation.name(), intensity.suffix())
 }
 
 impl Setting {
-    /// All six.
+    /// Both directions with three shifts each.
     pub fn all() -> Vec<Self> {
         let shifts = [Shift::Balanced, Shift::Mild, Shift::High];
         let of = |from_usps| shifts.map(|shift| Self { from_usps, shift });
         [of(false), of(true)].concat()
     }
 
-    /// As on the command line and in results files.
+    /// Name on the command line and in results files.
     pub fn name(self) -> String {
         let direction = if self.from_usps { "u2m" } else { "m2u" };
         format!("{direction}-{}", self.shift.name())
     }
 
-    /// As in the paper's tables.
+    /// Name in the paper's tables.
     pub fn title(self) -> &'static str {
         if self.from_usps {
             "USPS->MNIST"
@@ -162,7 +162,7 @@ impl FromStr for Setting {
 }
 
 impl Shift {
-    /// As in the paper's tables.
+    /// Name in the paper's tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Balanced => "balanced",
@@ -171,7 +171,7 @@ impl Shift {
         }
     }
 
-    fn share(self, class: usize) -> f64 {
+    fn proportion(self, class: usize) -> f64 {
         match (self, class) {
             (Self::Balanced, _) | (Self::Mild, 7..) => 0.1,
             (Self::Mild, 4 | 5) => 0.2,
@@ -199,20 +199,21 @@ impl Digits {
     /// A balanced source and a target with the setting's proportions.
     pub fn task(&self, setting: Setting, scale: Scale, seed: u64) -> Result<Task> {
         let mut generator = Generator::new(seed ^ 0xd1_9175);
-        let (source, target) = match setting.from_usps {
-            true => (&self.usps, &self.mnist),
-            false => (&self.mnist, &self.usps),
+        let (source, target) = if setting.from_usps {
+            (&self.usps, &self.mnist)
+        } else {
+            (&self.mnist, &self.usps)
         };
         let (source_rows, target_rows) = match (scale, setting.from_usps) {
             (Scale::Paper, false) => (10_000, 2_609),
             (Scale::Paper, true) => (5_700, 20_000),
             (Scale::Quick, _) => (1_000, 1_000),
         };
-        let share = |class| setting.shift.share(class);
+        let proportion = |class| setting.shift.proportion(class);
         Ok(Task {
             classes: 10,
             source: subsample(source, source_rows, |_| 0.1, &mut generator)?,
-            target: subsample(target, target_rows, share, &mut generator)?,
+            target: subsample(target, target_rows, proportion, &mut generator)?,
         })
     }
 }
@@ -256,15 +257,15 @@ fn read_file(path: &Path, preparation: Preparation) -> Result<Domain> {
     Ok(domain)
 }
 
-/// `count` rows in all, classes by their shares; of a class that has fewer rows, all.
+/// Draws `count` rows with the given proportions, or fewer where a class does not have enough: the proportions hold in
+/// any case.
 fn subsample(
     domain: &Domain,
     count: usize,
-    share: impl Fn(usize) -> f64,
+    proportion: impl Fn(usize) -> f64,
     generator: &mut Generator,
 ) -> Result<Domain> {
     let mut numbers = Vec::new();
-    // Shares stay what they should be where a class is short: the whole sample is then smaller.
     let mut of_class: Vec<Vec<usize>> = vec![Vec::new(); 10];
     for (number, label) in domain.labels.iter().enumerate() {
         of_class[*label as usize].push(number);
@@ -272,13 +273,16 @@ fn subsample(
     let possible = of_class
         .iter()
         .enumerate()
-        .map(|(class, rows)| rows.len() as f64 / share(class))
+        .map(|(class, rows)| rows.len() as f64 / proportion(class))
         .fold(count as f64, f64::min);
-    ensure!(possible >= 1.0, "a digit has no image");
+    ensure!(
+        possible >= 1.0,
+        "a digit has no image, expected some of each from 0 to 9"
+    );
     for (class, rows) in of_class.iter_mut().enumerate() {
         generator.shuffle(rows);
-        let wanted = (possible * share(class)).round() as usize;
-        numbers.extend(rows.iter().take(wanted));
+        let count = (possible * proportion(class)).round() as usize;
+        numbers.extend(rows.iter().take(count));
     }
     generator.shuffle(&mut numbers);
     Ok(domain.select(&numbers))

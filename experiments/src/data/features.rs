@@ -8,7 +8,7 @@ use ostar_model::Generator;
 use super::arrays::{Array, Arrays};
 use crate::task::{Domain, Task};
 
-/// Domains by name.
+/// Named domains with the same classes and features.
 #[derive(Debug)]
 pub struct FeatureFile {
     domains: Vec<(String, Domain)>,
@@ -19,9 +19,10 @@ impl FeatureFile {
     /// Reads `x_NAME` and `y_NAME` arrays, or sparse counts as `NAME_train_indptr`, `_indices`, `_counts` and
     /// `_y` of an npz file; or every `NAME.csv` of a folder, the label in its column `label`.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut domains = match path.is_dir() {
-            true => read_folder(path)?,
-            false => read_npz(path)?,
+        let mut domains = if path.is_dir() {
+            read_folder(path)?
+        } else {
+            read_npz(path)?
         };
         ensure!(
             domains.len() >= 2,
@@ -32,7 +33,11 @@ impl FeatureFile {
         domains.sort_by(|left, right| left.0.cmp(&right.0));
         let largest = domains.iter().flat_map(|(_, d)| d.labels.iter()).max();
         let classes = largest.map_or(0, |label| *label as usize + 1);
-        ensure!(classes >= 2, "{} holds one class only", path.display());
+        ensure!(
+            classes >= 2,
+            "{} holds one class, expected at least two",
+            path.display()
+        );
         Ok(Self { domains, classes })
     }
 
@@ -41,18 +46,19 @@ impl FeatureFile {
         self.domains.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// How many classes there are.
+    /// One more than the largest label of any domain.
     pub fn classes(&self) -> usize {
         self.classes
     }
 
-    /// Numbers of a row.
+    /// How many features a row has.
     pub fn width(&self) -> usize {
         self.domains.first().map_or(0, |(_, domain)| domain.width)
     }
 
-    /// One domain against another. The source keeps `share` of the rows of the first half of the classes.
-    pub fn task(&self, source: &str, target: &str, share: f64, seed: u64) -> Result<Task> {
+    /// One domain against another. Of the first half of its classes the source keeps the fraction `kept` of the rows,
+    /// which makes the label shift.
+    pub fn task(&self, source: &str, target: &str, kept: f64, seed: u64) -> Result<Task> {
         let find = |name: &str| {
             let found = self.domains.iter().find(|(known, _)| known == name);
             found
@@ -70,7 +76,7 @@ impl FeatureFile {
                 .collect();
             generator.shuffle(&mut rows);
             if class < self.classes / 2 {
-                rows.truncate(((rows.len() as f64 * share).round() as usize).max(1));
+                rows.truncate(((rows.len() as f64 * kept).round() as usize).max(1));
             }
             numbers.extend(rows);
         }
@@ -109,9 +115,9 @@ fn read_npz(path: &Path) -> Result<Vec<(String, Domain)>> {
     Ok(domains)
 }
 
-/// Sparse counts as log(1 + count), all columns up to the largest index of the file's first domain.
+/// Reads train and test parts of a domain of sparse counts, as log(1 + count).
 fn read_counts(arrays: &mut Arrays, domain: &str) -> Result<Domain> {
-    /// Columns of the one sparse file that is known.
+    /// Columns of `amazon_reviews`, the only sparse file so far.
     const WIDTH: usize = 5_000;
     let mut whole = Domain {
         width: WIDTH,
@@ -136,7 +142,7 @@ fn read_counts(arrays: &mut Arrays, domain: &str) -> Result<Domain> {
     Ok(whole)
 }
 
-/// Dense rows of log(1 + count); columns fold modulo `width`.
+/// Dense rows of log(1 + count) from compressed sparse rows; columns are folded modulo `width`.
 pub(super) fn sparse_rows(
     starts: &[f32],
     columns: &[f32],
@@ -186,9 +192,10 @@ fn read_csv(path: &Path) -> Result<Domain> {
         let record = record.with_context(place)?;
         for (column, text) in record.iter().enumerate() {
             let bad = || format!("{:?} in row {} of {}", text, number + 1, path.display());
-            match column == label_column {
-                true => labels.push(text.parse().with_context(bad)?),
-                false => rows.push(text.parse().with_context(bad)?),
+            if column == label_column {
+                labels.push(text.parse().with_context(bad)?);
+            } else {
+                rows.push(text.parse().with_context(bad)?);
             }
         }
     }

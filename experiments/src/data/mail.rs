@@ -1,4 +1,4 @@
-//! Enron inboxes as domains.
+//! The Enron spam data, one domain an inbox.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::task::Domain;
 /// Buckets that hashed words are folded into.
 const WIDTH: usize = 1_024;
 
-/// The six inboxes, each in the order of `stream_q`: dates would tell spam from ham.
+/// Reads the six inboxes, each in the order of `stream_q`. In order of dates ham and spam would hardly overlap.
 pub fn inboxes(folder: &Path) -> Result<Vec<Domain>> {
     let mut arrays = Arrays::open(&locate(folder, "enron_spam")?)?;
     let (starts, columns, counts) = (
@@ -29,7 +29,7 @@ pub fn inboxes(folder: &Path) -> Result<Vec<Domain>> {
         all.rows.len() == all.count() * WIDTH
             && inboxes.len() == all.count()
             && places.len() == all.count(),
-        "enron_spam.npz: rows, labels, domains and places differ in number"
+        "enron_spam.npz: expected as many rows as labels, domains and places"
     );
     let of_inbox = |inbox: u32| {
         let numbers = (0..all.count()).filter(|number| inboxes[*number] == inbox);

@@ -1,4 +1,4 @@
-//! Domains from files that the user brings; nothing is downloaded.
+//! Reads domains from files in the `--data` folder; nothing is downloaded.
 
 pub mod arrays;
 pub mod bank;

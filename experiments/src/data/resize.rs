@@ -1,6 +1,6 @@
-//! Scaling of small grey images.
+//! Scaling and padding of small grey images.
 
-/// Bilinear scaling of a square image from side to side, pixel centres aligned, edges held.
+/// Scales a square image bilinearly from side `from` to side `to`. Pixel centres are aligned and edges repeated.
 pub fn bilinear(image: &[f32], from: usize, to: usize) -> Vec<f32> {
     if from == to {
         return image.to_vec();
@@ -27,7 +27,7 @@ pub fn bilinear(image: &[f32], from: usize, to: usize) -> Vec<f32> {
     scaled
 }
 
-/// The image in the middle of a larger one of zeros.
+/// Centres a square image of side `from` in zeros of side `to`.
 pub fn pad(image: &[f32], from: usize, to: usize) -> Vec<f32> {
     let border = (to - from) / 2;
     let mut padded = vec![0.0; to * to];

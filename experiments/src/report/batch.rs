@@ -9,7 +9,7 @@ use crate::{
     results::Line,
 };
 
-/// Both scales, and what the preparation of images does.
+/// Tables of both scales, and comparisons of how images were prepared.
 pub(super) fn digits(lines: &[Line], images: &Images<'_>) -> Result<String> {
     let mut page = String::new();
     page += "\n## Digits, the paper's sizes\n\nOne run is hours of computing; what is missing has not been run.\n\n";
@@ -93,7 +93,7 @@ fn digits_table(lines: &[Line], scale: &str, preparation: Preparation) -> String
     table(&head, &rows)
 }
 
-/// How USPS was brought to 32x32.
+/// Compares the ways of bringing USPS images to 32x32.
 fn preparations(lines: &[Line]) -> String {
     let columns = [
         (Preparation::Fill, "fill: 16 -> 32"),
@@ -105,7 +105,7 @@ fn preparations(lines: &[Line]) -> String {
     compared(lines, "How USPS images are brought to 32x32", &columns)
 }
 
-/// What numbers pixels became.
+/// Compares the ranges that pixels were scaled to.
 fn intensities(lines: &[Line]) -> String {
     let columns = [
         (Intensity::Signed, "signed: -1 to 1"),
@@ -116,7 +116,7 @@ fn intensities(lines: &[Line]) -> String {
     compared(lines, "What numbers pixels become (`fill`)", &columns)
 }
 
-/// What was run with more than one of some variants, side by side.
+/// A table of the runs that exist for at least two of the variants.
 fn compared(lines: &[Line], title: &str, columns: &[(String, &str)]) -> String {
     let mut rows = Vec::new();
     for scale in ["paper", "quick"] {
@@ -151,7 +151,7 @@ fn compared(lines: &[Line], title: &str, columns: &[(String, &str)]) -> String {
     format!("\n### {title}\n\n{}", table(&head, &rows))
 }
 
-/// One table a set, pairs as columns.
+/// One table for each set of features, with its pairs of domains as columns.
 pub(super) fn features(lines: &[Line]) -> String {
     let mut page = String::new();
     let mut sets: Vec<&str> = lines.iter().map(|line| line.variant.as_str()).collect();

@@ -16,13 +16,13 @@ use clap::Args;
 
 use crate::results::{self, Record};
 
-/// What the `report` command takes.
+/// Flags of the `report` command.
 #[derive(Debug, Args)]
 pub struct Options {
     /// Folder of the results files.
     #[arg(long, value_name = "DIR", default_value = "docs/results")]
     results: PathBuf,
-    /// The page to write.
+    /// File that the page is written to.
     #[arg(long, value_name = "FILE", default_value = "docs/RESULTS.md")]
     out: PathBuf,
     /// Folder of the plots, next to the page.
@@ -63,14 +63,14 @@ pub fn run(options: &Options) -> Result<()> {
     fs::write(&options.out, page).with_context(|| format!("cannot write {}", options.out.display()))
 }
 
-/// Where plots go, and how the page finds them.
+/// Folder of the plots, and the page's link to it.
 pub(crate) struct Images<'o> {
     folder: &'o Path,
     link: String,
 }
 
 impl Images<'_> {
-    /// Writes a plot and gives the page's reference to it.
+    /// Writes a plot and returns the Markdown that shows it.
     fn add(&self, name: &str, what: &str, svg: &str) -> Result<String> {
         fs::create_dir_all(self.folder)
             .with_context(|| format!("cannot create folder {}", self.folder.display()))?;
@@ -80,7 +80,7 @@ impl Images<'_> {
     }
 }
 
-/// The images' folder as seen from the page.
+/// The images' folder relative to the page's.
 fn link(page: &Path, images: &Path) -> String {
     let parent = page.parent().unwrap_or(Path::new(""));
     let relative = images.strip_prefix(parent).unwrap_or(images);
@@ -89,9 +89,10 @@ fn link(page: &Path, images: &Path) -> String {
 
 fn lines<R: Record>(folder: &Path, name: &str) -> Result<Vec<R>> {
     let path = folder.join(format!("{name}.csv"));
-    match path.exists() {
-        true => results::read(&path),
-        false => Ok(Vec::new()),
+    if path.exists() {
+        results::read(&path)
+    } else {
+        Ok(Vec::new())
     }
 }
 
@@ -108,7 +109,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// None for no values.
+    /// `None` if there are no values. The deviation is that of the population.
     fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         if count == 0 {
@@ -141,7 +142,7 @@ impl Summary {
     }
 }
 
-/// A Markdown table.
+/// A Markdown table; every row has as many cells as `head`.
 pub(crate) fn table(head: &[String], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = line(head);

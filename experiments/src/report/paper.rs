@@ -1,4 +1,4 @@
-//! The paper's own numbers.
+//! The numbers of the paper's tables, from `paper.csv`.
 
 use crate::{
     data::digits::Setting,
@@ -7,12 +7,12 @@ use crate::{
 
 const TABLES: &str = include_str!("../../paper.csv");
 
-/// The value of one cell, if the paper has it.
+/// The value of one cell; `None` if the paper has no such cell.
 pub(super) fn value(table: &str, group: &str, setting: &str, method: &str) -> Option<f64> {
     let mut reader = csv::Reader::from_reader(TABLES.as_bytes());
-    let wanted = [table, group, setting, method];
+    let cell = [table, group, setting, method];
     reader.records().flatten().find_map(|record| {
-        let same = wanted
+        let same = cell
             .iter()
             .enumerate()
             .all(|(n, text)| record.get(n) == Some(text));

@@ -1,4 +1,4 @@
-//! Plots as SVG.
+//! Bar and line plots of the results page, as SVG.
 
 use anyhow::{Result, anyhow};
 use plotters::{coord::Shift, prelude::*};
@@ -19,21 +19,20 @@ fn draw(size: (u32, u32), on: impl for<'a> Fn(&Area<'a>) -> Drawn<'a>) -> Result
     Ok(svg)
 }
 
-/// Least and most of some values, with a little air.
+/// Smallest and largest of the values with a margin of 5 %; 0 to 1 if there are none.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     });
-    match low <= high {
-        true => {
-            let air = 0.05 * (high - low).max(0.1);
-            (low - air, high + air)
-        }
-        false => (0.0, 1.0),
+    // Without values the fold leaves infinities the wrong way round.
+    if low > high {
+        return (0.0, 1.0);
     }
+    let margin = 0.05 * (high - low).max(0.1);
+    (low - margin, high + margin)
 }
 
-/// One group of bars a name, one bar a series.
+/// A group of bars for each name, with one bar for each series.
 pub(super) fn bars<const N: usize>(
     title: &str,
     series: &[&str; N],
@@ -90,7 +89,7 @@ pub(super) fn bars<const N: usize>(
     })
 }
 
-/// A line over named places.
+/// A line through equally spaced, named points.
 pub(super) fn steps(title: &str, points: &[(String, f64)]) -> Result<String> {
     let (low, high) = range(points.iter().map(|(_, value)| *value));
     draw((720, 320), |area| {

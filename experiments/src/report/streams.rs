@@ -1,4 +1,4 @@
-//! Streams: tables by candidate, pair and tenth, and a plot a scenario.
+//! Streams: tables by candidate, pair and tenth of the stream, and one plot for each scenario.
 
 use anyhow::Result;
 
@@ -106,7 +106,7 @@ fn by_method(lines: &[&StreamLine]) -> String {
                 .collect();
             let gain = Summary::of(&gains).map_or(0.0, |summary| summary.mean);
             let worst = gains.iter().copied().fold(f64::INFINITY, f64::min);
-            // Within a tenth of a point nothing has changed.
+            // Differences within a tenth of a point count as equal.
             let better = gains.iter().filter(|gain| **gain > 0.1).count();
             let worse = gains.iter().filter(|gain| **gain < -0.1).count();
             vec![
@@ -160,7 +160,7 @@ fn by_part(lines: &[&StreamLine]) -> String {
     table(&head, &rows)
 }
 
-/// Part by part, the mean over streams and seeds.
+/// The mean over streams and seeds, for each part of the stream.
 fn mean_series(lines: &[&StreamLine], method: &str, of: fn(&StreamLine) -> &str) -> Vec<f64> {
     let mut sums = [0.0; PARTS];
     let mut count = 0.0;

@@ -1,5 +1,4 @@
-//! OSTAR: the map, the critic and the target classifier on kept latents (CAL, SS), then with the encoder in
-//! training, too (SSg).
+//! OSTAR: critic, map and target classifier on stored latents (CAL, SS), then with the encoder in training, too (SSg).
 
 use anyhow::Result;
 use ostar_model::{
@@ -34,9 +33,8 @@ struct Alignment<'s, 'g> {
     batches: Batches,
     gathered: Gathered,
     proportions: RunningProportions,
-    /// Class shares of the source.
-    shares: Vec<f64>,
-    /// Rate multiplier of this iteration.
+    source_proportions: Vec<f64>,
+    /// Rate multiplier of this step.
     decay: f64,
     transport_cost: f64,
 }
@@ -58,29 +56,30 @@ pub(super) fn run(
         batches: Batches::new(task, protocol.batch),
         gathered: Gathered::default(),
         proportions: RunningProportions::new(task.classes),
-        shares: task.source.proportions(task.classes),
+        source_proportions: task.source.proportions(task.classes),
         decay: 1.0,
         transport_cost: 0.0,
     };
     alignment.load_latents()?;
-    let iterations = task.source.count() / protocol.batch;
-    let all = (protocol.epochs - protocol.alignment_epoch + 1) * iterations;
+    let epoch_steps = task.source.count() / protocol.batch;
+    let all = (protocol.epochs - protocol.alignment_epoch + 1) * epoch_steps;
     let schedule = RateSchedule::Decaying { steps: all as u64 };
-    let work = Work::new(setup, stage, iterations);
+    let work = Work::new(setup, stage, epoch_steps);
     let mut done = 0;
     for epoch in protocol.alignment_epoch..=protocol.epochs {
         let encoder_learns = stage == Stage::Encoder && epoch >= protocol.encoder_epoch;
         if is_refreshed(setup, epoch) {
             alignment.refresh()?;
         }
-        for _ in 0..iterations {
+        for _ in 0..epoch_steps {
             alignment.decay = schedule.rate(1.0, done as u64);
-            match encoder_learns {
-                true => alignment.iterate_with_encoder()?,
-                false => alignment.iterate()?,
+            if encoder_learns {
+                alignment.step_with_encoder()?;
+            } else {
+                alignment.step()?;
             }
             done += 1;
-            progress(work.share(done));
+            progress(work.fraction(done));
         }
     }
     let proportions = alignment.proportions.value().to_vec();
@@ -94,19 +93,20 @@ pub(super) fn run(
     )
 }
 
-/// Whether proportions are estimated at the start of this epoch: when alignment starts and every few epochs
-/// after, anew from when the encoder may learn.
+/// Whether proportions are estimated at the start of this epoch: at the first one of alignment and every few after it.
+/// The count starts anew with the epoch from which the encoder may learn.
 pub(super) fn is_refreshed(setup: &Setup<'_>, epoch: usize) -> bool {
     let protocol = setup.protocol;
     let [before, after] = protocol.refresh_epochs;
-    match epoch >= protocol.encoder_epoch {
-        true => (epoch - protocol.encoder_epoch).is_multiple_of(after),
-        false => (epoch - protocol.alignment_epoch).is_multiple_of(before),
+    if epoch >= protocol.encoder_epoch {
+        (epoch - protocol.encoder_epoch).is_multiple_of(after)
+    } else {
+        (epoch - protocol.alignment_epoch).is_multiple_of(before)
     }
 }
 
 impl Alignment<'_, '_> {
-    /// Keeps the latents of both domains, in evaluation mode, as the buffers that batches are drawn from.
+    /// Encodes both domains in evaluation mode into the buffers that batches are drawn from.
     fn load_latents(&mut self) -> Result<()> {
         let latents = self.encode()?;
         let width = self.engine.architecture().latent;
@@ -151,8 +151,8 @@ impl Alignment<'_, '_> {
         (0..batch).map(|_| self.generator.uniform()).collect()
     }
 
-    /// One iteration on kept latents.
-    fn iterate(&mut self) -> Result<()> {
+    /// One alignment step on the stored latents.
+    fn step(&mut self) -> Result<()> {
         let proportions = self.proportions.floored();
         for _ in 0..self.setup.protocol.critic_steps {
             let numbers = self.critic_batches.draw(self.generator);
@@ -160,7 +160,7 @@ impl Alignment<'_, '_> {
         }
         let numbers = self.batches.draw(self.generator);
         self.map_step(&numbers, &proportions)?;
-        let class_weights = class_ratios(&proportions, &self.shares, f64::INFINITY);
+        let class_weights = class_ratios(&proportions, &self.source_proportions, f64::INFINITY);
         let step = ClassifierStep {
             objective: self.objective(&class_weights),
             adam: self.adam(1),
@@ -173,8 +173,8 @@ impl Alignment<'_, '_> {
         Ok(())
     }
 
-    /// One iteration in which every batch is encoded anew, and encoder and target classifier learn together.
-    fn iterate_with_encoder(&mut self) -> Result<()> {
+    /// One alignment step in which every batch is encoded anew, and encoder and target classifier learn together.
+    fn step_with_encoder(&mut self) -> Result<()> {
         let proportions = self.proportions.floored();
         let all: Vec<u32> = (0..self.setup.protocol.batch as u32).collect();
         let whole = Numbers {
@@ -189,7 +189,7 @@ impl Alignment<'_, '_> {
         let numbers = self.batches.draw(self.generator);
         self.encode_batch(&numbers)?;
         self.map_step(&whole, &proportions)?;
-        let class_weights = class_ratios(&proportions, &self.shares, f64::INFINITY);
+        let class_weights = class_ratios(&proportions, &self.source_proportions, f64::INFINITY);
         let step = EncoderStep {
             objective: self.objective(&class_weights),
             encoder_adam: self.adam(0),
@@ -200,7 +200,6 @@ impl Alignment<'_, '_> {
         Ok(())
     }
 
-    /// Puts a batch's latents into the buffers.
     fn encode_batch(&mut self, numbers: &Numbers) -> Result<()> {
         self.gathered.gather(self.setup.task, numbers);
         encode_into_buffers(&mut self.engine, &self.gathered)
@@ -258,7 +257,7 @@ impl Alignment<'_, '_> {
     }
 }
 
-/// Encodes a batch of both domains in training mode and makes it all that the buffers hold.
+/// Encodes a batch of both domains in training mode and replaces the buffers with it.
 pub(super) fn encode_into_buffers(engine: &mut CpuEngine, gathered: &Gathered) -> Result<()> {
     let (mut source, mut target) = (Vec::new(), Vec::new());
     engine.encode_together(gathered.borrow()?, &mut source, &mut target)?;
@@ -268,7 +267,7 @@ pub(super) fn encode_into_buffers(engine: &mut CpuEngine, gathered: &Gathered) -
     Ok(())
 }
 
-/// How much work iterations are: with the encoder in training they take far longer.
+/// Progress by time instead of steps: a step with the encoder in training takes about 30 times as long.
 struct Work {
     light: f64,
     heavy: f64,
@@ -276,11 +275,11 @@ struct Work {
 }
 
 impl Work {
-    fn new(setup: &Setup<'_>, stage: Stage, iterations: usize) -> Self {
+    fn new(setup: &Setup<'_>, stage: Stage, epoch_steps: usize) -> Self {
         let protocol = setup.protocol;
-        let all = (protocol.epochs - protocol.alignment_epoch + 1) * iterations;
+        let all = (protocol.epochs - protocol.alignment_epoch + 1) * epoch_steps;
         let heavy = match stage {
-            Stage::Encoder => (protocol.epochs - protocol.encoder_epoch + 1) * iterations,
+            Stage::Encoder => (protocol.epochs - protocol.encoder_epoch + 1) * epoch_steps,
             Stage::Alignment | Stage::Classifier => 0,
         };
         Self {
@@ -290,7 +289,7 @@ impl Work {
         }
     }
 
-    fn share(&self, done: usize) -> f64 {
+    fn fraction(&self, done: usize) -> f64 {
         let light = (done as f64).min(self.light);
         let heavy = done as f64 - light;
         (light + self.heavy_weight * heavy) / (self.light + self.heavy_weight * self.heavy)

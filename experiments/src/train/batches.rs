@@ -1,18 +1,18 @@
-//! Batches of both domains: passes over the source, and a target that loops.
+//! Batches of both domains, each drawn without replacement and reshuffled when it runs out.
 
 use anyhow::Result;
 use ostar_model::{Generator, Inputs, Rows, engine::RawBatch};
 
 use crate::task::{Domain, Task};
 
-/// Draws row numbers without repeating one before all have come.
+/// Draws row numbers; none comes again before the deck is reshuffled.
 #[derive(Debug)]
 pub(super) struct Deck {
     numbers: Vec<u32>,
     next: usize,
 }
 
-/// A batch of both domains, gathered.
+/// The rows of a batch of both domains, copied into one place.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     source: Vec<f32>,
@@ -28,7 +28,7 @@ pub(super) struct Numbers {
     pub(super) target: Vec<u32>,
 }
 
-/// Where batches come from.
+/// A deck of row numbers for each domain.
 #[derive(Debug)]
 pub(super) struct Batches {
     source: Deck,
@@ -72,7 +72,6 @@ impl Batches {
 }
 
 impl Gathered {
-    /// Copies a batch's rows.
     pub(super) fn gather(&mut self, task: &Task, numbers: &Numbers) {
         self.width = task.source.width;
         copy(&task.source, &numbers.source, &mut self.source);

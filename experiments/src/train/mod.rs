@@ -1,4 +1,4 @@
-//! Training: one classifier for the source, then whatever a method does about the target.
+//! Training: pretraining on the source, then a method's adaptation to the target.
 
 mod alignment;
 mod batches;
@@ -21,25 +21,25 @@ use crate::{
 /// A task, its protocol and what all of its runs share.
 #[derive(Debug)]
 pub struct Setup<'t> {
-    /// The domains.
+    /// Source and target rows.
     pub task: &'t Task,
-    /// Sizes and schedule.
+    /// Networks, rates and epochs.
     pub protocol: &'t Protocol,
-    /// Threads of the engine.
+    /// Of the CPU engine; another number changes results in the last bits.
     pub threads: usize,
-    /// Seed of all randomness.
+    /// Of initial weights, batches and dropout.
     pub seed: u64,
 }
 
-/// Told how much of the work of a run is done, from 0 to 1.
+/// Called with the fraction of a run that is done, from 0 to 1.
 pub type Progress<'p> = &'p mut dyn FnMut(f64);
 
-/// What a run gives beside its score, for ablations.
+/// The result of a run; ablations use more of it than the score.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The measures.
+    /// Measured on the whole target.
     pub score: Score,
-    /// Mean over classes and samples of what the map moves a source latent by, squared and over all blocks;
+    /// Squared distance that the map moves a source latent by, summed over its blocks: mean over classes and samples.
     /// 0 without a map.
     pub transport_cost: f64,
     /// The estimated target proportions, if the method has any.
@@ -51,20 +51,20 @@ pub struct Outcome {
 /// Latents of both domains, row after row.
 #[derive(Debug, Clone, Default)]
 pub struct Latents {
-    /// Of the source, mapped where there is a map.
+    /// Source latents, after the map if there is one.
     pub source: Vec<f32>,
-    /// Of the target.
+    /// Target latents; the map does not apply to them.
     pub target: Vec<f32>,
 }
 
-/// Runs a method from what pretraining gave.
+/// Runs a method, starting from the pretrained weights.
 pub fn run(
     setup: &Setup<'_>,
     method: Method,
     pretrained: &Pretrained,
     progress: Progress<'_>,
 ) -> Result<Outcome> {
-    // Every method draws the same batches, whatever was run before it.
+    // A generator of its own: a method's batches do not depend on the methods that ran before it.
     let mut generator = Generator::new(setup.seed ^ 0x05_7a_12);
     match method {
         Method::Source => {
@@ -78,7 +78,7 @@ pub fn run(
     }
 }
 
-/// Scores the target by a classifier in evaluation mode.
+/// Scores the target with one of the classifiers, in evaluation mode.
 fn finish(
     setup: &Setup<'_>,
     engine: &mut CpuEngine,

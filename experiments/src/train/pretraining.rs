@@ -1,5 +1,5 @@
-//! Encoder and source classifier by cross-entropy on the source, both domains in every batch: the encoder's
-//! batch normalisation sees the mixture.
+//! Trains encoder and source classifier by cross-entropy on the source. Batches hold both domains, so that the
+//! encoder's batch normalisation sees the mixture.
 
 use anyhow::Result;
 use ostar_model::{
@@ -32,7 +32,7 @@ impl Pretrained {
         Ok(CpuEngine::new(architecture, &self.tensors, setup.threads)?)
     }
 
-    /// The same with the map's weights of another gain.
+    /// The same weights, with those of the map rescaled to another gain.
     pub fn with_map_gain(&self, gain: f64) -> Self {
         let mut tensors = self.tensors.clone();
         scale_map(&mut tensors, gain / INITIAL_GAIN);
@@ -66,8 +66,8 @@ pub fn pretrain(setup: &Setup<'_>, progress: Progress<'_>) -> Result<Pretrained>
     let mut gathered = Gathered::default();
     let class_weights = vec![1.0; task.classes];
     let [encoder_rate, classifier_rate] = protocol.pretraining_rates;
-    let iterations = task.source.count() / protocol.batch * (protocol.alignment_epoch - 1);
-    for iteration in 0..iterations {
+    let steps = task.source.count() / protocol.batch * (protocol.alignment_epoch - 1);
+    for step_number in 0..steps {
         let numbers = batches.draw(&mut generator);
         gathered.gather(task, &numbers);
         let step = InvariantStep {
@@ -77,7 +77,7 @@ pub fn pretrain(setup: &Setup<'_>, progress: Progress<'_>) -> Result<Pretrained>
             classifier_adam: Adam::with_rate(classifier_rate),
         };
         engine.invariant_step(gathered.borrow()?, &step, &mut generator)?;
-        progress((iteration + 1) as f64 / iterations as f64);
+        progress((step_number + 1) as f64 / steps as f64);
     }
     Ok(Pretrained::new(setup, engine.export()?, &mut generator))
 }

@@ -1,4 +1,4 @@
-//! The target's proportions as the paper estimates them, averaged over estimates.
+//! The target's proportions as the paper estimates them: the mean of all estimates so far.
 
 use anyhow::Result;
 use ostar_model::{
@@ -10,8 +10,8 @@ use ostar_model::{
 
 use super::Latents;
 
-/// Least share of a class: at 0 it would never come back.
-const FLOOR: f64 = 1e-3;
+/// Least proportion of a class: at 0 the class would have no weight in any later step.
+const LEAST_PROPORTION: f64 = 1e-3;
 
 /// Running mean of estimates: p <- p (k - 1) / k + estimate / k.
 #[derive(Debug)]
@@ -36,20 +36,21 @@ impl RunningProportions {
         }
     }
 
-    /// The mean itself.
+    /// The mean of the estimates.
     pub(super) fn value(&self) -> &[f64] {
         &self.mean
     }
 
-    /// The mean with every class floored above 0.
+    /// The mean with every class at [`LEAST_PROPORTION`] or above, scaled to sum to 1.
     pub(super) fn floored(&self) -> Vec<f64> {
-        let floored = self.mean.iter().map(|share| share.max(FLOOR));
+        let floored = self.mean.iter().map(|mean| mean.max(LEAST_PROPORTION));
         let sum: f64 = floored.clone().sum();
-        floored.map(|share| share / sum).collect()
+        floored.map(|mean| mean / sum).collect()
     }
 }
 
-/// The estimate of a classifier's confusion matrix on labelled latents and its mean prediction on the target.
+/// Solves for the target's proportions from a classifier's confusion matrix on labelled latents and its mean prediction
+/// on the target.
 pub(super) fn confusion(
     engine: &mut CpuEngine,
     head: Head,

@@ -14,7 +14,7 @@ use npyz::WriterBuilder;
 use ostar_model::Generator;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-/// An npz file in the making.
+/// Writes an npz file array by array.
 pub(crate) struct Npz {
     zip: ZipWriter<File>,
 }
@@ -80,7 +80,7 @@ pub(crate) fn write_digits(folder: &Path, stem: &str, side: usize, a_class: usiz
     path
 }
 
-/// Runs the program.
+/// Runs the program under test in a folder.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ostar-experiments"))
         .args(arguments)
@@ -89,14 +89,14 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a run that must fail says.
+/// The error text of a run that must fail.
 pub(crate) fn refusal(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     assert!(!output.status.success(), "{arguments:?} succeeded");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Runs what must succeed.
+/// Runs the program and fails the test with its error text if it fails.
 #[track_caller]
 pub(crate) fn succeed(folder: &Path, arguments: &[&str]) {
     let output = run(folder, arguments);
