@@ -1,7 +1,7 @@
 //! Latency of one-row requests while the learner works and while it is paused, and how overload is refused.
 //!
-//! Open loop: requests are sent by the clock, and their time counts from when they should have been sent. OSTARD
-//! names the program.
+//! Open loop: requests are sent on a schedule, and their time counts from the scheduled moment. OSTARD names the
+//! program to measure.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -34,7 +34,7 @@ use rdkafka::{
 };
 use tokio::runtime::Runtime;
 
-/// Requests a second.
+/// One-row requests per second.
 const RATE: u32 = 500;
 /// Times that learning and pausing alternate, and how long each lasts.
 const ROUNDS: usize = 3;
@@ -43,7 +43,7 @@ const PHASE: Duration = Duration::from_secs(20);
 const EVENTS_A_SECOND: u32 = 1_250;
 const TOPIC: &str = "events";
 
-/// Rows of a request of the flood, how many of them are under way at any time, and how long.
+/// Overload: rows of a request, requests under way at any time, and duration.
 const FLOOD_ROWS: usize = 256;
 const FLOOD_REQUESTS: usize = 64;
 const FLOOD: Duration = Duration::from_secs(10);
@@ -82,7 +82,7 @@ fn feed(kafka: &Kafka, stop: &AtomicBool) -> Result<()> {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        // Ten at a time: a wake-up for each would be felt on a small machine.
+        // Ten at a time: on a small machine a wake-up for each would disturb the measurement.
         if number % 10 == 0 {
             sleep_until(start + Duration::from_secs(1) / EVENTS_A_SECOND * number);
             producer.poll(Duration::ZERO);
@@ -94,7 +94,7 @@ fn feed(kafka: &Kafka, stop: &AtomicBool) -> Result<()> {
 }
 
 fn measure(program: &str, daemon: &Daemon) -> Result<()> {
-    // Past its start: the window is full and the guard has decided.
+    // Warm-up: the window is full and the guard has decided.
     daemon.metric_reaches("ostar_steps_total", 50.0)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -139,7 +139,7 @@ fn measure(program: &str, daemon: &Daemon) -> Result<()> {
     Ok(())
 }
 
-/// Requests by the clock; times in microseconds, those of refused requests among them.
+/// Sends requests on a schedule; returns their times in microseconds, refused ones included.
 fn open_loop(runtime: &Runtime, client: &Client, length: Duration) -> Result<Histogram<u64>> {
     let (rows, _) = large::draw(1_000, 0.2, 3);
     let times = Arc::new(Mutex::new(histogram()?));
@@ -175,7 +175,7 @@ struct Flooded {
     refused: Histogram<u64>,
 }
 
-/// Requests without a pause from many callers at once.
+/// Sends requests from many callers at once, each without a pause.
 fn flood(runtime: &Runtime, client: &Client) -> Result<Flooded> {
     let (rows, _) = large::draw(FLOOD_ROWS, 0.2, 4);
     let rows = Arc::new(rows);

@@ -1,5 +1,5 @@
-//! What the live page costs the daemon, learner off: processor time with nobody looking and with a viewer, and the
-//! latency of requests beside viewers that have stopped reading. OSTARD names the program.
+//! Cost of the live page to the daemon, with the learner off: processor time without and with a viewer, and latency of
+//! requests while viewers have stopped reading. OSTARD names the program to measure.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -25,16 +25,16 @@ use ostar_tests::{
     large,
 };
 
-/// What one phase differs by from round to round is noise.
+/// The difference between rounds shows the noise.
 const ROUNDS: usize = 2;
-/// How long processor time and latency are measured.
+/// Durations of the measurements.
 const PROCESSOR: Duration = Duration::from_secs(120);
 const LATENCY: Duration = Duration::from_secs(30);
 const REQUEST_EVERY: Duration = Duration::from_millis(20);
 /// Connections that ask for the page's events and read nothing.
 const STALLED: usize = 32;
 const TOPIC: &str = "events";
-/// A block, so that there is something to show.
+/// One block, so that the page has something to show.
 const EVENTS: usize = 500;
 
 fn main() -> Result<()> {
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     daemon.stop_cleanly()
 }
 
-/// Without events and requests, which would be noise: what is left is idling, and the page.
+/// Measured without events and requests, whose cost would hide the page's.
 fn processor_time(daemon: &Daemon) -> Result<()> {
     let measure = || {
         let (before, start) = (processor_seconds(daemon.id())?, Instant::now());
@@ -116,7 +116,7 @@ fn latency(daemon: &Daemon) -> Result<()> {
     Ok(())
 }
 
-/// A viewer that has asked, and read nothing yet.
+/// A viewer that has sent its request and read nothing yet.
 fn connect(daemon: &Daemon) -> Result<TcpStream> {
     let mut connection = TcpStream::connect(daemon.address("http_address")?)?;
     write!(
@@ -126,7 +126,7 @@ fn connect(daemon: &Daemon) -> Result<TcpStream> {
     Ok(connection)
 }
 
-/// Reads to the end; gives how many frames came.
+/// Reads until the connection closes; returns the number of frames.
 fn read(connection: TcpStream) -> thread::JoinHandle<usize> {
     thread::spawn(move || {
         let lines = BufReader::new(connection).lines().map_while(Result::ok);
@@ -134,12 +134,12 @@ fn read(connection: TcpStream) -> thread::JoinHandle<usize> {
     })
 }
 
-/// What the process's threads have used so far, by the scheduler's clock.
+/// Processor time of all threads of a process, from the scheduler's statistics.
 fn processor_seconds(process: u32) -> Result<f64> {
     let mut nanoseconds = 0;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
         let path = thread?.path().join("schedstat");
-        // A thread that has ended in the meantime had little to do.
+        // Threads that end between listing and reading are ignored: they are short-lived.
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };

@@ -1,6 +1,6 @@
-//! Events a second through the daemon, learner off, against a consumer that does nothing with them.
+//! Events per second through the daemon with the learner off, compared with a consumer that discards them.
 //!
-//! Both read the same topic of a real broker, in turns. OSTARD names the program.
+//! Both read the same topic of a real broker, in turns. OSTARD names the program to measure.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -25,9 +25,9 @@ use rdkafka::{
     consumer::{BaseConsumer, Consumer},
 };
 
-/// A multiple of the learner's block, so that the last event is learned from as well. Enough for seconds at full speed.
+/// A multiple of the learner's block, so that the last event is learned from, too. Enough for several seconds.
 const EVENTS: usize = 4_000_000;
-/// Events a second that nothing here reaches.
+/// An upper bound of the events per second, for the pauses between two looks.
 const FASTEST: f64 = 2e6;
 const ROUNDS: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -107,7 +107,7 @@ fn measure(
     kafka.delete_topic(format)
 }
 
-/// From the first event to the last.
+/// Events per second of a consumer that discards them, from the first event to the last.
 fn empty_consumer(kafka: &Kafka, topic: &str) -> Result<f64> {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", kafka.bootstrap())
@@ -125,7 +125,7 @@ fn empty_consumer(kafka: &Kafka, topic: &str) -> Result<f64> {
     Ok((EVENTS - 1) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// From the first look that finds events learned from to the last event that was scored and learned from.
+/// Events per second of the daemon, from the first look that finds learned events until all are scored and learned.
 fn daemon(program: &str, settings: &Settings) -> Result<f64> {
     let daemon = Daemon::start(program, settings)?;
     let (start, first) = reaches(&daemon, 1)?;
@@ -138,7 +138,7 @@ fn daemon(program: &str, settings: &Settings) -> Result<f64> {
     Ok((last - first) as f64 / (end - start).as_secs_f64())
 }
 
-/// When so many events have been scored and learned from, and how many they were then.
+/// Waits until `least` events are scored and learned from; returns that moment and their number.
 fn reaches(daemon: &Daemon, least: usize) -> Result<(Instant, usize)> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -151,13 +151,13 @@ fn reaches(daemon: &Daemon, least: usize) -> Result<(Instant, usize)> {
             return Ok((now, events));
         }
         ensure!(now < deadline, "only {events} events after {PATIENCE:?}");
-        // A look costs the daemon time as well: seldom, until the end is near.
+        // Every look costs the daemon time: look seldom until the end is near.
         let left = Duration::from_secs_f64((least - events) as f64 / FASTEST);
         std::thread::sleep((left / 2).clamp(Duration::from_millis(10), Duration::from_millis(500)));
     }
 }
 
-/// Of all series of a metric.
+/// The sum over all series of a metric.
 fn sum(metrics: &str, name: &str) -> f64 {
     let series = metrics.lines().filter(|line| line.starts_with(name));
     series

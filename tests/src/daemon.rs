@@ -1,4 +1,4 @@
-//! A running `ostard`: started as a user would, watched through its log and its endpoints.
+//! A running `ostard run`, watched through its log and its endpoints.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use serde_json::Value;
 /// Longer than any wait in a healthy run under load.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is asked of a daemon: keys of the configuration and their values.
+/// Keys of the configuration and their values, passed to the daemon with `--set`.
 #[derive(Debug, Clone, Default)]
 pub struct Settings(BTreeMap<String, String>);
 
@@ -29,7 +29,7 @@ pub struct Daemon {
 // === impl Settings ===
 
 impl Settings {
-    /// A daemon of its own: any free ports, a log that can be read by machines.
+    /// A daemon that listens on free ports and logs JSON.
     pub fn new(brokers: &str, topic: &str, bundle: &Path, checkpoints: &Path) -> Self {
         Self::default()
             .with("kafka.brokers", brokers)
@@ -42,9 +42,9 @@ impl Settings {
             .with("log.format", "json")
     }
 
-    /// As flags of any command that takes the configuration, the keys that begin like this.
-    pub fn flags(&self, beginning: &str) -> Vec<String> {
-        let own = self.0.iter().filter(|(key, _)| key.starts_with(beginning));
+    /// `--set` flags of the keys that start with `prefix`.
+    pub fn flags(&self, prefix: &str) -> Vec<String> {
+        let own = self.0.iter().filter(|(key, _)| key.starts_with(prefix));
         own.flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")])
             .collect()
     }
@@ -59,7 +59,7 @@ impl Settings {
 // === impl Daemon ===
 
 impl Daemon {
-    /// Starts `ostard run`.
+    /// Starts `ostard run` and a thread that reads its log. Does not wait for anything.
     pub fn start(program: &str, settings: &Settings) -> Result<Self> {
         let mut command = Command::new(program);
         command.arg("run").env_remove("RUST_LOG");
@@ -80,7 +80,7 @@ impl Daemon {
         Ok(Self { process, log })
     }
 
-    /// Everything logged so far.
+    /// All log entries so far; lines that are not JSON are strings.
     pub fn log(&self) -> Vec<Value> {
         self.log
             .lock()
@@ -142,7 +142,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits until a metric is this.
+    /// Waits until a metric has exactly this value.
     pub fn metric_is(&self, series: &str, value: f64) -> Result<()> {
         crate::until(&format!("{series} = {value}"), TIMEOUT, || {
             Ok(self.metric(series)?.filter(|found| *found == value))
@@ -151,7 +151,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits until `/readyz` agrees.
+    /// Waits until `/readyz` answers with 200.
     pub fn is_ready(&self) -> Result<()> {
         crate::until("readiness", TIMEOUT, || {
             Ok((self.get("/readyz")?.0 == 200).then_some(()))
@@ -159,18 +159,18 @@ impl Daemon {
         .with_context(|| format!("the log is {:#?}", self.log()))
     }
 
-    /// Number of the process.
+    /// The process id, for `/proc`.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// SIGTERM, and waits for the end.
+    /// Sends SIGTERM and waits for the process to end.
     pub fn stop(mut self) -> Result<ExitStatus> {
         self.terminate()?;
         self.wait()
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM without waiting.
     pub fn terminate(&self) -> Result<()> {
         let id = self.process.id().to_string();
         let sent = Command::new("kill").arg(&id).status().context("kill")?;
@@ -178,14 +178,14 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits for the end.
+    /// Waits until the process has ended by itself.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         crate::until("the daemon's end", TIMEOUT, || {
             Ok(self.process.try_wait()?)
         })
     }
 
-    /// SIGTERM, and expects that everything was finished.
+    /// Sends SIGTERM and fails, with the log, unless the exit code is 0.
     pub fn stop_cleanly(self) -> Result<()> {
         let log = Arc::clone(&self.log);
         match self.stop()? {
@@ -197,7 +197,7 @@ impl Daemon {
         }
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits for the process to end.
     pub fn kill(mut self) -> Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -231,7 +231,7 @@ pub fn newest_checkpoint(folder: &Path) -> Result<(PathBuf, Value, Vec<u8>)> {
 /// Waits until the newest checkpoint has learned so many events.
 pub fn checkpoint_reaches(folder: &Path, events: usize) -> Result<()> {
     crate::until(&format!("{events} events in a checkpoint"), TIMEOUT, || {
-        // None is there yet, or the newest one was removed while it was read.
+        // There is none yet, or the newest one was removed while it was read.
         let Ok((_, manifest, _)) = newest_checkpoint(folder) else {
             return Ok(None);
         };
@@ -240,7 +240,7 @@ pub fn checkpoint_reaches(folder: &Path, events: usize) -> Result<()> {
     })
 }
 
-/// A manifest without what a restart changes.
+/// A manifest without the keys that differ from run to run.
 fn timeless(manifest: &Value) -> Value {
     let mut manifest = manifest.clone();
     if let Some(keys) = manifest.as_object_mut() {
@@ -250,7 +250,7 @@ fn timeless(manifest: &Value) -> Value {
     manifest
 }
 
-/// The newest checkpoints of two folders are the same but for times and epoch.
+/// Checks that the newest checkpoints of two folders are equal, except for time and epoch.
 pub fn same_state(one: &Path, other: &Path) -> Result<()> {
     let (_, manifest, state) = newest_checkpoint(one)?;
     let (_, other_manifest, other_state) = newest_checkpoint(other)?;

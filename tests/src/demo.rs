@@ -1,4 +1,4 @@
-//! A running `ostard demo`, and questions to it.
+//! A running `ostard demo`, and requests to it.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -17,14 +17,14 @@ const MAIL: &str = r#"{"fields": {"subject": "offer1 work2", "sender": "office1.
 pub struct Demo {
     program: String,
     process: Child,
-    /// Where requests for predictions go.
+    /// host:port of the gRPC listener.
     pub grpc_address: String,
-    /// Where `/metrics` is.
+    /// host:port of the HTTP listener, with `/metrics`.
     pub http_address: String,
 }
 
 impl Demo {
-    /// Starts one that runs so long, and waits until it serves.
+    /// Starts a demo of this length and waits until it serves.
     pub fn start(program: &str, seconds: u64) -> Result<Self> {
         let mut process = Command::new(program)
             .args(["demo", "--seconds", &seconds.to_string()])
@@ -46,7 +46,7 @@ impl Demo {
             )
         });
         let grpc = said.find_map(|line| Some(line.strip_prefix("gRPC")?.trim().to_owned()));
-        // Read to the end, so that the process never waits for it.
+        // Drains the output: with a full pipe the demo would block.
         thread::spawn(move || lines.for_each(drop));
         let (Some(grpc_address), Some(http_address)) = (grpc, http) else {
             let _ = process.kill();
@@ -60,7 +60,7 @@ impl Demo {
         })
     }
 
-    /// Asks for a prediction as a user would, who tries again where a busy machine makes the daemon refuse.
+    /// Runs `ostard predict`, and again as long as the daemon refuses because the machine is busy.
     pub fn predict(&self) -> Result<()> {
         until("a prediction", TIMEOUT, || {
             let output = self.ask()?;

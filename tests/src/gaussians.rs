@@ -1,4 +1,4 @@
-//! A small problem: classes are Gaussians, latents are the events.
+//! A small problem with two Gaussian classes, whose events are latents.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use ostar_model::{
     fit::{FitSettings, Labelled, LabelledRows, fit},
 };
 
-/// Numbers of a latent.
+/// How many numbers a latent has.
 pub const WIDTH: usize = 8;
-/// Names of the classes.
+/// Class names, in the order of the labels that [`draw`] gives.
 pub const CLASSES: [&str; 2] = ["ham", "spam"];
 
-/// Rows and their classes; `spam` is the share of class 1, `shift` is added to every number.
+/// Rows and their classes; `spam` is the proportion of class 1, `shift` is added to every number.
 pub fn draw(rows: usize, spam: f64, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
     let mut generator = Generator::new(seed);
     let row = |_| {
@@ -25,7 +25,7 @@ pub fn draw(rows: usize, spam: f64, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Ve
     (0..rows).map(row).unzip()
 }
 
-/// A classifier of them, written to a folder.
+/// Trains a classifier on 2,000 rows and writes its bundle to a folder.
 pub fn write_bundle(folder: &Path) -> Result<Bundle> {
     let (rows, labels) = draw(2_000, 0.3, 0.0, 1);
     let values: Vec<f32> = rows.concat();

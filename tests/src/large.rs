@@ -1,4 +1,4 @@
-//! The problem that benchmarks run: ten classes in 128 dimensions, a classifier with two hidden layers.
+//! The problem of the benchmarks: ten classes in 128 dimensions, and a classifier with two hidden layers.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use ostar_model::{
     fit::{FitSettings, Labelled, LabelledRows, fit},
 };
 
-/// Numbers of a latent.
+/// How many numbers a latent has.
 pub const WIDTH: usize = 128;
-/// Classes.
+/// How many classes there are.
 pub const CLASSES: usize = 10;
 
-/// Rows and their classes, in turn. Each class has its own place; `shift` is added to every number.
+/// Rows and their classes. Classes take turns, each with its own mean; `shift` is added to every number.
 pub fn draw(rows: usize, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
     let mut generator = Generator::new(seed);
     let row = |number| {
@@ -27,7 +27,7 @@ pub fn draw(rows: usize, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
     (0..rows).map(row).unzip()
 }
 
-/// A classifier of them, 128-100-100-10, written to a folder.
+/// Trains a classifier of widths 128-100-100-10 and writes its bundle to a folder.
 pub fn write_bundle(folder: &Path) -> Result<()> {
     let (rows, labels) = draw(4_000, 0.0, 1);
     let values: Vec<f32> = rows.concat();

@@ -1,8 +1,9 @@
-//! What the end-to-end tests share: real services to test against, and how to wait for them.
+//! Shared by the end-to-end tests: real services to test against, and how to wait for them.
 
 pub mod daemon;
 pub mod demo;
 pub mod gaussians;
+pub mod harness;
 pub mod kafka;
 pub mod large;
 pub mod prometheus;
@@ -15,7 +16,8 @@ use anyhow::Context;
 
 pub use wait::until;
 
-/// Whether services that cannot be started fail the tests instead of skipping them: CI never skips.
+/// Whether a test fails instead of being skipped when its service cannot be started. CI sets `CI`; elsewhere
+/// `OSTARD_REQUIRE_SERVICES` does.
 pub fn services_are_required() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     set("CI") || set("OSTARD_REQUIRE_SERVICES")
@@ -27,7 +29,7 @@ pub fn is_on_the_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Where what was fetched for the tests is kept, outside the checkout.
+/// Folder of what was downloaded for the tests, outside the checkout: `OSTARD_TEST_CACHE`, or `~/.cache/ostard`.
 pub fn cache_folder() -> anyhow::Result<PathBuf> {
     if let Some(folder) = std::env::var_os("OSTARD_TEST_CACHE") {
         return Ok(PathBuf::from(folder));

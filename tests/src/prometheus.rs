@@ -20,11 +20,11 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/prometheus
 pub struct Prometheus {
     process: Child,
     address: String,
-    /// Configuration and data.
+    /// Holds configuration and data, and is removed with the process.
     _folder: TempDir,
 }
 
-/// What the package needs and this machine lacks.
+/// The tool that this machine lacks to run Prometheus or to fetch its package.
 pub fn missing_tool() -> Option<&'static str> {
     let there = is_on_the_path("prometheus") && is_on_the_path("promtool");
     (!there && !is_on_the_path("apt-get")).then_some("prometheus")
@@ -39,7 +39,7 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 impl Prometheus {
-    /// Starts one on any free port that scrapes `target` as the job `ostard` and evaluates the rules of a folder.
+    /// Starts a server on a free port. It scrapes `target` as the job `ostard` and evaluates the rules of a folder.
     pub fn start(target: &str, rules: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let config = serde_json::json!({
@@ -47,7 +47,7 @@ impl Prometheus {
             "rule_files": [rules.join("*.yaml")],
             "scrape_configs": [{"job_name": "ostard", "static_configs": [{"targets": [target]}]}],
         });
-        // JSON is YAML, too.
+        // Every JSON document is valid YAML.
         let config_file = folder.path().join("prometheus.yaml");
         std::fs::write(&config_file, config.to_string())?;
         let mut process = Command::new(self::folder()?.join("prometheus"))
@@ -123,8 +123,8 @@ impl Drop for Prometheus {
     }
 }
 
-/// The address in the log, once it answers there. What follows is read and thrown away, so that the process never
-/// waits for it.
+/// Reads the log until the server is ready and returns its address. A thread drains the rest: with a full pipe the
+/// process would block.
 fn listening(mut log: impl BufRead + Send + 'static) -> Result<String> {
     let (mut seen, mut address) = (String::new(), None);
     loop {

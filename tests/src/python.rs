@@ -1,4 +1,4 @@
-//! Python with packages, for the clients that are written in it.
+//! Virtual environments for the clients that are written in Python.
 
 use std::{
     fs,
@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// Scripts and requirements.
+/// Folder of the scripts and their requirements files.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
 
-/// What a virtual environment needs and this machine lacks.
+/// The tool that this machine lacks to make a virtual environment.
 pub fn missing_tool() -> Option<&'static str> {
     let has = |modules: &str| {
         let mut command = Command::new("python3");
@@ -26,27 +26,27 @@ pub fn missing_tool() -> Option<&'static str> {
     }
 }
 
-/// A script of `tests/python`.
+/// Path of a file in `tests/python`.
 pub fn script(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
-/// A Python with the packages of a file in `tests/python`, made the first time and kept outside the checkout
-/// in the folder of this name.
+/// The interpreter of a virtual environment with the packages of a requirements file. It is made the first time, and kept
+/// in the cache folder under `name`.
 pub fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
     let requirements = script(requirements);
-    let wanted = fs::read_to_string(&requirements)
+    let required = fs::read_to_string(&requirements)
         .with_context(|| format!("cannot read {}", requirements.display()))?;
     let folder = crate::cache_folder()?.join(name);
     let python = folder.join("bin/python");
-    // Written last: an environment without it, or for other packages, is made anew.
+    // Written last: without it, or with other content, the environment is incomplete or outdated.
     let made_for = folder.join("made-for.txt");
-    if fs::read_to_string(&made_for).is_ok_and(|packages| packages == wanted) {
+    if fs::read_to_string(&made_for).is_ok_and(|packages| packages == required) {
         return Ok(python);
     }
     let make = ["-m", "venv", "--clear"];
     output(Command::new("python3").args(make).arg(&folder))?;
-    // Only what is imported gets compiled, then.
+    // Without --no-compile pip compiles all modules, most of which are never imported.
     let install = [
         "-m",
         "pip",
@@ -56,11 +56,11 @@ pub fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
         "--requirement",
     ];
     output(Command::new(&python).args(install).arg(&requirements))?;
-    fs::write(made_for, wanted)?;
+    fs::write(made_for, required)?;
     Ok(python)
 }
 
-/// Standard output of a command; an error has what it wrote to the other stream.
+/// Standard output of a command that must succeed; the error holds its standard error.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::bail;
 
-/// Tries until there is a value. An error tells what was waited for.
+/// Tries until there is a value. The error names `what` was waited for.
 pub fn until<T>(
     what: &str,
     timeout: Duration,

@@ -1,5 +1,5 @@
-//! Mistakes that a new user makes and that only a start shows: the text names the key, the value and the fix.
-//! (What the configuration alone shows is held by the daemon's own tests.)
+//! Mistakes that only a start of the daemon finds: the error names the key, the value and the fix. The daemon's unit
+//! tests cover those that the configuration alone shows.
 
 use std::{fs, net::TcpListener, path::Path, process::Command};
 
@@ -10,13 +10,13 @@ use ostar_tests::{
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
-/// Nobody listens on the port of tcpmux.
-const NOBODY: &str = "127.0.0.1:1";
+/// An address that refuses connections: nothing listens on the port of tcpmux.
+const CLOSED_PORT: &str = "127.0.0.1:1";
 
-/// Runs to the end; gives the exit code and the error stream.
+/// Runs the daemon until it ends by itself; returns the exit code and the standard error.
 fn run(bundle: &Path, state: &Path, more: &[&str]) -> Result<(Option<i32>, String)> {
     let ended = Command::new(PROGRAM)
-        .args(["run", "--brokers", NOBODY, "--topic", "mails"])
+        .args(["run", "--brokers", CLOSED_PORT, "--topic", "mails"])
         .arg("--bundle")
         .arg(bundle)
         .arg("--checkpoints")
@@ -33,7 +33,7 @@ fn an_unreachable_broker_is_named_with_its_key_and_waited_for() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let bundle = folder.path().join("bundle");
     gaussians::write_bundle(&bundle)?;
-    let settings = Settings::new(NOBODY, "mails", &bundle, &folder.path().join("state"));
+    let settings = Settings::new(CLOSED_PORT, "mails", &bundle, &folder.path().join("state"));
     let daemon = Daemon::start(PROGRAM, &settings.with("kafka.patience", "1ms"))?;
     let entry = daemon.logged("cannot reach the topic yet, trying again")?;
     let error = entry["error"].as_str().context("no error")?;

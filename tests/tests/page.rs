@@ -1,7 +1,7 @@
-//! The live page in a real browser: `tests/browser` has the tests, Node runs them.
+//! The live page in a real browser. The tests are in `tests/browser` and run on Node.
 //!
-//! Where Node or Chromium is missing they say so and are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set.
-//! SCREENSHOTS names a folder to keep the README's pictures in.
+//! Where Node or Chromium is missing they are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set. SCREENSHOTS names a
+//! folder that the README's pictures are written to.
 
 use std::{
     env, fs,
@@ -10,12 +10,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
+use ostar_tests::harness::trial;
 
-/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
 const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/browser");
-/// As Debian and others call it.
+/// Names of Chromium's program on Debian and elsewhere.
 const BROWSERS: [&str; 4] = [
     "chromium",
     "chromium-browser",
@@ -30,13 +30,7 @@ fn main() {
         (true, None) => Some("chromium"),
         (true, Some(_)) => None,
     };
-    let skip = missing.is_some() && !ostar_tests::services_are_required();
-    let name = match missing {
-        Some(tool) if skip => format!("the_live_page_in_a_browser (skipped: no {tool})"),
-        _ => "the_live_page_in_a_browser".to_owned(),
-    };
-    let run = || test().map_err(|error| Failed::from(format!("{error:?}")));
-    let trial = Trial::test(name, run).with_ignored_flag(skip);
+    let trial = trial("the_live_page_in_a_browser", missing, test);
     libtest_mimic::run(&arguments, vec![trial]).exit();
 }
 
@@ -76,7 +70,7 @@ fn modules() -> Result<PathBuf> {
     let folder = ostar_tests::cache_folder()?.join("browser");
     let lock = Path::new(TESTS).join("package-lock.json");
     let wanted = fs::read_to_string(&lock).with_context(|| lock.display().to_string())?;
-    // Written last: a folder without it, or for other packages, is made anew.
+    // Written last: without it, or with other content, the folder is incomplete or outdated.
     let made_for = folder.join("made-for.json");
     if fs::read_to_string(&made_for).is_ok_and(|packages| packages == wanted) {
         return Ok(folder);

@@ -1,4 +1,4 @@
-//! Just enough of an `ostar.v1.Inference` client.
+//! A minimal client of `ostar.v1.Inference`.
 
 use anyhow::{Result, ensure};
 use ostar_connectors::proto::Input;
@@ -15,12 +15,12 @@ use tonic_prost::ProstCodec;
 #[derive(Clone)]
 pub(crate) struct Client(Channel);
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Predicted {
-    /// It was scored.
+    /// The response had a prediction for every row.
     Answered,
-    /// The daemon has too much to do.
+    /// The daemon answered RESOURCE_EXHAUSTED.
     Refused,
 }
 
@@ -43,13 +43,12 @@ struct ClassProbabilities {
 }
 
 impl Client {
-    /// Connects to host:port.
     pub(crate) async fn connect(address: &str) -> Result<Self> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
         Ok(Self(endpoint.connect().await?))
     }
 
-    /// Asks for the probabilities of some rows.
+    /// Sends one `Predict` call with all rows.
     pub(crate) async fn predict(&self, rows: &[Vec<f32>]) -> Result<Predicted> {
         let inputs = rows.iter().map(|row| large::input(row)).collect();
         let mut grpc = Grpc::new(self.0.clone());

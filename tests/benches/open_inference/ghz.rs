@@ -1,4 +1,4 @@
-//! ghz, a load client for gRPC, from Go's module proxy.
+//! ghz, a load generator for gRPC, installed with Go.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,10 +12,10 @@ use serde_json::Value;
 const VERSION: &str = "v0.93.0";
 const PROTO: &str = "daemon/proto/inference/open_inference.proto";
 
-/// The program.
+/// Path of the installed program.
 pub(crate) struct Ghz(PathBuf);
 
-/// What it has seen.
+/// Throughput and latencies that ghz reports.
 pub(crate) struct Measured {
     pub(crate) requests_a_second: f64,
     pub(crate) p50_ms: f64,
@@ -38,7 +38,7 @@ impl Ghz {
         Ok(Self(program))
     }
 
-    /// Sends a request over and over.
+    /// Sends the same request repeatedly from this number of callers.
     pub(crate) fn measure(
         &self,
         address: &str,

@@ -1,7 +1,7 @@
-//! Requests of the Open Inference Protocol a second, and their latency, beside MLServer with the same network.
+//! Requests per second of the Open Inference Protocol and their latency, compared with MLServer and the same network.
 //!
-//! ghz, which MLServer's own benchmarks began with, sends the same one-row request over and over from a fixed number
-//! of callers, to one server after the other. OSTARD names the program.
+//! ghz, which MLServer's own benchmarks used first, sends the same one-row request repeatedly from a fixed number of
+//! callers, to one server after the other. OSTARD names the program to measure.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -22,8 +22,8 @@ use ostar_tests::{
 const ROUNDS: usize = 3;
 /// Callers that wait for their answer before they ask again.
 const CALLERS: [usize; 2] = [1, 16];
-/// Nobody listens on the port of tcpmux: the learner rests, as MLServer has none.
-const NOBODY: &str = "127.0.0.1:1";
+/// Nothing listens on the port of tcpmux. Without events the learner idles; MLServer has none.
+const CLOSED_PORT: &str = "127.0.0.1:1";
 
 fn main() -> Result<()> {
     let program = std::env::var("OSTARD").context("OSTARD names the ostard to measure")?;
@@ -31,10 +31,15 @@ fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let bundle = folder.path().join("bundle");
     large::write_bundle(&bundle)?;
-    let settings = Settings::new(NOBODY, "events", &bundle, &folder.path().join("states"))
-        .with("kafka.patience", "24h")
-        // MLServer refuses nobody: a wait shall show as latency on both sides.
-        .with("requests.max_wait", "10s");
+    let settings = Settings::new(
+        CLOSED_PORT,
+        "events",
+        &bundle,
+        &folder.path().join("states"),
+    )
+    .with("kafka.patience", "24h")
+    // MLServer queues without a limit: with a long wait, overload shows as latency on both sides.
+    .with("requests.max_wait", "10s");
     let daemon = Daemon::start(&program, &settings)?;
     daemon.is_ready()?;
     let mlserver = MlServer::start(&bundle, &folder.path().join("mlserver"))?;
@@ -42,7 +47,7 @@ fn main() -> Result<()> {
     println!("the same network: {}", mlserver.compare(&address)?.trim());
     println!("load average before: {}", load()?);
     for callers in CALLERS {
-        // Past its start, on both sides.
+        // Warm-up of both servers.
         ghz.measure(&address, &mlserver.request("ostard"), callers, 2)?;
         ghz.measure(&mlserver.grpc, &mlserver.request("mlserver"), callers, 2)?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! MLServer with the network of a bundle in scikit-learn.
+//! MLServer, serving a bundle's network as a scikit-learn model.
 
 use std::{
     net::TcpListener,
@@ -13,7 +13,7 @@ use ostar_tests::{
     until,
 };
 
-/// Processes that predict; 0 is in the server's own, which spares requests the way to another one.
+/// Worker processes. 0 predicts in the server's process, which avoids the transfer to another one.
 const WORKERS: &str = "0";
 
 /// A process. Dropping it kills it.
@@ -21,7 +21,7 @@ pub(crate) struct MlServer {
     process: Child,
     python: PathBuf,
     folder: PathBuf,
-    /// Address, host:port.
+    /// host:port of the gRPC listener.
     pub(crate) grpc: String,
 }
 
@@ -53,7 +53,7 @@ impl MlServer {
         Ok(server)
     }
 
-    /// Bytes of the request for a server, `ostard` or `mlserver`.
+    /// File with the encoded request for `ostard` or `mlserver`.
     pub(crate) fn request(&self, server: &str) -> PathBuf {
         self.folder.join(format!("{server}.request"))
     }
@@ -78,7 +78,7 @@ impl Drop for MlServer {
 
 fn free_ports() -> Result<[String; 3]> {
     let bind = || TcpListener::bind("127.0.0.1:0");
-    // All at once, so that they differ.
+    // All are held until the end, so that they differ.
     let ports = [bind()?, bind()?, bind()?];
     let numbers = ports
         .iter()

@@ -1,4 +1,4 @@
-//! `ostard` as the end-to-end tests run it.
+//! `ostard` with the features that the end-to-end tests need.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Topics and records, made and removed.
+//! Creates, fills, reads and removes topics.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::Kafka;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Kafka {
-    /// Makes a topic, and waits until it can be used.
+    /// Creates a topic and waits until it can be used.
     pub fn create_topic(
         &self,
         name: &str,
@@ -39,7 +39,7 @@ impl Kafka {
         first(block_on(self.admin()?.delete_topics(&[name], &options()))??)
     }
 
-    /// Grows a topic to so many partitions.
+    /// Grows a topic to this number of partitions.
     pub fn add_partitions(&self, topic: &str, partitions: usize) -> anyhow::Result<()> {
         let partitions = NewPartitions::new(topic, partitions);
         let admin = self.admin()?;
@@ -56,7 +56,7 @@ impl Kafka {
         Ok(())
     }
 
-    /// Sends values to a partition and waits until they are there.
+    /// Sends values to a partition and waits until they are acknowledged.
     pub fn produce<V: AsRef<[u8]>>(
         &self,
         topic: &str,
@@ -66,7 +66,7 @@ impl Kafka {
         self.produce_at(topic, partition, values, None)
     }
 
-    /// The same, with this time instead of now.
+    /// [`Kafka::produce`] with a timestamp instead of the current time.
     pub fn produce_at<V: AsRef<[u8]>>(
         &self,
         topic: &str,
@@ -83,7 +83,7 @@ impl Kafka {
             while let Some(record) = waiting.take() {
                 match producer.send(record) {
                     Ok(()) => {}
-                    // Large records fill the queue.
+                    // The producer's queue is full: wait and send the record again.
                     Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), record)) => {
                         producer.poll(Duration::from_millis(50));
                         waiting = Some(record);
@@ -146,7 +146,7 @@ impl Kafka {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.plaintext());
         config.set("linger.ms", "5");
-        // Tests send records that a careful producer would refuse.
+        // Tests of bad events send records beyond the default limit.
         config.set("message.max.bytes", "20000000");
         config
     }

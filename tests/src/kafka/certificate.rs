@@ -1,20 +1,20 @@
-//! A certificate for the broker, by the JDK's own tool.
+//! Makes a certificate for the broker with the JDK's keytool.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 
-/// Of a key that lives as long as a test.
+/// Password of the keystore, which exists only during a test.
 pub(super) const PASSWORD: &str = "changeit";
 
-/// A key with a certificate that vouches for itself.
+/// A key with a self-signed certificate.
 pub(super) struct Certificate {
-    /// For the broker.
+    /// Key and certificate of the broker, PKCS12.
     pub(super) keystore: PathBuf,
-    /// For clients.
+    /// The certificate in PEM, which clients trust.
     pub(super) authority: PathBuf,
 }
 
@@ -64,8 +64,7 @@ impl Certificate {
 
 fn keytool(command: &mut Command) -> anyhow::Result<()> {
     let output = command.output().context("keytool")?;
-    match output.status.success() {
-        true => Ok(()),
-        false => bail!("keytool: {}", String::from_utf8_lossy(&output.stdout)),
-    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "keytool: {said}");
+    Ok(())
 }

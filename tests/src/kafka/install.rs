@@ -1,4 +1,4 @@
-//! Kafka's jars, from Maven Central, kept outside the checkout.
+//! Downloads Kafka's jars from Maven Central and keeps them in the cache folder.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 const POM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml");
 
-/// A tool that the broker needs and this machine lacks.
+/// The tool that this machine lacks to run the broker or to download it.
 pub fn missing_tool() -> Option<&'static str> {
     let runs = |tool, argument| {
         let mut command = Command::new(tool);
@@ -33,7 +33,7 @@ pub(super) fn jars() -> anyhow::Result<PathBuf> {
     }
     let cache = folder.parent().context("a cache folder")?;
     fs::create_dir_all(cache)?;
-    // Renamed when whole: another test may be at it, and a download may be interrupted.
+    // Renamed when complete: another test may download at the same time, and a download may be interrupted.
     let partial = tempfile::tempdir_in(cache)?;
     let output = Command::new("mvn")
         .args(["--quiet", "--batch-mode", "--file", POM])
@@ -55,7 +55,7 @@ fn folder() -> anyhow::Result<PathBuf> {
     Ok(crate::cache_folder()?.join(format!("kafka-{}", version()?)))
 }
 
-/// The pom is the one place that has it.
+/// Kafka's version, which only the pom states.
 fn version() -> anyhow::Result<String> {
     let pom = fs::read_to_string(POM).context(POM)?;
     let kafka = pom.split("<artifactId>kafka_2.13</artifactId>").nth(1);

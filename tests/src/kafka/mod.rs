@@ -1,4 +1,4 @@
-//! A real Apache Kafka: one node, KRaft, started from its jars on ports of its own.
+//! A real Apache Kafka: one KRaft node, started from its jars on free ports.
 
 mod admin;
 mod certificate;
@@ -38,13 +38,13 @@ pub struct Kafka {
 /// How clients talk to the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listener {
-    /// Without encryption or passwords.
+    /// Neither encryption nor authentication.
     Plaintext,
     /// TLS and SCRAM-SHA-256, with this one user.
     SaslSsl {
-        /// The user's name.
+        /// Name of the SCRAM user.
         user: String,
-        /// The user's password.
+        /// Stored by the broker as a SCRAM credential.
         password: String,
     },
 }
@@ -60,7 +60,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Kafka {
-    /// Fetches Kafka if need be, formats its storage, starts it and waits until it answers.
+    /// Downloads Kafka if it is not in the cache, formats its storage, starts it and waits until it answers.
     pub fn start(listener: Listener) -> anyhow::Result<Self> {
         let jars = install::jars()?;
         let folder = tempfile::tempdir()?;
@@ -89,12 +89,12 @@ impl Kafka {
         }
     }
 
-    /// Address without encryption, which there always is: for what a test does besides.
+    /// Address of the listener without encryption, which always exists: tests create topics and read outputs over it.
     pub fn plaintext(&self) -> String {
         format!("127.0.0.1:{}", self.ports.plaintext)
     }
 
-    /// Options that a client of [`Kafka::bootstrap`] needs, its password not among them.
+    /// Options that a client of [`Kafka::bootstrap`] needs, except for the password.
     pub fn client_options(&self) -> Vec<(&'static str, String)> {
         let (Listener::SaslSsl { user, .. }, Some(certificate)) =
             (&self.listener, &self.certificate)
@@ -110,7 +110,7 @@ impl Kafka {
         ]
     }
 
-    /// Stops it as an operator would, and waits.
+    /// Sends SIGTERM and waits; after a timeout kills it and returns an error.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut process) = self.process.take() else {
             return Ok(());
@@ -125,7 +125,7 @@ impl Kafka {
         ended.map(drop)
     }
 
-    /// Kills it at once.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if let Some(mut process) = self.process.take() {
             process.kill()?;
@@ -134,7 +134,7 @@ impl Kafka {
         Ok(())
     }
 
-    /// Starts it again, on the same data and ports.
+    /// Starts it again, on the same data and ports, and waits until it answers.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         self.kill()?;
         let log = OpenOptions::new()
@@ -189,16 +189,16 @@ impl Kafka {
             let user = format!("SCRAM-SHA-256=[name={user},password={password}]");
             command.args(["--add-scram", &user]);
         }
-        match command.status().context("java")?.success() {
-            true => Ok(()),
-            false => bail!("storage was not formatted: {}", self.end_of_log()),
+        if !command.status().context("java")?.success() {
+            bail!("storage was not formatted: {}", self.end_of_log());
         }
+        Ok(())
     }
 
     fn java(&self, log: &File) -> anyhow::Result<Command> {
         let mut command = Command::new("java");
         let logging = self.folder.path().join("log4j2.properties");
-        // A short life on few cores: the quick compiler and the simple collector start soonest.
+        // For a short run on few cores: the C1 compiler and the serial collector start fastest.
         command
             .args(["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC"])
             .arg("-XX:TieredStopAtLevel=1")
@@ -228,7 +228,7 @@ impl Drop for Kafka {
 impl Ports {
     /// Ports that were free a moment ago.
     fn free() -> anyhow::Result<Self> {
-        // Bound all at once, or the same one might be given twice.
+        // All are held until the end, so that they differ.
         let bind = || TcpListener::bind("127.0.0.1:0");
         let listeners = [bind()?, bind()?, bind()?];
         let [plaintext, secure, controller] = &listeners;

@@ -1,10 +1,10 @@
-//! The broker's configuration.
+//! `server.properties` and logging configuration of the broker.
 
 use std::path::Path;
 
 use super::{Ports, certificate::Certificate};
 
-/// Warnings are enough to tell why a broker does not start.
+/// Logs warnings and errors, which tell why a broker does not start.
 pub(super) const LOGGING: &str = "\
 status = error
 appender.console.type = Console

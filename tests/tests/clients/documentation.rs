@@ -1,4 +1,4 @@
-//! The Python of docs/OPEN_INFERENCE.md, run as it stands there, against the demo's model.
+//! Runs the Python examples of docs/OPEN_INFERENCE.md against the demo's model.
 
 use std::{fs, path::Path, process::Command};
 
@@ -49,7 +49,7 @@ pub(crate) fn examples() -> Result<()> {
     daemon.stop_cleanly()
 }
 
-/// What stands between the fences of a language.
+/// The contents of the page's code blocks in a language.
 fn blocks<'a>(page: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
     let parts = page
         .split(&format!("```{language}\n"))

@@ -1,5 +1,5 @@
-//! Clients that others have written, against a daemon that no broker answers: it serves all the same. Where Python
-//! is missing the tests say so and are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set.
+//! The clients of Triton and KServe against the daemon, which serves without a broker. Where Python is missing the
+//! tests are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set.
 
 mod documentation;
 
@@ -10,18 +10,18 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use ostar_tests::{
     daemon::{Daemon, Settings},
     gaussians,
+    harness::trial,
     python::{environment, missing_tool, output, script},
 };
 use serde_json::Value;
 
-/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
-/// Nobody listens on the port of tcpmux.
-const NOBODY: &str = "127.0.0.1:1";
+/// An address that refuses connections: nothing listens on the port of tcpmux.
+const CLOSED_PORT: &str = "127.0.0.1:1";
 
 type Test = fn() -> Result<()>;
 
@@ -42,29 +42,21 @@ const TESTS: [(&str, Test); 3] = [
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // They share an environment, which the first one makes.
+    // They share a Python environment, which the first one makes.
     arguments.test_threads = Some(1);
     let missing = missing_tool();
-    let skip = missing.is_some() && !ostar_tests::services_are_required();
-    let trial = |(name, test): (&str, Test)| {
-        let name = match missing {
-            Some(tool) if skip => format!("{name} (skipped: no {tool})"),
-            _ => name.to_owned(),
-        };
-        let run = move || test().map_err(|error| Failed::from(format!("{error:?}")));
-        Trial::test(name, run).with_ignored_flag(skip)
-    };
-    libtest_mimic::run(&arguments, TESTS.map(trial).into()).exit();
+    let trials = TESTS.map(|(name, test)| trial(name, missing, test));
+    libtest_mimic::run(&arguments, trials.into()).exit();
 }
 
-/// Python with the clients.
+/// The interpreter of an environment with both clients installed.
 fn python() -> Result<PathBuf> {
     environment("open-inference", "open_inference.txt")
 }
 
-/// A daemon that serves a bundle and is ready, though no broker answers.
+/// Starts a daemon without a broker. It is ready as long as `kafka.patience` lasts.
 fn serve(bundle: &Path, folder: &Path) -> Result<Daemon> {
-    let settings = Settings::new(NOBODY, "mails", bundle, &folder.join("state"));
+    let settings = Settings::new(CLOSED_PORT, "mails", bundle, &folder.join("state"));
     let daemon = Daemon::start(PROGRAM, &settings.with("kafka.patience", "1h"))?;
     daemon.is_ready()?;
     Ok(daemon)
@@ -152,7 +144,8 @@ fn kserve_client() -> Result<()> {
     Ok(())
 }
 
-/// What a script was told. Its predictions, which come so many ways, are those of `ostar.v1`.
+/// Runs a client script and returns what it printed. Checks that the predictions it got over each of `ways` interfaces
+/// are those of `ostar.v1`.
 fn ask(name: &str, ways: usize) -> Result<Value> {
     let python = python()?;
     let folder = tempfile::tempdir()?;
@@ -196,7 +189,7 @@ fn check_metadata(model: &Value) -> Result<()> {
         input["name"] == "features" && input["datatype"] == "FP32",
         "{model}"
     );
-    // Protobuf's JSON writes 64 bits as text.
+    // Protobuf's JSON writes 64-bit integers as strings.
     let shape = input["shape"].to_string().replace('"', "");
     ensure!(shape == "[-1,8]", "{model}");
     ensure!(model["outputs"][0]["name"] == "probabilities", "{model}");

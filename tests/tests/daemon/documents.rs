@@ -1,4 +1,4 @@
-//! Every shell command of the README and the quick start, run as a reader would run it.
+//! Runs every shell command of the README and the quick start.
 //!
 //! A block of `sh` is run. A comment above it says otherwise: `<!-- background -->` starts it and stops it at the end,
 //! `<!-- .ci/run: text -->` leaves it to CI, if CI has the text and the block begins with it.
@@ -28,7 +28,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What is to be done with a block.
+/// How a block of commands is run.
 #[derive(Debug, PartialEq)]
 enum Block {
     Run(String),
@@ -36,7 +36,7 @@ enum Block {
     LeftToCi { command: String, text: String },
 }
 
-/// Runs a document's commands, with the topics that it asks for.
+/// Creates the topics that a document expects, then runs its commands in one shell.
 fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
     for topic in topics {
         kafka.create_topic(topic, 1, &[])?;
@@ -76,12 +76,12 @@ fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
 }
 
 const BEGINNING: &str = "PS4='+ $SECONDS s: '\nset -euxo pipefail\ntrap 'jobs -p | xargs --no-run-if-empty kill -9' EXIT\n";
-/// What runs in the background is to end cleanly.
+/// Stops what runs in the background; the shell fails if one of them does.
 const END: &str = "for process in $(jobs -p); do kill $process; wait $process; done\n";
 
-/// The addresses that a reader has, replaced by ones that nobody else uses.
+/// Replaces the default addresses by the test's broker and free ports.
 fn with_own_ports(script: &str, kafka: &Kafka) -> Result<String> {
-    // All at once, so that no two are the same.
+    // Both are held until the end, so that they differ.
     let free = [
         TcpListener::bind("127.0.0.1:0")?,
         TcpListener::bind("127.0.0.1:0")?,
@@ -123,7 +123,9 @@ fn blocks(text: &str) -> Result<Vec<Block>> {
                     command: commands,
                     text: text.to_owned(),
                 },
-                None => bail!("<!-- {comment} --> says nothing about a block"),
+                None => bail!(
+                    "<!-- {comment} --> above a block, expected `background` or `.ci/run: TEXT`"
+                ),
             },
         });
     }

@@ -1,4 +1,4 @@
-//! Late labels: what is measured is what a recount gives.
+//! Late labels: the measured accuracy, log loss and proportions are those of a recount.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,11 +25,11 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 ];
 
 const EVENTS: usize = 1_000;
-/// Predictions that wait for their labels: the newest of [`EVENTS`].
+/// Size of the label cache: predictions of the newest events that wait for their labels.
 const CACHE: usize = 300;
 /// Events whose labels come before them.
 const EARLY: usize = 100;
-/// Labels that come again, with the other class.
+/// Labels that come a second time, with the other class.
 const REPEATED: usize = 50;
 
 fn recount(kafka: &mut Kafka) -> Result<()> {
@@ -44,14 +44,14 @@ fn recount(kafka: &mut Kafka) -> Result<()> {
         .with("labels.topic", "measured-labels")
         .with("labels.cache", &CACHE.to_string());
     let daemon = start(&settings)?;
-    // Labels are read from where their topic ends when the daemon first comes.
+    // Labels are read from the end of their topic, as it is when the daemon starts.
     daemon.logged("learning from the stream")?;
     let (rows, classes) = gaussians::draw(EVENTS, 0.5, 0.8, 23);
     let truth = |number: usize| label(number, classes[number]);
-    let lie = |number: usize| label(number, 1 - classes[number]);
+    let wrong = |number: usize| label(number, 1 - classes[number]);
 
-    // The last early label comes twice: once it is counted as a duplicate, all of them are read.
-    let early = (0..EARLY).rev().map(truth).chain([lie(0)]);
+    // The last early label is sent twice: when it is counted as a duplicate, all of them have been read.
+    let early = (0..EARLY).rev().map(truth).chain([wrong(0)]);
     kafka.produce("measured-labels", 0, early)?;
     counted(&daemon, "duplicate", 1)?;
     let events = rows.iter().enumerate();
@@ -63,32 +63,43 @@ fn recount(kafka: &mut Kafka) -> Result<()> {
     )?;
     counted(&daemon, "joined", EARLY)?;
 
-    // All the others in any order: those whose predictions still wait, and those that come too late.
+    // All other labels in random order: those whose predictions are still cached, and those that come too late.
     let kept = EVENTS - CACHE..EVENTS;
     let mut late: Vec<usize> = (EARLY..EVENTS).collect();
-    shuffle(&mut late, 29);
+    Generator::new(29).shuffle(&mut late);
     kafka.produce("measured-labels", 0, late.into_iter().map(truth))?;
-    let repeated = kept.clone().take(REPEATED).map(lie);
+    let repeated = kept.clone().take(REPEATED).map(wrong);
     kafka.produce("measured-labels", 0, repeated)?;
     kafka.produce("measured-labels", 0, [b"no label".to_vec()])?;
     counted(&daemon, "rejected", 1)?;
     counted(&daemon, "joined", EARLY + CACHE)?;
     counted(&daemon, "duplicate", 1 + REPEATED)?;
-    // Labels without a prediction wait as long as others come; as many as the cache holds wait still.
+    // Labels without a prediction are cached, too, until newer ones push them out.
     counted(&daemon, "expired", EVENTS - EARLY - CACHE - CACHE)?;
 
     let joined: BTreeSet<usize> = (0..EARLY).chain(kept).collect();
+    check_measures(&daemon, kafka, &joined, &classes)?;
+    daemon.stop_cleanly()
+}
+
+/// Counts the written predictions of the joined events again, and compares with the metrics.
+fn check_measures(
+    daemon: &Daemon,
+    kafka: &Kafka,
+    joined: &BTreeSet<usize>,
+    classes: &[u32],
+) -> Result<()> {
     let predictions = predictions(kafka)?;
     let mut correct = 0;
     let mut spam = 0;
     let mut log_loss = 0.0;
-    for number in &joined {
+    for number in joined {
         let prediction = &predictions[&format!("event-{number}")];
         let class = classes[*number];
         correct += usize::from(prediction["class"] == class);
         spam += class;
         let probability = prediction["probabilities"][class as usize].as_f64();
-        // Written with as many digits as 32 bits need, and floored as the documentation says.
+        // Probabilities are written with the digits of an f32, and the log loss has a floor at its epsilon.
         let probability = probability.context("a probability")? as f32;
         log_loss -= f64::from(probability.max(f32::EPSILON)).ln();
     }
@@ -111,22 +122,15 @@ fn recount(kafka: &mut Kafka) -> Result<()> {
             f64::from(spam) / count,
         ),
     ] {
-        close(&daemon, series, expected)?;
+        close(daemon, series, expected)?;
     }
-    daemon.stop_cleanly()
+    Ok(())
 }
 
 fn label(number: usize, class: u32) -> Vec<u8> {
     let label = gaussians::CLASSES[class as usize];
     let label = json!({"id": format!("event-{number}"), "label": label});
     label.to_string().into_bytes()
-}
-
-fn shuffle(numbers: &mut [usize], seed: u64) {
-    let mut generator = Generator::new(seed);
-    for last in (1..numbers.len()).rev() {
-        numbers.swap(last, generator.below(last + 1));
-    }
 }
 
 fn predictions(kafka: &Kafka) -> Result<BTreeMap<String, Value>> {
@@ -139,13 +143,13 @@ fn predictions(kafka: &Kafka) -> Result<BTreeMap<String, Value>> {
     Ok(predictions)
 }
 
-/// Waits until so many labels had this end.
+/// Waits until `count` labels had this outcome.
 fn counted(daemon: &Daemon, outcome: &str, count: usize) -> Result<()> {
     let series = format!("ostar_labels_total{{outcome=\"{outcome}\"}}");
     daemon.metric_is(&series, count as f64)
 }
 
-/// The metric is this, but for the rounding of sums.
+/// Checks a metric, up to the rounding of sums.
 fn close(daemon: &Daemon, series: &str, expected: f64) -> Result<()> {
     let found = daemon.metric(series)?;
     ensure!(
@@ -196,7 +200,8 @@ fn backtest(kafka: &mut Kafka) -> Result<()> {
     })?;
     counted(&daemon, "joined", MAILS)?;
     daemon.metric_reaches("ostar_learned_events_total", MAILS as f64)?;
-    // When an event is scored with what is up to timing, except for the frozen model; what is learned is not.
+    // Which snapshot scores an event depends on timing, so only the frozen model's accuracy is the same. What is learned
+    // does not depend on it.
     let accuracy = |name: &str| report[name].as_f64().with_context(|| format!("no {name}"));
     close(
         &daemon,
@@ -211,18 +216,22 @@ fn backtest(kafka: &mut Kafka) -> Result<()> {
     let moments = report["moments"].as_array().context("no moments")?;
     let last = moments.last().context("no moments")?;
     for candidate in ["frozen", "adapted"] {
-        let shares = last[candidate]["proportions"].as_array();
-        let shares = shares.with_context(|| format!("no shares in {last}"))?;
-        for (class, share) in gaussians::CLASSES.iter().zip(shares) {
+        let proportions = last[candidate]["proportions"].as_array();
+        let proportions = proportions.with_context(|| format!("no proportions in {last}"))?;
+        for (class, proportion) in gaussians::CLASSES.iter().zip(proportions) {
             let series =
                 format!("ostar_label_proportion{{candidate=\"{candidate}\",class=\"{class}\"}}");
-            close(&daemon, &series, share.as_f64().context("a share")?)?;
+            close(
+                &daemon,
+                &series,
+                proportion.as_f64().context("a proportion")?,
+            )?;
         }
     }
     daemon.stop_cleanly()
 }
 
-/// Runs another command of the program to its end.
+/// Runs another command of the program, which must succeed.
 fn ostard(arguments: impl FnOnce(&mut Command) -> &mut Command) -> Result<()> {
     let mut command = Command::new(PROGRAM);
     let output = arguments(&mut command).output().context("ostard")?;

@@ -1,5 +1,5 @@
-//! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests say so and are ignored,
-//! unless CI or OSTARD_REQUIRE_SERVICES is set.
+//! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests are ignored, unless CI or
+//! OSTARD_REQUIRE_SERVICES is set.
 
 mod documents;
 mod labels;
@@ -13,32 +13,25 @@ mod security_page;
 mod standby;
 mod stopping;
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use ostar_tests::{
     daemon::{Daemon, Settings},
     gaussians,
+    harness::{Shared, trial},
     kafka::{Kafka, Listener, missing_tool},
 };
 use tempfile::TempDir;
 
-/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
 
 type Test = fn(&mut Kafka) -> Result<()>;
 
-/// One broker for all tests, started by the first of them.
-#[derive(Default)]
-struct Shared(Mutex<Option<Kafka>>);
-
 fn main() {
     let mut arguments = Arguments::from_args();
-    // They share the broker and two cores.
+    // They share the broker, and in CI two cores.
     arguments.test_threads = Some(1);
     let shared = Arc::new(Shared::default());
     let tests = [
@@ -60,40 +53,16 @@ fn main() {
     let python_tests = python::TESTS.iter().map(|test| (*test, missing));
     let trials = tests.chain(python_tests).map(|((name, test), missing)| {
         let shared = Arc::clone(&shared);
-        trial(name, missing, move || shared.run(test))
+        let broker = || Kafka::start(Listener::Plaintext);
+        trial(name, missing, move || shared.run(broker, test))
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    // Exiting would leave the broker behind.
+    // `exit` runs no destructors: the broker would keep running.
     drop(shared);
     conclusion.exit();
 }
 
-fn trial(
-    name: &str,
-    missing: Option<&str>,
-    test: impl FnOnce() -> Result<()> + Send + 'static,
-) -> Trial {
-    let skip = missing.is_some() && !ostar_tests::services_are_required();
-    let name = match missing {
-        Some(tool) if skip => format!("{name} (skipped: no {tool})"),
-        _ => name.to_owned(),
-    };
-    let run = move || test().map_err(|error| Failed::from(format!("{error:?}")));
-    Trial::test(name, run).with_ignored_flag(skip)
-}
-
-impl Shared {
-    fn run(&self, test: Test) -> Result<()> {
-        let mut kafka = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kafka = match kafka.as_mut() {
-            Some(kafka) => kafka,
-            None => kafka.insert(Kafka::start(Listener::Plaintext)?),
-        };
-        test(kafka)
-    }
-}
-
-/// A folder with a bundle in it, for one test.
+/// A temporary folder with a bundle in it.
 struct Place {
     folder: TempDir,
 }
@@ -109,7 +78,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// A daemon that learns quickly from raw events of a topic.
+    /// A daemon that learns in small blocks from the raw events of a topic.
     fn settings(&self, kafka: &Kafka, topic: &str, checkpoints: &str) -> Settings {
         let bundle = self.folder.path().join("bundle");
         Settings::new(

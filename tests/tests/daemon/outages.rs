@@ -1,4 +1,4 @@
-//! Brokers that go away, and events that do.
+//! Brokers that are unreachable, events that retention removed, outputs that cannot be delivered.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -39,7 +39,7 @@ const EVENTS: usize = 2_000;
 const AWAY: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the endpoints said, and when they were asked.
+/// Answers of `/livez` and `/readyz` at one moment.
 struct Observation {
     asked: Instant,
     live: bool,
@@ -66,7 +66,7 @@ fn broker_away(kafka: &mut Kafka) -> Result<()> {
     let (stopped, restarted, observations) = thread::scope(|scope| {
         let observer = scope.spawn(|| observe(&daemon, &over));
         let away = be_away(kafka);
-        // Whatever happened, the observer has to end.
+        // Errors are returned only after the observer was told to end: the scope waits for it.
         let ready = daemon.is_ready();
         over.store(true, Ordering::Relaxed);
         let observations = observer.join().expect("the observer does not panic")?;
@@ -103,11 +103,11 @@ fn broker_away(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-/// Stops the broker for a while; gives the moments before it stopped and before it was started again.
+/// Stops the broker for a while; returns the moments before it stopped and before it was started again.
 fn be_away(kafka: &mut Kafka) -> Result<(Instant, Instant)> {
     let stopped = Instant::now();
     let outcome = kafka.stop();
-    // The outage itself, not a wait for anything.
+    // This is the outage itself, not a wait for something to happen.
     thread::sleep(AWAY.saturating_sub(stopped.elapsed()));
     let restarted = Instant::now();
     kafka.restart()?;
@@ -151,7 +151,7 @@ fn overtaken_by_retention(kafka: &mut Kafka) -> Result<()> {
         warning["level"] == "WARN" && warning["expected"] == 500 && warning["lost"] == 700,
         "{warning}"
     );
-    // What is left makes three blocks.
+    // The 800 events that are left fill three blocks of 250.
     daemon.metric_reaches("ostar_learned_events_total", 750.0)?;
     daemon.metric_is("ostar_offsets_lost_total", 700.0)?;
     daemon.stop_cleanly()
@@ -162,7 +162,7 @@ fn waiting_for_a_broker(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
     let settings = place
         .settings(kafka, "nowhere", "state")
-        // Nobody listens there.
+        // Nothing listens there.
         .with("kafka.brokers", "127.0.0.1:1")
         .with("kafka.patience", "1s")
         .with("shutdown.deadline", &format!("{}s", DEADLINE.as_secs()));
@@ -192,7 +192,7 @@ fn undeliverable_outputs(kafka: &mut Kafka) -> Result<()> {
     )?;
     let settings = place
         .settings(kafka, "undeliverable", "state")
-        // Not made, and the broker makes none by itself.
+        // This topic does not exist, and the broker does not create topics.
         .with("predictions.topic", "undeliverable-predictions")
         .with("kafka.patience", "60s")
         .with("shutdown.deadline", &format!("{}s", DEADLINE.as_secs()));
@@ -208,7 +208,7 @@ fn undeliverable_outputs(kafka: &mut Kafka) -> Result<()> {
     let took = terminated.elapsed();
     ensure!(took < DEADLINE, "stopping took {took:?}");
     ensure!(status.code() == Some(1), "{status}");
-    // What was learned is kept all the same.
+    // The checkpoint is written nevertheless.
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
     ensure!(manifest["events"] == 250, "{manifest:#}");
     Ok(())

@@ -1,4 +1,6 @@
-//! Bad events: counted, set aside, and without any trace in what is learned.
+//! Bad events are counted and dead-lettered, and do not change the learned state.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use ostar_tests::{daemon::newest_checkpoint, gaussians, kafka::Kafka};
@@ -17,10 +19,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 ];
 
 const EVENTS: usize = 5_000;
-/// One poisonous event in so many.
+/// One bad event before every so many good ones.
 const EVERY: usize = 100;
 
-/// Bad events and the reasons they are counted under.
+/// Bad events, each with the reason it is rejected for.
 fn poisons() -> Vec<(&'static str, Vec<u8>)> {
     let not_a_number = format!("{{\"latent\": [{}NaN]}}", "0,".repeat(gaussians::WIDTH - 1));
     let too_big = format!("{{\"latent\": [{}0]}}", "0.5, ".repeat(2_000_000));
@@ -31,12 +33,28 @@ fn poisons() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("malformed", b"{\"latent\": [0, 1".to_vec()),
         ("wrong_width", b"{\"latent\": [1, 2, 3]}".to_vec()),
-        // JSON knows no NaN.
+        // NaN is not valid JSON.
         ("malformed", not_a_number.into_bytes()),
         ("not_finite", infinite.into_bytes()),
         ("too_large", too_big.into_bytes()),
         ("empty", Vec::new()),
     ]
+}
+
+/// The events with bad ones among them, and how many of those are rejected for each reason.
+fn with_poison(events: &[Vec<u8>]) -> (Vec<Vec<u8>>, BTreeMap<&'static str, f64>) {
+    let poisons = poisons();
+    let mut expected = BTreeMap::new();
+    let mut poisoned = Vec::new();
+    for (number, event) in events.iter().enumerate() {
+        if number % EVERY == 0 {
+            let (reason, poison) = &poisons[number / EVERY % poisons.len()];
+            *expected.entry(*reason).or_insert(0.0) += 1.0;
+            poisoned.push(poison.clone());
+        }
+        poisoned.push(event.clone());
+    }
+    (poisoned, expected)
 }
 
 fn one_percent(kafka: &mut Kafka) -> Result<()> {
@@ -48,17 +66,7 @@ fn one_percent(kafka: &mut Kafka) -> Result<()> {
     let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.1, 5);
     let events: Vec<_> = rows.iter().map(|row| gaussians::json("", row)).collect();
     kafka.produce("clean", 0, &events)?;
-    let poisons = poisons();
-    let mut expected = std::collections::BTreeMap::new();
-    let mut poisoned = Vec::new();
-    for (number, event) in events.iter().enumerate() {
-        if number % EVERY == 0 {
-            let (reason, poison) = &poisons[number / EVERY % poisons.len()];
-            *expected.entry(*reason).or_insert(0.0) += 1.0;
-            poisoned.push(poison.clone());
-        }
-        poisoned.push(event.clone());
-    }
+    let (poisoned, expected) = with_poison(&events);
     kafka.produce("poisoned", 0, &poisoned)?;
 
     let clean = place
@@ -122,7 +130,7 @@ fn nothing_but_poison(kafka: &mut Kafka) -> Result<()> {
     let rejected = "ostar_events_rejected_total{reason=\"malformed\"}";
     ensure!(daemon.metric(rejected)? == Some(20.0));
 
-    // Twenty more are bad, so it stops again: orders have to be given twice to get past fifty.
+    // Reading stops again after twenty more, so that fifty bad events take two orders.
     let address = daemon.address("control_address")?;
     for total in [40.0, 50.0] {
         let ordered = std::process::Command::new(PROGRAM)

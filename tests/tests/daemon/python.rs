@@ -1,4 +1,4 @@
-//! The official Python client, which learns the services by reflection.
+//! A Python gRPC client that finds the services by reflection.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn python_client(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
     let secrets = Secrets::write(place.folder.path())?;
     kafka.create_topic("python", 1, &[])?;
-    let settings = secrets.asked_for_by(place.settings(kafka, "python", "state"));
+    let settings = secrets.required_by(place.settings(kafka, "python", "state"));
     let daemon = start(&settings)?;
     daemon.logged("learning from the stream")?;
     let address = daemon.address("grpc_address")?;

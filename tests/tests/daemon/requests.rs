@@ -1,4 +1,4 @@
-//! Requests over gRPC: who is let in, and what becomes of them when the daemon stops.
+//! Requests over gRPC with TLS and a bearer token.
 
 use std::{
     fs,
@@ -14,19 +14,19 @@ use serde_json::Value;
 use crate::{PROGRAM, Place, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[(
-    "requests_need_tls_and_the_token_where_they_are_asked_for",
+    "requests_need_tls_and_the_token_where_they_are_required",
     tls_and_token,
 )];
 
-/// A flag of `ostard predict`, and its file.
+/// A flag of `ostard predict` whose value is a file.
 type Flag<'a> = (&'a str, &'a Path);
 
 /// Exit code of `ostard predict` when the daemon refuses.
 const UNANSWERED: i32 = 3;
 
-/// Files of a daemon that asks for TLS and a token.
+/// Files of a daemon that requires TLS and a token.
 pub(crate) struct Secrets {
-    /// Vouches for itself.
+    /// Self-signed: also the authority that clients trust.
     pub(crate) certificate: PathBuf,
     key: PathBuf,
     pub(crate) token: PathBuf,
@@ -46,7 +46,7 @@ impl Secrets {
         Ok(secrets)
     }
 
-    pub(crate) fn asked_for_by(&self, settings: Settings) -> Settings {
+    pub(crate) fn required_by(&self, settings: Settings) -> Settings {
         settings
             .with("tls.certificate", &self.certificate.display().to_string())
             .with("tls.key", &self.key.display().to_string())
@@ -58,7 +58,7 @@ fn tls_and_token(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
     let secrets = Secrets::write(place.folder.path())?;
     kafka.create_topic("secured", 1, &[])?;
-    let settings = secrets.asked_for_by(place.settings(kafka, "secured", "state"));
+    let settings = secrets.required_by(place.settings(kafka, "secured", "state"));
     let daemon = start(&settings)?;
     let address = daemon.address("grpc_address")?;
     let wrong = place.folder.path().join("wrong");
@@ -99,7 +99,7 @@ fn tls_and_token(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-/// `ostard predict` for one event.
+/// Runs `ostard predict` for one event.
 fn predict(address: &str, flags: &[Flag<'_>]) -> Result<Output> {
     let mut command = Command::new(PROGRAM);
     command.args(["predict", "--address", address]);
@@ -110,7 +110,7 @@ fn predict(address: &str, flags: &[Flag<'_>]) -> Result<Output> {
     let mut client = command.stderr(Stdio::piped()).spawn().context("ostard")?;
     let (rows, _) = gaussians::draw(1, 1.0, 0.0, 5);
     let mut input = client.stdin.take().context("no standard input")?;
-    // A client that is turned away at once reads nothing.
+    // A client that is refused early ends without reading its input.
     let _ = input.write_all(&gaussians::json("one", &rows[0]));
     drop(input);
     Ok(client.wait_with_output()?)

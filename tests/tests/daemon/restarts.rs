@@ -1,4 +1,4 @@
-//! An event affects the state once, whatever happened in between.
+//! An event affects the state exactly once, also across crashes.
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
@@ -25,8 +25,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 
 const EVENTS: usize = 10_000;
 const KILLS: usize = 20;
-/// What ARCHITECTURE.md promises: outputs between two commits, and the chunk that completes them.
-const REPEATS_A_CRASH: usize = 2_000 + 2_048;
+/// The bound of ARCHITECTURE.md: events between two commits, and the chunk that completes them.
+const MOST_REPEATS_PER_CRASH: usize = 2_000 + 2_048;
 
 fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
@@ -38,7 +38,7 @@ fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
         .settings(kafka, "kills", "killed")
         .with("predictions.topic", "kills-predictions");
     let mut generator = Generator::new(11);
-    // Events come while the daemon lives and dies, so that every life has something to do.
+    // Each process gets a part of the events, so that every kill interrupts work.
     let mut pieces = events.chunks(EVENTS.div_ceil(KILLS));
     for _ in 0..KILLS {
         let daemon = start(&killed)?;
@@ -71,7 +71,7 @@ fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
     );
     let repeats = counts.values().sum::<usize>() - EVENTS;
     ensure!(
-        repeats <= KILLS * REPEATS_A_CRASH,
+        repeats <= KILLS * MOST_REPEATS_PER_CRASH,
         "{repeats} predictions were repeated"
     );
     Ok(())

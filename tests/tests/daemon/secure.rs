@@ -1,4 +1,4 @@
-//! SASL_SSL with SCRAM, from events to predictions and commits.
+//! The whole pipeline over SASL_SSL with SCRAM.
 
 use anyhow::{Result, ensure};
 use ostar_tests::{

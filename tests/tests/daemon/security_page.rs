@@ -1,4 +1,4 @@
-//! Every block of docs/KAFKA_SECURITY.md, given to a daemon: librdkafka makes a client of it.
+//! Every configuration of docs/KAFKA_SECURITY.md is accepted by librdkafka.
 
 use std::{fs, path::Path};
 
@@ -17,10 +17,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[(
 )];
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/KAFKA_SECURITY.md");
-/// Where the page has its files.
+/// Folder of the files that the page's examples name.
 const FILES: &str = "/etc/ostard/kafka";
-/// Nobody listens on the port of tcpmux.
-const NOBODY: &str = "127.0.0.1:1";
+/// An address that refuses connections: nothing listens on the port of tcpmux.
+const CLOSED_PORT: &str = "127.0.0.1:1";
 
 fn every_flavour() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -36,20 +36,20 @@ fn every_flavour() -> Result<()> {
     let files = folder.path().display().to_string();
     let start = |(number, block): (usize, &&str)| {
         let state = folder.path().join(format!("state-{number}"));
-        let settings = Settings::new(NOBODY, "mails", &bundle, &state);
+        let settings = Settings::new(CLOSED_PORT, "mails", &bundle, &state);
         Daemon::start(
             PROGRAM,
             &with_block(settings, &block.replace(FILES, &files))?,
         )
     };
-    // All at once: each takes seconds to see that nobody answers.
+    // All at once: each needs seconds to find that no broker answers.
     let daemons: Vec<Daemon> = blocks
         .iter()
         .enumerate()
         .map(start)
         .collect::<Result<_>>()?;
     for (daemon, block) in daemons.into_iter().zip(blocks) {
-        // An option that is wrong ends the daemon before it tries.
+        // With a wrong option the daemon ends before it tries to connect.
         daemon
             .logged("cannot reach the topic yet, trying again")
             .context(block.to_owned())?;
@@ -58,7 +58,7 @@ fn every_flavour() -> Result<()> {
     Ok(())
 }
 
-/// Sections and keys of the page are simple enough to be read line by line.
+/// Adds a TOML block to the settings. The page's blocks have only sections and strings, one to a line.
 fn with_block(mut settings: Settings, block: &str) -> Result<Settings> {
     let mut section = "";
     for line in block.lines().filter(|line| !line.is_empty()) {

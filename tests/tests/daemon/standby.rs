@@ -1,4 +1,4 @@
-//! A second daemon on the same folder, and partitions that come while one runs.
+//! A standby on the same checkpoint folder, and partitions that are added while the daemon runs.
 
 use anyhow::{Result, ensure};
 use ostar_tests::{
@@ -48,7 +48,7 @@ fn takes_over(kafka: &mut Kafka) -> Result<()> {
     checkpoint_reaches(&folder, 2_500)?;
     let third = start(&settings)?;
     stands_by_behind(&third, &second)?;
-    // Killed at work: what it has learned since its last checkpoint is learned again by the other.
+    // Killed while it learns: the standby learns again what came after the last checkpoint.
     kafka.produce("standby", 0, &events[2_500..3_500])?;
     second.metric_reaches("ostar_learned_events_total", 750.0)?;
     second.kill()?;
@@ -63,7 +63,7 @@ fn takes_over(kafka: &mut Kafka) -> Result<()> {
     same_state(&folder, &place.checkpoints("whole"))
 }
 
-/// It serves what the writer has written last, is ready, and writes nothing itself.
+/// The standby serves the writer's newest checkpoint, is ready, and writes and learns nothing itself.
 fn stands_by_behind(standby: &Daemon, writer: &Daemon) -> Result<()> {
     standby.metric_is("ostar_standby", 1.0)?;
     ensure!(writer.metric("ostar_standby")? == Some(0.0));

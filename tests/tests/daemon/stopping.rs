@@ -1,4 +1,4 @@
-//! SIGTERM under load.
+//! SIGTERM while requests and streams are under way.
 
 use std::{
     sync::{
@@ -24,16 +24,16 @@ pub(crate) const TESTS: &[(&str, Test)] = &[(
 )];
 
 const CONNECTIONS: usize = 4;
-/// Of a connection, each with one request under way at any time.
+/// Callers per connection, each with one request under way at any time.
 const CALLERS: usize = 8;
-/// Of a connection.
+/// Open streams per connection.
 const STREAMS: usize = 2;
 const EVENTS: usize = 5_000;
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// Every call has one of two ends: an answer, or a status that says that the daemon has not taken it. Every stream
-/// ends with the daemon's own status. Anything else (no end, or a connection that breaks while a request is under
-/// way) fails the test.
+/// Every call ends with an answer, or with a status that says that the daemon has not accepted it. Every stream ends with
+/// the daemon's own status. Anything else fails the test: a call that does not end, or a connection that breaks while a
+/// request is under way.
 fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("loaded", 1, &[])?;
@@ -42,7 +42,7 @@ fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
     let settings = place
         .settings(kafka, "loaded", "state")
         .with("shutdown.deadline", &format!("{}s", DEADLINE.as_secs()))
-        // On a busy machine a request may wait; overload is not what is tested here.
+        // On a busy machine requests may queue for long; this test is not about overload.
         .with("requests.max_wait", "10s");
     let mut daemon = start(&settings)?;
     daemon.logged("learning from the stream")?;
@@ -73,7 +73,7 @@ fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
     })?;
     ensure!(
         answered.load(Ordering::Relaxed) > before,
-        "there was no load any more when SIGTERM came"
+        "no request was answered after SIGTERM: there was no load"
     );
     Ok(())
 }
@@ -93,7 +93,7 @@ async fn start_clients(address: &str, answered: &Arc<AtomicUsize>) -> Result<Joi
     Ok(clients)
 }
 
-/// Call after call until one is not taken.
+/// Calls until one is not accepted.
 async fn call(mut client: InferenceClient<Channel>, answered: Arc<AtomicUsize>) -> Result<()> {
     loop {
         let answer = timeout(TIMEOUT, client.predict(request())).await;
@@ -102,13 +102,13 @@ async fn call(mut client: InferenceClient<Channel>, answered: Arc<AtomicUsize>) 
                 check(response.get_ref())?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
-            Err(status) if was_not_taken(&status) => return Ok(()),
+            Err(status) if was_not_accepted(&status) => return Ok(()),
             Err(status) => bail!("a call was cut off: {status:?}"),
         }
     }
 }
 
-/// Request after request on one stream, each after the answer to the one before.
+/// Sends the next request on a stream after each answer, until the stream ends.
 async fn stream(mut client: InferenceClient<Channel>, answered: Arc<AtomicUsize>) -> Result<()> {
     let (requests, sent) = mpsc::channel(1);
     requests.send(request()).await?;
@@ -120,7 +120,7 @@ async fn stream(mut client: InferenceClient<Channel>, answered: Arc<AtomicUsize>
             Ok(Some(response)) => {
                 check(&response)?;
                 answered.fetch_add(1, Ordering::Relaxed);
-                // Refused where the stream has ended already; its status comes next.
+                // Fails when the stream has ended; the status is read in the next round.
                 let _ = requests.send(request()).await;
             }
             Ok(None) => bail!("a stream ended without a status"),
@@ -134,12 +134,13 @@ async fn stream(mut client: InferenceClient<Channel>, answered: Arc<AtomicUsize>
     }
 }
 
-/// The daemon has said so, or there was no connection, or it was closing: HTTP/2 names the last request that is
-/// still answered, and those after it fail with GOAWAY. A request that is cut off on its way has another error.
-fn was_not_taken(status: &Status) -> bool {
+/// Whether a request was never accepted: the daemon refused it, there was no connection, or the connection was closing
+/// (GOAWAY names the last request that is still answered, and later ones fail with it). A request that is cut off while
+/// it is under way has another error.
+fn was_not_accepted(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable => true,
-        // The client's own word for a connection that closed before the request went out.
+        // hyper's text for a connection that closed before the request was sent.
         Code::Cancelled => status.message() == "operation was canceled",
         _ => anyhow::Chain::new(status)
             .filter_map(|cause| cause.downcast_ref::<h2::Error>())

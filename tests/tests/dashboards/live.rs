@@ -1,10 +1,6 @@
-//! Prometheus scrapes a running demo, and what the dashboards and rules ask for is there.
+//! Every expression of the dashboards and rules finds data in a Prometheus that scrapes a running demo.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 use ostar_tests::{demo::Demo, prometheus::Prometheus};
@@ -33,36 +29,22 @@ pub(crate) const TESTS: &[(&str, LiveTest)] = &[
 /// Longer than any wait in a healthy run under load.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// One demo for all tests, started by the first of them.
-#[derive(Default)]
-pub(crate) struct Stage(Mutex<Option<Running>>);
-
+/// A demo and the Prometheus that scrapes it.
 pub(crate) struct Running {
     demo: Demo,
     prometheus: Prometheus,
 }
 
-impl Stage {
-    pub(crate) fn run(&self, test: LiveTest) -> Result<()> {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = match running.as_mut() {
-            Some(running) => running,
-            None => running.insert(Running::start()?),
-        };
-        test(running)
-    }
-}
-
 impl Running {
-    fn start() -> Result<Self> {
-        // Longer than the tests together may take; it is killed before.
+    pub(crate) fn start() -> Result<Self> {
+        // Longer than all tests together may take; the demo is killed when they are done.
         let demo = Demo::start(PROGRAM, 2 * TIMEOUT.as_secs() * TESTS.len() as u64)?;
         let rules = repository("dashboards/rules");
         let prometheus = Prometheus::start(&demo.http_address, &rules.canonicalize()?)?;
         Ok(Self { demo, prometheus })
     }
 
-    /// Whether an expression gives a number: NaN is what a quantile of nothing is.
+    /// Whether an expression gives a finite number. A quantile without samples is NaN.
     fn shows_data(&self, expression: &str) -> Result<bool> {
         let series = self.prometheus.query(expression)?;
         let values = series.iter().filter_map(|one| one["value"][1].as_str());
@@ -71,7 +53,7 @@ impl Running {
             .any(f64::is_finite))
     }
 
-    /// Waits until all expressions have shown data, with requests under way; an error names those that did not.
+    /// Sends requests until every expression has shown data; the error names those that did not.
     fn all_show_data(&self, mut waiting: Vec<panels::Question>) -> Result<()> {
         let mut problem = None;
         let shown = ostar_tests::until("data", TIMEOUT, || {
@@ -79,9 +61,8 @@ impl Running {
             let mut still = Vec::new();
             for question in waiting.drain(..) {
                 let place = || format!("{}: {}", question.place, question.expression);
-                match self.shows_data(&question.expression).with_context(place)? {
-                    true => {}
-                    false => still.push(question),
+                if !self.shows_data(&question.expression).with_context(place)? {
+                    still.push(question);
                 }
             }
             waiting = still;
@@ -146,7 +127,7 @@ fn alerts_name_metrics(running: &Running) -> Result<()> {
     Ok(())
 }
 
-/// The metrics of an expression, with their matchers.
+/// The `ostar_` metrics of an expression, with their label matchers.
 fn selectors(expression: &str) -> Vec<String> {
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':');
     let starts = expression.match_indices("ostar_").map(|(start, _)| start);
@@ -155,11 +136,12 @@ fn selectors(expression: &str) -> Vec<String> {
         .map(|start| {
             let rest = &expression[start..];
             let name = rest.find(|letter| !is_name(letter)).unwrap_or(rest.len());
-            let matchers = match rest[name..].starts_with('{') {
-                true => rest.find('}').map_or(rest.len(), |end| end + 1),
-                false => name,
+            let end = if rest[name..].starts_with('{') {
+                rest.find('}').map_or(rest.len(), |end| end + 1)
+            } else {
+                name
             };
-            rest[..matchers].to_owned()
+            rest[..end].to_owned()
         })
         .collect()
 }

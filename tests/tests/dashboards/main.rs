@@ -1,5 +1,5 @@
-//! Dashboards and alert rules against a real Prometheus that scrapes a running `ostard demo`. Where Prometheus cannot
-//! be had the tests say so and are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set.
+//! Dashboards and alert rules against a real Prometheus that scrapes a running `ostard demo`. Where Prometheus is missing
+//! the tests are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set.
 
 mod live;
 mod panels;
@@ -8,15 +8,17 @@ mod rules;
 use std::{path::PathBuf, process::Command, sync::Arc};
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Failed, Trial};
-use ostar_tests::prometheus;
+use libtest_mimic::Arguments;
+use ostar_tests::{
+    harness::{Shared, trial},
+    prometheus,
+};
 
-use self::live::Stage;
+use self::live::Running;
 
-/// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
 
-/// What a test needs that the machine may lack.
+/// The tool that a test needs, which the machine may lack.
 #[derive(Debug, Clone, Copy)]
 enum Needs {
     Nothing,
@@ -26,31 +28,21 @@ enum Needs {
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // They share the demo and two cores.
+    // They share the demo, and in CI two cores.
     arguments.test_threads = Some(1);
-    let stage = Arc::new(Stage::default());
+    let shared = Arc::new(Shared::<Running>::default());
     let files = rules::TESTS
         .iter()
-        .map(|(name, needs, test)| trial(name, *needs, *test));
+        .map(|(name, needs, test)| trial(name, needs.missing(), *test));
     let live = live::TESTS.iter().map(|(name, test)| {
-        let stage = Arc::clone(&stage);
-        trial(name, Needs::Prometheus, move || stage.run(*test))
+        let shared = Arc::clone(&shared);
+        let run = move || shared.run(Running::start, |running| test(running));
+        trial(name, Needs::Prometheus.missing(), run)
     });
     let conclusion = libtest_mimic::run(&arguments, files.chain(live).collect());
-    // Exiting would leave Prometheus and the demo behind.
-    drop(stage);
+    // `exit` runs no destructors: Prometheus and the demo would keep running.
+    drop(shared);
     conclusion.exit();
-}
-
-fn trial(name: &str, needs: Needs, test: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
-    let missing = needs.missing();
-    let skip = missing.is_some() && !ostar_tests::services_are_required();
-    let name = match missing {
-        Some(tool) if skip => format!("{name} (skipped: no {tool})"),
-        _ => name.to_owned(),
-    };
-    let run = move || test().map_err(|error| Failed::from(format!("{error:?}")));
-    Trial::test(name, run).with_ignored_flag(skip)
 }
 
 impl Needs {
@@ -68,7 +60,7 @@ fn repository(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
 }
 
-/// Runs a command that must succeed; an error has all that it wrote.
+/// Runs a command that must succeed; the error holds its output.
 fn run(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     let written = [output.stdout, output.stderr].concat();

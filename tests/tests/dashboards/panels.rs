@@ -1,4 +1,4 @@
-//! What the checked-in dashboards ask Prometheus for.
+//! Reads the Prometheus expressions of the checked-in dashboards.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::repository;
 
-/// An expression, and where it stands.
+/// An expression, and the dashboard and panel it belongs to.
 #[derive(Debug, Clone)]
 pub(crate) struct Question {
     pub(crate) place: String,
     pub(crate) expression: String,
 }
 
-/// A variable: `label_values(selector, label)`.
+/// A dashboard variable, defined as `label_values(selector, label)`.
 #[derive(Debug)]
 pub(crate) struct Variable {
     pub(crate) place: String,
@@ -31,7 +31,7 @@ fn dashboards() -> Result<Vec<Value>> {
     Ok(dashboards)
 }
 
-/// The expressions of all panels, with everything chosen.
+/// The expressions of all panels, with every variable set to all its values.
 pub(crate) fn questions() -> Result<Vec<Question>> {
     let mut questions = Vec::new();
     for dashboard in dashboards()? {
@@ -48,7 +48,7 @@ pub(crate) fn questions() -> Result<Vec<Question>> {
     Ok(questions)
 }
 
-/// The expressions of marks in the panels, which may find nothing.
+/// The expressions of annotations, which may find nothing.
 pub(crate) fn annotations() -> Result<Vec<String>> {
     let dashboards = dashboards()?;
     let lists = dashboards.iter().map(|one| &one["annotations"]["list"]);
@@ -82,7 +82,7 @@ pub(crate) fn variables() -> Result<Vec<Variable>> {
     Ok(variables)
 }
 
-/// As Grafana fills it in; the demo writes checkpoints less than 30 seconds apart.
+/// Replaces variables as Grafana does. The interval is 30 s because the demo writes checkpoints less than that apart.
 fn everything_chosen(expression: &str) -> String {
     let mut filled = expression.replace("$__rate_interval", "30s");
     for variable in ["$job", "$instance", "$class"] {

@@ -1,4 +1,4 @@
-//! The files themselves: generated, checked by promtool, each alert with its tests and its page.
+//! The dashboard and rule files: generated, accepted by promtool, each alert with unit tests and a runbook page.
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
@@ -32,10 +32,10 @@ pub(crate) const TESTS: &[(&str, Needs, FileTest)] = &[
     ),
 ];
 
-/// Where alerts send their readers.
+/// Prefix of the alerts' `runbook_url`.
 const PAGES: &str = "https://github.com/ostard/ostard/blob/main/docs/runbooks/";
 
-/// What a page must say, in this order.
+/// Sections of a runbook page, in this order.
 const SECTIONS: [&str; 3] = [
     "\n## What it means\n",
     "\n## How to confirm\n",
@@ -44,7 +44,7 @@ const SECTIONS: [&str; 3] = [
 
 fn dashboards_are_generated() -> Result<()> {
     run(Command::new("python3")
-        // No traces in the checkout.
+        // -B: no bytecode files in the checkout.
         .args(["-B", "-m", "generator", "--check"])
         .current_dir(repository("dashboards")))
 }
@@ -93,9 +93,9 @@ fn alerts_have_pages() -> Result<()> {
     }
     pages.remove("README.md");
     let alerts = values("alert: ")?;
-    let wanted: BTreeSet<String> = alerts.iter().map(|alert| format!("{alert}.md")).collect();
-    ensure!(pages == wanted, "pages {pages:?}, alerts {wanted:?}");
-    let links = wanted.iter().map(|page| format!("{PAGES}{page}"));
+    let expected: BTreeSet<String> = alerts.iter().map(|alert| format!("{alert}.md")).collect();
+    ensure!(pages == expected, "pages {pages:?}, alerts {expected:?}");
+    let links = expected.iter().map(|page| format!("{PAGES}{page}"));
     let linked = values("runbook_url: ")?;
     ensure!(links.collect::<BTreeSet<_>>() == linked, "{linked:?}");
     for page in &pages {
@@ -108,7 +108,7 @@ fn alerts_have_pages() -> Result<()> {
     Ok(())
 }
 
-/// What follows a key in the rules.
+/// All values of a key in the rule files.
 fn values(key: &str) -> Result<BTreeSet<String>> {
     let mut values = BTreeSet::new();
     for path in files("dashboards/rules")? {

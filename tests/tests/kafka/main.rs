@@ -7,25 +7,24 @@ mod reading;
 mod secure;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use ostar_connectors::{
     event::Offsets,
     kafka::{Connection, KafkaSettings, Notice, Polled, Reader},
     settings::Period,
 };
-use ostar_tests::kafka::{Kafka, Listener, missing_tool};
+use ostar_tests::{
+    harness::{Shared, trial},
+    kafka::{Kafka, Listener, missing_tool},
+};
 
 /// Longer than any wait in a healthy run under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// One broker for all tests that need no other, started by the first of them.
-#[derive(Default)]
-struct Shared(Mutex<Option<Kafka>>);
 
 type Test = fn(&mut Kafka) -> anyhow::Result<()>;
 
@@ -39,36 +38,16 @@ fn main() {
         .into_iter()
         .map(|(name, test)| {
             let shared = Arc::clone(&shared);
-            trial(name, move || shared.run(test))
+            let broker = || Kafka::start(Listener::Plaintext);
+            trial(name, missing_tool(), move || shared.run(broker, test))
         })
         .collect();
-    trials.extend(secure::TESTS.iter().map(|(name, test)| trial(name, test)));
+    let secure = secure::TESTS.iter();
+    trials.extend(secure.map(|(name, test)| trial(name, missing_tool(), test)));
     let conclusion = libtest_mimic::run(&arguments, trials);
     // Exiting would leave the broker behind.
     drop(shared);
     conclusion.exit();
-}
-
-fn trial(name: &str, test: impl FnOnce() -> anyhow::Result<()> + Send + 'static) -> Trial {
-    let missing = missing_tool();
-    let skip = missing.is_some() && !ostar_tests::services_are_required();
-    let name = match missing {
-        Some(tool) if skip => format!("{name} (skipped: no {tool})"),
-        _ => name.to_owned(),
-    };
-    let run = move || test().map_err(|error| Failed::from(format!("{error:?}")));
-    Trial::test(name, run).with_ignored_flag(skip)
-}
-
-impl Shared {
-    fn run(&self, test: Test) -> anyhow::Result<()> {
-        let mut kafka = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kafka = match kafka.as_mut() {
-            Some(kafka) => kafka,
-            None => kafka.insert(Kafka::start(Listener::Plaintext)?),
-        };
-        test(kafka)
-    }
 }
 
 /// A value as the broker gave it, with where it was.
