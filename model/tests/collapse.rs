@@ -3,47 +3,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
+mod two_classes;
+
 use ostar_model::{
-    Bundle, Generator, Inputs, Rows,
+    Generator, Inputs, Rows,
     architecture::{CriticShape, MapShape, Norm},
     diagnostics::{Decision, GuardLimits, Reason},
-    fit::{FitSettings, Labelled, LabelledRows, fit},
     learner::{
         AlignmentProportions, Learner, LearnerSettings, Rates, RefreshReport, Scores,
         TransportWeight,
     },
 };
+use two_classes::{bundle, draw};
 
 const WIDTH: usize = 4;
 const BLOCK: usize = 200;
 const BLOCKS: usize = 10;
 const PASSES: usize = 4;
 const STEPS: usize = 10;
-/// Share of the second class in the target; in the source it is one half.
-const TARGET_SHARE: f64 = 0.95;
-
-/// Two Gaussians, of which the second has `share` of the rows.
-fn draw(rows: usize, share: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
-    let (mut latents, mut labels) = (Vec::new(), Vec::new());
-    for _ in 0..rows {
-        let label = u32::from(generator.uniform() < share);
-        let mean = 2.0 * f64::from(label) - 1.0;
-        latents.extend((0..WIDTH).map(|_| (mean + generator.normal()) as f32));
-        labels.push(label);
-    }
-    (latents, labels)
-}
-
-fn bundle() -> Bundle {
-    let (latents, labels) = draw(2000, 0.5, &mut Generator::new(1));
-    let classes = ["ham".to_owned(), "spam".to_owned()];
-    let labelled = Labelled {
-        classes: &classes,
-        labels: &labels,
-        rows: LabelledRows::Latents(Rows::new(&latents[..], WIDTH).unwrap()),
-    };
-    fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
-}
+/// Proportion of the second class in the target; in the source it is one half.
+const TARGET_PROPORTION: f64 = 0.95;
 
 /// p_N uniform and never refreshed, and a weak transport cost. Networks are small and rates high to be quick.
 fn collapsing(guard: GuardLimits, seed: u64) -> LearnerSettings {
@@ -92,15 +71,15 @@ struct Run {
 
 fn run(guard: GuardLimits, seed: u64) -> Run {
     let mut generator = Generator::new(2 + seed);
-    let (stream, _) = draw(BLOCK * BLOCKS, TARGET_SHARE, &mut generator);
-    let (test, labels) = draw(5000, TARGET_SHARE, &mut generator);
+    let (stream, _) = draw(BLOCK * BLOCKS, WIDTH, TARGET_PROPORTION, &mut generator);
+    let (test, labels) = draw(5000, WIDTH, TARGET_PROPORTION, &mut generator);
     let inputs = |latents| Inputs::Dense(Rows::new(latents, WIDTH).unwrap());
     let accuracy = |probabilities: &[f32]| {
         let rows = probabilities.chunks_exact(2).zip(&labels);
         let right = rows.filter(|(row, label)| (row[1] > row[0]) == (**label == 1));
         right.count() as f64 / labels.len() as f64
     };
-    let mut learner = Learner::new(&bundle(), collapsing(guard, seed)).unwrap();
+    let mut learner = Learner::new(&bundle(WIDTH), collapsing(guard, seed)).unwrap();
     let mut scores = Scores::default();
     let (mut served, mut refreshes) = (Vec::new(), Vec::new());
     for block in stream.chunks(BLOCK * WIDTH).cycle().take(PASSES * BLOCKS) {

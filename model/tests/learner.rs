@@ -2,52 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
+mod two_classes;
+
 use ostar_model::{
-    Bundle, Generator, Inputs, Rows,
-    bundle::{Description, FORMAT_VERSION, Input, SourceBuffer},
+    Generator, Inputs, Rows,
     diagnostics::Decision,
-    fit::{FitSettings, Labelled, LabelledRows, fit},
     learner::{Learner, LearnerSettings, Scores},
-    proportions::{LabelProportions, Temperature},
 };
+use two_classes::{bundle, settings};
 
 const WIDTH: usize = 4;
 const BLOCK: usize = 100;
 
-/// Two Gaussians, of which the second has `share` of the rows.
-fn draw(rows: usize, share: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
-    let (mut latents, mut labels) = (Vec::new(), Vec::new());
-    for _ in 0..rows {
-        let label = u32::from(generator.uniform() < share);
-        let mean = 2.0 * f64::from(label) - 1.0;
-        latents.extend((0..WIDTH).map(|_| (mean + generator.normal()) as f32));
-        labels.push(label);
-    }
-    (latents, labels)
-}
-
-fn bundle() -> Bundle {
-    let (latents, labels) = draw(2000, 0.5, &mut Generator::new(1));
-    fitted(&latents, &labels)
-}
-
-fn fitted(latents: &[f32], labels: &[u32]) -> Bundle {
-    let classes = ["ham".to_owned(), "spam".to_owned()];
-    let labelled = Labelled {
-        classes: &classes,
-        labels,
-        rows: LabelledRows::Latents(Rows::new(latents, WIDTH).unwrap()),
-    };
-    fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
-}
-
-fn settings() -> LearnerSettings {
-    LearnerSettings {
-        batch: 50,
-        window: 1000,
-        threads: 1,
-        ..LearnerSettings::default()
-    }
+fn draw(rows: usize, proportion: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
+    two_classes::draw(rows, WIDTH, proportion, generator)
 }
 
 fn inputs(latents: &[f32]) -> Inputs<'_> {
@@ -71,7 +39,7 @@ fn feed(learner: &mut Learner, stream: &[f32]) {
 
 #[test]
 fn a_saved_learner_continues_as_if_nothing_had_happened() {
-    let bundle = bundle();
+    let bundle = bundle(WIDTH);
     let (stream, _) = draw(100 * BLOCK, 0.2, &mut Generator::new(2));
     let (first, second) = stream.split_at(stream.len() / 2);
     let mut whole = Learner::new(&bundle, settings()).unwrap();
@@ -89,15 +57,16 @@ fn a_saved_learner_continues_as_if_nothing_had_happened() {
 #[test]
 fn the_guard_compares_both_classifiers_as_they_would_be_served() {
     // Classes that overlap: what is right for a row depends on their shares.
-    let blurred = |rows: usize, share: f64, seed: u64| {
+    let blurred = |rows: usize, proportion: f64, seed: u64| {
         let mut generator = Generator::new(seed);
-        let (mut latents, labels) = draw(rows, share, &mut generator);
+        let (mut latents, labels) = draw(rows, proportion, &mut generator);
         let mut blur = |value: &mut f32| *value += 3.0 * generator.normal() as f32;
         latents.iter_mut().for_each(&mut blur);
         (latents, labels)
     };
     let (latents, labels) = blurred(4000, 0.5, 1);
-    let mut learner = Learner::new(&fitted(&latents, &labels), settings()).unwrap();
+    let mut learner =
+        Learner::new(&two_classes::fitted(&latents, WIDTH, &labels), settings()).unwrap();
     let (stream, _) = blurred(1000, 0.95, 2);
     learner.observe(inputs(&stream)).unwrap();
     let refresh = learner.refresh_proportions().unwrap();
@@ -113,7 +82,7 @@ fn the_guard_compares_both_classifiers_as_they_would_be_served() {
 
 #[test]
 fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
-    let bundle = bundle();
+    let bundle = bundle(WIDTH);
     let mut learner = Learner::new(&bundle, settings()).unwrap();
     let mut generator = Generator::new(3);
     let (stream, _) = draw(100 * BLOCK, 0.9, &mut generator);
@@ -131,14 +100,14 @@ fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
     assert!(prior > source + 0.005, "prior {prior}, source {source}");
     assert!(adapted > prior - 0.005, "adapted {adapted}, prior {prior}");
     for estimate in [report.frozen, report.adapted.unwrap()] {
-        let share = estimate.proportions[1];
-        assert!((share - 0.9).abs() < 0.03, "share {share}");
+        let proportion = estimate.proportions[1];
+        assert!((proportion - 0.9).abs() < 0.03, "proportion {proportion}");
     }
 }
 
 #[test]
 fn a_refresh_leaves_a_picture_in_a_plane_that_stays() {
-    let bundle = bundle();
+    let bundle = bundle(WIDTH);
     let mut learner = Learner::new(&bundle, settings()).unwrap();
     assert!(learner.picture().is_none());
     let (stream, _) = draw(2 * 10 * BLOCK, 0.9, &mut Generator::new(4));
@@ -153,10 +122,10 @@ fn a_refresh_leaves_a_picture_in_a_plane_that_stays() {
     assert_eq!(points, [300; 3]);
     assert_eq!(late.target.len(), late.predicted.len());
     let spam = late.predicted.iter().filter(|class| **class == 1).count();
-    let share = spam as f64 / late.predicted.len() as f64;
+    let proportion = spam as f64 / late.predicted.len() as f64;
     assert!(
-        share > 0.75,
-        "nine in ten are spam, {share} are shown as such"
+        proportion > 0.75,
+        "nine in ten are spam, {proportion} are shown as such"
     );
     // The classes lie apart along the first axis, spam to its one side.
     let mean = |class: u32| {
@@ -172,7 +141,7 @@ fn a_refresh_leaves_a_picture_in_a_plane_that_stays() {
 
 #[test]
 fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_are() {
-    let bundle = bundle();
+    let bundle = bundle(WIDTH);
     let mut generator = Generator::new(5);
     // Nearly to the frozen classifier's border, on a way that more spam would not take.
     let moved = |rows, generator: &mut Generator| {
@@ -195,8 +164,8 @@ fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_ar
     let refresh = refresh.unwrap();
     assert!(refresh.translated, "{refresh:?}");
     assert_eq!(refresh.decision, Decision::Serve);
-    let share = refresh.alignment_proportions[1];
-    assert!((share - 0.3).abs() < 0.05, "share {share}");
+    let proportion = refresh.alignment_proportions[1];
+    assert!((proportion - 0.3).abs() < 0.05, "proportion {proportion}");
 
     let mut resumed = Learner::load(&bundle, settings, &learner.save().unwrap()).unwrap();
     for learner in [&mut learner, &mut resumed] {
@@ -227,18 +196,7 @@ fn a_black_box_follows_proportions_without_latents() {
         let second = 1.0 / (1.0 + (row[0] - row[1]).exp());
         row.copy_from_slice(&[1.0 - second, second]);
     }
-    let held_out = vec![true; labels.len()];
-    let description = Description {
-        format_version: FORMAT_VERSION,
-        name: "box".into(),
-        classes: vec!["ham".into(), "spam".into()],
-        input: Input::Logits,
-        model: None,
-        training_proportions: LabelProportions::uniform(2),
-        temperature: Temperature::ONE,
-    };
-    let source = SourceBuffer::new(probabilities, 2, labels, held_out).unwrap();
-    let bundle = Bundle::new(description, Default::default(), source).unwrap();
+    let bundle = two_classes::black_box(probabilities, labels);
     let mut learner = Learner::new(&bundle, settings()).unwrap();
     let (target, truth) = draw(4000, 0.1, &mut Generator::new(2));
     let logits = predict(&target);
@@ -265,7 +223,7 @@ fn a_black_box_follows_proportions_without_latents() {
 
 #[test]
 fn a_window_smaller_than_a_batch_is_an_error_that_says_so() {
-    let bundle = bundle();
+    let bundle = bundle(WIDTH);
     let too_small = LearnerSettings {
         window: 10,
         ..settings()
@@ -284,7 +242,7 @@ fn a_window_smaller_than_a_batch_is_an_error_that_says_so() {
 
 #[test]
 fn a_state_that_does_not_fit_is_refused_with_its_field() {
-    let bundle = bundle();
+    let bundle = bundle(WIDTH);
     let mut learner = Learner::new(&bundle, settings()).unwrap();
     let (stream, _) = draw(200, 0.5, &mut Generator::new(1));
     feed(&mut learner, &stream);
@@ -319,7 +277,7 @@ fn a_state_that_does_not_fit_is_refused_with_its_field() {
 
 #[test]
 fn a_block_with_a_nan_changes_nothing() {
-    let bundle = bundle();
+    let bundle = bundle(WIDTH);
     let mut learner = Learner::new(&bundle, settings()).unwrap();
     let (mut rows, _) = draw(200, 0.5, &mut Generator::new(1));
     learner.observe(inputs(&rows)).unwrap();

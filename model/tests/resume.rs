@@ -4,36 +4,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
+mod two_classes;
+
 use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use ostar_model::{
-    Bundle, Generator, Inputs, Rows,
-    bundle::{Description, FORMAT_VERSION, Input, SourceBuffer},
-    fit::{FitSettings, Labelled, LabelledRows, fit},
-    learner::{Learner, LearnerSettings},
-    proportions::{LabelProportions, Temperature},
-};
+use ostar_model::{Bundle, Generator, Inputs, Rows, learner::Learner};
+use two_classes::{draw, settings};
 
 /// Tells the second process where the first left its bundle and state.
 const FOLDER: &str = "OSTAR_TEST_RESUME_FOLDER";
 const BLOCKS: usize = 100;
 const BLOCK_ROWS: usize = 100;
-
-/// Latents of two overlapping classes, of which the second has `share` of the rows.
-fn draw(rows: usize, width: usize, share: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
-    let (mut values, mut labels) = (Vec::new(), Vec::new());
-    for _ in 0..rows {
-        let label = u32::from(generator.uniform() < share);
-        let mean = 2.0 * f64::from(label) - 1.0;
-        values.extend((0..width).map(|_| (mean + generator.normal()) as f32));
-        labels.push(label);
-    }
-    (values, labels)
-}
 
 /// The logits of a model that sees rows of one number.
 fn logits(values: &[f32]) -> Vec<f32> {
@@ -41,14 +26,7 @@ fn logits(values: &[f32]) -> Vec<f32> {
 }
 
 fn latent_bundle() -> Bundle {
-    let (latents, labels) = draw(2000, 4, 0.5, &mut Generator::new(1));
-    let classes = ["ham".to_owned(), "spam".to_owned()];
-    let labelled = Labelled {
-        classes: &classes,
-        labels: &labels,
-        rows: LabelledRows::Latents(Rows::new(&latents[..], 4).unwrap()),
-    };
-    fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
+    two_classes::bundle(4)
 }
 
 /// A model that gives its logits and nothing else.
@@ -58,27 +36,7 @@ fn black_box_bundle() -> Bundle {
         .iter()
         .map(|value| 1.0 / (1.0 + (-2.0 * value).exp()));
     let probabilities = second.flat_map(|second| [1.0 - second, second]).collect();
-    let held_out = vec![true; labels.len()];
-    let description = Description {
-        format_version: FORMAT_VERSION,
-        name: "box".into(),
-        classes: vec!["ham".into(), "spam".into()],
-        input: Input::Logits,
-        model: None,
-        training_proportions: LabelProportions::uniform(2),
-        temperature: Temperature::ONE,
-    };
-    let source = SourceBuffer::new(probabilities, 2, labels, held_out).unwrap();
-    Bundle::new(description, Default::default(), source).unwrap()
-}
-
-fn settings() -> LearnerSettings {
-    LearnerSettings {
-        batch: 50,
-        window: 1000,
-        threads: 1,
-        ..LearnerSettings::default()
-    }
+    two_classes::black_box(probabilities, labels)
 }
 
 /// What both processes know without being told.
@@ -92,12 +50,12 @@ struct Scenario {
 }
 
 impl Scenario {
-    /// Blocks in which the share of the second class drifts.
+    /// Blocks in which the proportion of the second class drifts.
     fn stream(&self) -> Vec<Vec<f32>> {
         let mut generator = Generator::new(2);
-        let share = |block: usize| 0.2 + 0.6 * block as f64 / BLOCKS as f64;
+        let proportion = |block: usize| 0.2 + 0.6 * block as f64 / BLOCKS as f64;
         (0..BLOCKS)
-            .map(|block| draw(BLOCK_ROWS, self.width, share(block), &mut generator).0)
+            .map(|block| draw(BLOCK_ROWS, self.width, proportion(block), &mut generator).0)
             .map(|rows| if self.black_box { logits(&rows) } else { rows })
             .collect()
     }
