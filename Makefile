@@ -3,10 +3,10 @@
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 STEP_BENCH := $(TARGET)/dist/examples/step_bench
 CONVOLUTION_BENCH := $(TARGET)/dist/examples/convolution_bench
-# The client's side is built as tests are, but optimised.
+# The load generators are built like tests, but optimised.
 MEASURE := OSTARD=$(abspath $(TARGET))/dist/ostard cargo bench --profile dev -p ostar-tests \
 	--config profile.dev.package.ostar-tests.opt-level=3
-# The program that recipes try: that of the tests, which has the image's features, unless OSTARD names another.
+# The program that recipes run, unless OSTARD names another: that of the tests, which has the image's features.
 ifndef OSTARD
 export OSTARD := $(abspath $(TARGET))/debug/ostard-under-test
 BUILT := program
@@ -28,17 +28,17 @@ check: test format lint docs lint-dashboards check-generated check-chart check-m
 test: ## All tests.
 	cargo test --workspace
 
-format: ## Is the code formatted?
+format: ## Checks the format of the code.
 	cargo fmt --all --check
 
 lint: ## Clippy on every target, with and without the candle engine.
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p ostar-model --all-targets --no-default-features -- -D warnings
 
-docs: ## The crates' documentation, without a warning.
+docs: ## Builds the crates' documentation; warnings fail.
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-bench: ## Times of a step's parts.
+bench: ## Times the parts of an alignment step.
 	cargo bench -p ostar-model --bench steps
 
 bench-step: $(TORCH_READY) ## One alignment step against PyTorch, at both sizes of docs/BENCHMARKS.md.
@@ -50,7 +50,7 @@ bench-convolution: $(TORCH_READY) ## A training batch of the digits encoder agai
 	cargo build --profile dist -p ostar-model --example convolution_bench
 	$(TORCH) scripts/compare_steps.py $(CONVOLUTION_BENCH) --rounds 5 --peer scripts/torch_convolution.py
 
-bench-throughput: ## Events a second through the daemon against an empty consumer, real broker (minutes).
+bench-throughput: ## Events per second through the daemon, compared with a consumer that discards them (minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench throughput
 
@@ -58,15 +58,15 @@ bench-latency: ## Latency of requests with the learner working and paused, and u
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench latency
 
-bench-page: ## What the live page costs the daemon, with and without a viewer (12 minutes).
+bench-page: ## Cost of the live page, with and without a viewer (12 minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench page
 
-bench-open-inference: ## Requests a second and latency beside MLServer with the same network (minutes).
+bench-open-inference: ## Requests per second and latency, compared with MLServer (minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench open_inference
 
-dashboards: ## Writes the Grafana dashboards anew.
+dashboards: ## Generates the Grafana dashboards.
 	cd dashboards && python3 -B -m generator
 
 lint-dashboards: ## grafana/dashboard-linter in strict mode, Grafana's schema (Go; minutes the first time).
@@ -75,7 +75,7 @@ lint-dashboards: ## grafana/dashboard-linter in strict mode, Grafana's schema (G
 check-dashboards: lint-dashboards ## Dashboards and alerts: linter, schema, promtool, and a real Prometheus on the demo.
 	OSTARD_REQUIRE_SERVICES=1 cargo test -p ostar-tests --test dashboards
 
-page-library: ## Fetches the live page's chart library, which is checked in.
+page-library: ## Downloads the live page's chart library, which is checked in.
 	scripts/fetch-page-library
 
 screenshots: ## The README's pictures of the live page, made by its test (needs Node and Chromium).
@@ -84,7 +84,7 @@ screenshots: ## The README's pictures of the live page, made by its test (needs 
 generate: $(BUILT) ## Writes the configuration reference, the chart's schema and README, and its copy of the dashboards.
 	python3 scripts/generate.py
 
-check-generated: $(BUILT) ## Are the generated files up to date?
+check-generated: $(BUILT) ## Checks that the generated files are up to date.
 	python3 scripts/generate.py --check
 
 check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas.
@@ -93,38 +93,38 @@ check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubern
 check-chart-server: ## The chart on a real API server: dry run of every values file (builds it: half an hour the first time).
 	scripts/check-chart-server
 
-check-models: $(BUILT) ## Models of scikit-learn and a black box: exported, loaded, and their predictions compared.
+check-models: $(BUILT) ## Exports models of scikit-learn and a black box, and compares the daemon's predictions with theirs.
 	scripts/check-models
 
 check-pytorch: $(BUILT) ## The same of a PyTorch model (downloads PyTorch; PYTHON=python3 takes an installed one).
 	scripts/check-models pytorch
 
-check-docs: ## Do the links inside the documents lead somewhere, and is the forge's CI in step with .ci/run?
+check-docs: ## Checks the links of the documents, and that the forge's CI runs the recipes of .ci/run.
 	python3 scripts/check_links.py
 	python3 scripts/check_forge.py
 
-check-names: ## Does a name stand anywhere that was given up?
+check-names: ## Checks that no file uses a name that was renamed.
 	python3 scripts/check_names.py
 
-check-image-files: ## Dockerfiles and compose file, linted.
+check-image-files: ## Lints the Dockerfiles and the compose file.
 	"$$(dirname "$$(scripts/tool python tests/chart/requirements.txt)")/hadolint" Dockerfile Dockerfile.cuda
 	"$$(scripts/tool compose)" examples/compose/compose.yaml >/dev/null
 
-check-image: check-image-files ## The same, and the program as the image has it, held to the image's base (minutes; Debian 12).
+check-image: check-image-files ## The same, and checks that the image's program runs on its base (minutes; Debian 12).
 	cargo build --profile dist -p ostard --features tls,parquet
 	scripts/check-image-binary $(TARGET)/dist/ostard
 
-deny: ## Licences, sources and versions of all dependencies.
+deny: ## Checks licences, sources and versions of all dependencies.
 	"$$(scripts/tool cargo-deny)" --offline check --hide-inclusion-graph licenses sources bans
 
-advisories: ## Known defects of dependencies (asks the RustSec database, over the network).
+advisories: ## Checks dependencies for known vulnerabilities (downloads the RustSec database).
 	"$$(scripts/tool cargo-deny)" check advisories
 
 sbom: ## A CycloneDX bill of materials of the image's program, daemon/ostard.cdx.json.
 	"$$(scripts/tool cargo-cyclonedx)" cyclonedx --manifest-path daemon/Cargo.toml --format json --spec-version 1.5 \
 		--features tls,parquet --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
 
-demo: ## The demo, for a quarter of a minute.
+demo: ## Runs the demo for 15 seconds.
 	cargo run --release -- demo --seconds 15 --json
 
 program:

@@ -1,4 +1,4 @@
-"""The forge's CI runs the recipes of .ci/run, no fewer and no others."""
+"""Checks that the forge's CI runs exactly the recipes of .ci/run."""
 
 import pathlib
 import re
@@ -6,7 +6,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORKFLOW = ".github/workflows/ci.yaml"
-# What .ci/run calls by cargo, because documents show it so.
+# .ci/run calls these with cargo instead of make, because the documents do.
 BY_CARGO = {"test": "cargo test --workspace", "demo": "cargo run --release -- demo"}
 
 

@@ -1,6 +1,6 @@
-"""Checks every Markdown file: linked files and headings exist, and so do source files named in back ticks.
+"""Checks every Markdown file: files and headings of relative links exist, and so do source files in back ticks.
 
-Addresses of the web are left alone: a change must not fail because some other server is down.
+Web addresses are not checked: CI must not fail because another server is down.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ def main():
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     documents = [ROOT / name for name in listed.stdout.split()]
     problems = [problem for document in documents for problem in broken(document)]
-    print("\n".join(problems) or f"the links of {len(documents)} documents lead somewhere")
+    print("\n".join(problems) or f"all relative links of {len(documents)} documents are valid")
     sys.exit(bool(problems))
 
 
@@ -28,7 +28,7 @@ def broken(document):
     for found in SOURCE.finditer(text):
         if not (ROOT / found[1]).exists():
             yield f"{document.relative_to(ROOT)}: {found[1]} does not exist"
-    # What stands in back ticks is no link.
+    # Inline code is not a link.
     text = re.sub(r"`[^`\n]*`", "", text)
     for found in LINK.finditer(text):
         target = found[1] or found[2]
@@ -43,7 +43,7 @@ def broken(document):
 
 
 def headings(document):
-    """Anchors as forges make them."""
+    """Anchors of a document's headings, as forges derive them."""
     text = FENCE.sub("", document.read_text())
     lines = re.findall(r"^#+ +(.*?) *#*$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}

@@ -1,6 +1,6 @@
-"""Names that were given up must not come back: prints each place as file:line, with the name to use.
+"""Fails when a tracked file uses a name that was renamed, with file:line and the new name.
 
-Only names that are wrong wherever they stand are listed: identifiers, metrics with their labels, keys, flags.
+The list has only names that are wrong wherever they stand: identifiers, metrics with their labels, keys, flags.
 """
 
 import pathlib
@@ -10,8 +10,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# What is gone, as a regular expression that must match whole words, and what stands in its place.
-GONE = {
+# Old name, as a regular expression that has to match whole words, and new name.
+RENAMED = {
     # The model
     "label_shift_distance": "distance_before_map",
     "distance_floor": "noise_floor",
@@ -41,14 +41,14 @@ GONE = {
     "ostar_label_shift_distance": 'ostar_sliced_distance{stage="before_map"}',
 }
 
-# Where old names have to stand: in the notes for who upgrades, where old keys are read, and in files of old versions.
+# Places that need old names: notes on upgrading, the table of renamed keys, files of old versions.
 EXEMPT = (
     "docs/UPGRADING.md",
     "daemon/src/config/renamed.rs",
     "connectors/tests/fixtures/",
     "scripts/check_names.py",
 )
-# Old names of saved state are read by serde.
+# serde reads old names of saved state.
 ALIAS = re.compile(r'\balias = "')
 
 
@@ -56,7 +56,7 @@ def main():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     names = [name for name in listed.stdout.split("\0") if name and not name.startswith(EXEMPT)]
     problems = [problem for name in names for problem in places(name)]
-    print("\n".join(problems) or f"none of {len(GONE)} old names stands in {len(names)} files")
+    print("\n".join(problems) or f"{len(names)} files use none of {len(RENAMED)} renamed names")
     sys.exit(bool(problems))
 
 
@@ -72,13 +72,13 @@ def places(name):
             continue
         # JSON escapes the quotes of a query's labels.
         for found in PATTERN.finditer(line.replace('\\"', '"')):
-            yield f"{name}:{number}: {found[0]} is gone, it is {instead(found[0])} now"
+            yield f"{name}:{number}: {found[0]} was renamed to {instead(found[0])}"
 
 
 def instead(found):
-    return next(new for old, new in GONE.items() if re.fullmatch(old, found))
+    return next(new for old, new in RENAMED.items() if re.fullmatch(old, found))
 
 
-PATTERN = re.compile("|".join(rf"(?<!\w){old}(?!\w)" for old in GONE))
+PATTERN = re.compile("|".join(rf"(?<!\w){old}(?!\w)" for old in RENAMED))
 
 main()

@@ -4,7 +4,7 @@
 
 Needs numpy, scikit-learn, safetensors and quapy from PyPI, and cargo. For a 2-class and a 5-class problem and several
 classifiers: 200 windows of 1,000 rows each with proportions drawn uniformly from the simplex, 10 for each of 20 draws of the
-classes, the training rows and the held-out rows (with one draw its held-out rows' luck would decide). Exits with 1 when our
+classes, the training rows and the held-out rows (a single draw would depend too much on its held-out rows). Exits with 1 when our
 default is more than 2 % worse than the better of the two on any problem and classifier. Seeds below 1000 were used to choose
 the estimator's rules; those from 1000 on were not.
 """

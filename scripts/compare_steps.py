@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Our alignment step (or training batch) and PyTorch's in turns, and the ratio of their medians.
+"""Times our alignment step (or training batch) and PyTorch's in turns, and prints the ratio of their medians.
 
     python scripts/compare_steps.py STEP_BENCH [--rounds 5] [--seconds 4] [--peer scripts/torch_step.py] [-- OPTIONS]
 
-STEP_BENCH is the built example; OPTIONS (such as --critic 100,100 --nv 5) go to both. Rounds alternate, so that a
-machine that slows down slows both; the ratio is the median over rounds of the round's own ratio.
+STEP_BENCH is the built example; OPTIONS (such as --critic 100,100 --nv 5) go to both. The two alternate, so that a
+machine that slows down slows both. The ratio is the median of the rounds' ratios.
 """
 import argparse
 import json
@@ -36,7 +36,7 @@ def main():
         floor = f", GEMM floor {ours['gemm_floor_ms']:.1f} ms" if "gemm_floor_ms" in ours else ""
         print(f"round {number + 1}: ours {ours['median_ms']:.1f} ms, peer {peer['median_ms']:.1f} ms{floor}", file=sys.stderr)
     median = lambda values: round(statistics.median(values), 3)
-    # Only step_bench measures the products alone.
+    # convolution_bench does not measure the matrix products alone.
     floors = {
         "gemm_floor_ms": median(ours["gemm_floor_ms"] for ours, _ in rounds),
         "times_floor": median(ours["times_floor"] for ours, _ in rounds),

@@ -1,25 +1,24 @@
-"""The configuration reference, as Markdown, from the schema that `ostard config schema` prints."""
+"""Writes the configuration reference, in Markdown, from the schema that `ostard config schema` prints."""
 
 import json
 
 HEAD = """# Configuration reference
 
-Every key, made from `ostard config schema` by `make generate`. [CONFIGURATION.md](CONFIGURATION.md) says how keys are
-set; [default.toml](../daemon/src/config/default.toml) shows the defaults in their context.
+All keys; `make generate` writes this page from `ostard config schema`. [CONFIGURATION.md](CONFIGURATION.md) explains how
+keys are set, and [default.toml](../daemon/src/config/default.toml) shows the defaults in context.
 
-Keys without a default are unset. A length of time is a whole number with a unit: `500ms`, `10s`, `5m`, `1h`.
+Keys without a default are unset. A duration is a whole number with a unit: `500ms`, `10s`, `5m`, `1h`.
 """
 
 
 def reference(schema):
-    """The whole page."""
     return HEAD + "".join(
         section(schema, name, value) for name, value in schema["properties"].items()
     )
 
 
 def section(schema, name, value, default=None):
-    """A heading and a table; tables below it follow as sections of their own. `default` is that of the whole."""
+    """A heading and a table of keys; nested tables follow as their own sections. `default` is the section's default."""
     shape = resolve(schema, value)
     defaults = value.get("default", default) or {}
     rows, below, choices = [], [], []
@@ -28,7 +27,7 @@ def section(schema, name, value, default=None):
         if "properties" in inner:
             below.append(section(schema, f"{name}.{key}", field, defaults.get(key)))
             continue
-        written = "a length of time" if field.get("$ref") == "#/$defs/Period" else kind(inner)
+        written = "a duration" if field.get("$ref") == "#/$defs/Period" else kind(inner)
         standard = shown(field.get("default", defaults.get(key)))
         rows.append(f"| `{key}` | {written} | {standard} | {sentence(field)} |\n")
         if "oneOf" in inner:
@@ -40,14 +39,14 @@ def section(schema, name, value, default=None):
 
 
 def resolve(schema, value):
-    """What the value is, wherever that is written."""
+    """The schema that a value's `$ref` leads to, or the value itself."""
     while "$ref" in value:
         value = schema["$defs"][value["$ref"].rsplit("/", 1)[1]]
     return value
 
 
 def kind(shape):
-    """What may be written."""
+    """The type of a key, in words."""
     if "oneOf" in shape:
         return "a choice"
     if "enum" in shape:
@@ -55,21 +54,21 @@ def kind(shape):
     kinds = shape["type"]
     kinds = [kinds] if isinstance(kinds, str) else [each for each in kinds if each != "null"]
     if kinds == ["object"]:
-        return "a table of texts"
+        return "a table of strings"
     if kinds == ["array"]:
         return f"a list of {kind(shape['items'])}s".replace("a list of a ", "a list of ")
-    names = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "`true` or `false`"}
+    names = {"integer": "a whole number", "number": "a number", "string": "a string", "boolean": "`true` or `false`"}
     least = shape.get("minimum")
     return " or ".join(names[each] for each in kinds) + (f", at least {least}" if least else "")
 
 
 def shown(value):
-    """A default as JSON; TOML writes numbers, texts and lists the same."""
+    """A default as JSON; numbers, strings and lists look the same in TOML."""
     return "" if value is None else f"`{json.dumps(value)}`"
 
 
 def choice(key, options):
-    """What a choice can be, an item each."""
+    """A list of the options of a choice."""
     lines = [f"\n`{key}` is one of:\n\n"]
     for option in options:
         if "const" in option:
@@ -87,6 +86,6 @@ def choice(key, options):
 
 
 def sentence(value):
-    """The description on one line, with what would end a table's cell taken out."""
+    """The description on one line, with `|` escaped for a table."""
     text = " ".join(value.get("description", "").split()).replace("|", "\\|").rstrip(",")
     return text[:1].upper() + text[1:]

@@ -1,8 +1,8 @@
-"""Writes the files that are made from others, or with --check says which ones are out of date.
+"""Writes the generated files, or with --check fails with those that are out of date.
 
 - docs/CONFIGURATION_REFERENCE.md and the daemon's part of charts/ostard/values.schema.json, from the schema of the
   program that OSTARD names;
-- charts/ostard/files, from dashboards/, because helm reads nothing outside a chart;
+- charts/ostard/files, from dashboards/, because helm reads only files inside a chart;
 - charts/ostard/README.md, from the comments of values.yaml.
 """
 
@@ -20,22 +20,22 @@ CHART = ROOT / "charts" / "ostard"
 
 def main():
     check = sys.argv[1:] == ["--check"]
-    wanted, folders = everything()
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-    extra = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path not in wanted]
+    expected, folders = everything()
+    stale = [path for path, text in expected.items() if not path.exists() or path.read_text() != text]
+    extra = [path for folder in folders for path in folder.rglob("*") if path.is_file() and path not in expected]
     if check:
         for path in stale + extra:
             print(f"{path.relative_to(ROOT)} is out of date, run `make generate`")
         sys.exit(bool(stale or extra))
     for path in stale:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wanted[path])
+        path.write_text(expected[path])
     for path in extra:
         path.unlink()
 
 
 def everything():
-    """Contents by path, and the folders in which nothing else may be."""
+    """Contents by path, and the folders that hold nothing but generated files."""
     schema = json.loads(output(os.environ["OSTARD"], "config", "schema"))
     files = {
         ROOT / "docs" / "CONFIGURATION_REFERENCE.md": reference(schema),
@@ -51,7 +51,7 @@ def everything():
 
 
 def values_schema(schema):
-    """The chart's own schema, with the daemon's as that of `config`."""
+    """The chart's schema, with the daemon's schema for the key `config`."""
     values = json.loads((CHART / "values.schema.base.json").read_text())
     values["properties"]["config"] = {
         key: schema[key] for key in ("type", "properties", "additionalProperties")
@@ -61,7 +61,7 @@ def values_schema(schema):
 
 
 def chart_readme():
-    """What helm-docs makes of the template and the values' comments."""
+    """The output of helm-docs for the template and the comments of values.yaml."""
     helm_docs = output(str(ROOT / "scripts" / "tool"), "helm-docs").strip()
     text = output(helm_docs, "--chart-search-root", str(CHART), "--dry-run", "--log-level", "warning")
     return text.strip() + "\n"
