@@ -1,4 +1,4 @@
-//! Every method on a shift that can be seen through.
+//! Every method on a small shift that it should handle.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
@@ -13,7 +13,7 @@ use ostar_model::Generator;
 
 const WIDTH: usize = 8;
 
-/// Three classes around corners, some apart.
+/// Three Gaussian classes around different corners; `shift` is added to every number.
 fn domain(counts: [usize; 3], shift: f64, seed: u64) -> Domain {
     let mut generator = Generator::new(seed);
     let mut numbers: Vec<u32> = (0..3)
@@ -71,10 +71,10 @@ fn every_method_classifies_the_target_and_the_estimates_find_its_proportions() {
     };
     let pretrained = pretrain(&setup, &mut |_| ()).unwrap();
     for method in Method::ALL {
-        let mut shares = Vec::new();
-        let outcome = run(&setup, method, &pretrained, &mut |share| shares.push(share)).unwrap();
+        let mut progress = Vec::new();
+        let outcome = run(&setup, method, &pretrained, &mut |f| progress.push(f)).unwrap();
         let score = outcome.score;
-        // Asymmetric alignment gives up on the target's mass by design: WD with beta 2 is poor in the paper, too.
+        // Asymmetric alignment need not match the whole target: WD with beta 2 is poor in the paper, too.
         let least = if method == (Method::Wasserstein { beta: 2 }) {
             40.0
         } else {
@@ -89,8 +89,8 @@ fn every_method_classifies_the_target_and_the_estimates_find_its_proportions() {
             _ => assert_eq!(score.proportion_error, None, "{method}"),
         }
         if method != Method::Source {
-            assert!(shares.is_sorted(), "{method}: progress goes forward");
-            assert!((shares.last().unwrap() - 1.0).abs() < 1e-9, "{method}");
+            assert!(progress.is_sorted(), "{method}: progress went back");
+            assert!((progress.last().unwrap() - 1.0).abs() < 1e-9, "{method}");
         }
     }
 }
@@ -118,7 +118,7 @@ fn the_same_seed_gives_the_same_score() {
     assert_eq!(score(), score());
 }
 
-/// Two classes, a third of them positive.
+/// Two classes; a third of the rows is of the second.
 fn stream_domain(rows: usize, seed: u64) -> Domain {
     let three = domain([rows / 3; 3], 0.0, seed);
     Domain {
@@ -150,7 +150,7 @@ fn a_drifting_stream_is_scored_whole_and_its_shares_are_followed() {
     assert!(error("confusion half-life") < error("frozen"));
     assert!(
         error("prior") < error("confusion cumulative"),
-        "the mean over all stops following"
+        "a cumulative mean adapts ever more slowly"
     );
     assert!(error("ostar") < 0.5 * error("frozen"));
 }
