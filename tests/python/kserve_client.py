@@ -1,4 +1,4 @@
-"""Asks a daemon through KServe's Python client, over gRPC and REST, as its users do.
+"""Sends requests to a daemon with KServe's Python client, over gRPC and REST.
 
 Prints what it got as a JSON object: metadata, probabilities by the way they came, and errors.
 """
@@ -42,7 +42,7 @@ def probabilities(answer):
 
 
 async def over_grpc(address, rows, told):
-    # The client has no call for metadata, the stubs that come with it do.
+    # The client has no call for metadata, but the stubs that it ships have.
     async with grpc.aio.insecure_channel(address) as channel:
         stub = services.GRPCInferenceServiceStub(channel)
         metadata = await stub.ModelMetadata(messages.ModelMetadataRequest(name=MODEL))
@@ -75,7 +75,7 @@ async def over_rest(address, rows, told):
 
 
 def main():
-    # The client logs what it raises.
+    # The client logs the errors that it raises.
     logging.disable()
     rows = np.array(arguments.rows, dtype=np.float32)
     told = {"predictions": {}, "mistakes": {}}

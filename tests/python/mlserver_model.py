@@ -1,4 +1,4 @@
-"""Gives MLServer the network of a bundle, and both servers the same request.
+"""Prepares MLServer with the network of a bundle, and the same request for both servers.
 
 prepare: writes a folder that `mlserver start` takes, and the request for each server as bytes.
 compare: asks both servers, and fails if their probabilities differ.
@@ -21,7 +21,7 @@ OUTPUTS = {"ostard": "probabilities", "mlserver": "predict_proba"}
 
 
 def network(bundle):
-    """The frozen classifier, as it is served."""
+    """The layers of the frozen model."""
     description = json.loads((bundle / "bundle.json").read_text())
     tensors = load_file(bundle / "weights.safetensors")
     layers = range(1, len(description["model"]["classifier"]["hidden"]) + 2)
@@ -30,7 +30,7 @@ def network(bundle):
     classes = len(description["classes"])
     hidden = tuple(len(bias) for bias in biases[:-1])
     model = MLPClassifier(hidden_layer_sizes=hidden)
-    # Fitted to anything, so that scikit-learn knows its shapes; then it gets the weights.
+    # scikit-learn learns the shapes by fitting; the weights are replaced afterwards.
     rows = np.zeros((classes, len(weights[0])), dtype=np.float32)
     model.partial_fit(rows, np.arange(classes), classes=np.arange(classes))
     model.coefs_, model.intercepts_ = weights, biases

@@ -1,4 +1,4 @@
-"""Asks a daemon for its services, its health and a prediction, knowing none of its proto files.
+"""Asks a daemon for its services, its health and a prediction, without its proto files.
 
 Prints the prediction as a JSON object.
 """

@@ -1,4 +1,4 @@
-"""Asks a daemon through tritonclient, over gRPC and HTTP, as its users do.
+"""Sends requests to a daemon with tritonclient, over gRPC and HTTP.
 
 Prints what it got as a JSON object: metadata, probabilities by the way they came, and errors by the mistake.
 """
@@ -17,7 +17,7 @@ MODEL = "model"
 def tensor(client, data, name="features", datatype=None, shape=None):
     made = client.InferInput(name, list(data.shape), datatype or np_to_triton_dtype(data.dtype))
     made.set_data_from_numpy(data)
-    # The client checks what it is given; the mistakes here are made behind its back.
+    # The client checks its arguments; these mistakes are made after its checks.
     if shape is not None:
         made.set_shape(shape)
     return made
@@ -44,7 +44,7 @@ def predict(library, client, rows, binary=None):
 
 
 def mistakes(library, client, rows):
-    """Messages by mistake. Every one must be refused, and by the server."""
+    """Error messages by mistake. The server must refuse every one of them."""
 
     def refusal(*inputs, model=MODEL, version=""):
         try:
@@ -91,7 +91,7 @@ def main():
     told = {
         "grpc": ask(tritonclient.grpc, grpc, rows),
         "http": ask(tritonclient.http, http, rows),
-        # After the mistakes.
+        # The server still answers after the mistakes.
         "predictions": {
             "grpc": predict(tritonclient.grpc, grpc, rows),
             "http": predict(tritonclient.http, http, rows),
