@@ -60,15 +60,19 @@ fn small_protocol() -> Protocol {
     protocol
 }
 
+fn setup<'t>(task: &'t Task, protocol: &'t Protocol) -> Setup<'t> {
+    Setup {
+        task,
+        protocol,
+        threads: 1,
+        seed: 3,
+    }
+}
+
 #[test]
 fn every_method_classifies_the_target_and_the_estimates_find_its_proportions() {
     let (task, protocol) = (task(), small_protocol());
-    let setup = Setup {
-        task: &task,
-        protocol: &protocol,
-        threads: 1,
-        seed: 3,
-    };
+    let setup = setup(&task, &protocol);
     let pretrained = pretrain(&setup, &mut |_| ()).unwrap();
     for method in Method::ALL {
         let mut progress = Vec::new();
@@ -99,12 +103,7 @@ fn every_method_classifies_the_target_and_the_estimates_find_its_proportions() {
 fn the_same_seed_gives_the_same_score() {
     let (task, protocol) = (task(), small_protocol());
     let score = || {
-        let setup = Setup {
-            task: &task,
-            protocol: &protocol,
-            threads: 1,
-            seed: 3,
-        };
+        let setup = setup(&task, &protocol);
         let pretrained = pretrain(&setup, &mut |_| ()).unwrap();
         run(
             &setup,

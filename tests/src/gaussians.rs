@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ostar_model::{
-    Bundle, Generator, Rows,
-    fit::{FitSettings, Labelled, LabelledRows, fit},
-};
+use ostar_model::{Bundle, Generator, fit::FitSettings};
+
+use crate::fitted;
 
 /// How many numbers a latent has.
 pub const WIDTH: usize = 8;
@@ -28,18 +27,8 @@ pub fn draw(rows: usize, spam: f64, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Ve
 /// Trains a classifier on 2,000 rows and writes its bundle to a folder.
 pub fn write_bundle(folder: &Path) -> Result<Bundle> {
     let (rows, labels) = draw(2_000, 0.3, 0.0, 1);
-    let values: Vec<f32> = rows.concat();
     let classes = CLASSES.map(str::to_owned);
-    let labelled = Labelled {
-        classes: &classes,
-        labels: &labels,
-        rows: LabelledRows::Latents(Rows::new(&values[..], WIDTH)?),
-    };
-    let settings = FitSettings {
-        epochs: 5,
-        ..FitSettings::default()
-    };
-    let bundle = fit(labelled, &settings, &mut |_| ())?;
+    let bundle = fitted::bundle(&rows, &labels, &classes, FitSettings::default())?;
     bundle.save(folder)?;
     Ok(bundle)
 }

@@ -5,10 +5,12 @@ use std::path::Path;
 use anyhow::Result;
 use ostar_connectors::proto::{self, input::Kind};
 use ostar_model::{
-    Generator, Rows,
+    Generator,
     architecture::{ClassifierShape, Norm},
-    fit::{FitSettings, Labelled, LabelledRows, fit},
+    fit::FitSettings,
 };
+
+use crate::fitted;
 
 /// How many numbers a latent has.
 pub const WIDTH: usize = 128;
@@ -30,15 +32,8 @@ pub fn draw(rows: usize, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
 /// Trains a classifier of widths 128-100-100-10 and writes its bundle to a folder.
 pub fn write_bundle(folder: &Path) -> Result<()> {
     let (rows, labels) = draw(4_000, 0.0, 1);
-    let values: Vec<f32> = rows.concat();
     let classes: Vec<String> = (0..CLASSES).map(|class| format!("class-{class}")).collect();
-    let labelled = Labelled {
-        classes: &classes,
-        labels: &labels,
-        rows: LabelledRows::Latents(Rows::new(&values[..], WIDTH)?),
-    };
     let settings = FitSettings {
-        epochs: 5,
         classifier: ClassifierShape {
             hidden: vec![100, 100],
             norm: Norm::None,
@@ -46,7 +41,7 @@ pub fn write_bundle(folder: &Path) -> Result<()> {
         },
         ..FitSettings::default()
     };
-    fit(labelled, &settings, &mut |_| ())?.save(folder)?;
+    fitted::bundle(&rows, &labels, &classes, settings)?.save(folder)?;
     Ok(())
 }
 

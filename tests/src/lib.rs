@@ -2,6 +2,7 @@
 
 pub mod daemon;
 pub mod demo;
+mod fitted;
 pub mod gaussians;
 pub mod harness;
 pub mod kafka;
