@@ -9,7 +9,7 @@ use super::{
     wire,
 };
 use crate::proto::{self, input::Kind, value};
-use ostar_model::bundle::Input;
+use ostar_model::bundle::{Input, InputKind};
 
 /// Longest id, in bytes: ids are kept by the ten thousand until their labels come.
 pub(crate) const MAX_ID_BYTES: usize = 256;
@@ -98,17 +98,17 @@ impl Decoder {
                 push_proto_fields(layout, fields, rows)
             }
             (Layout::Dense(layout), Some(kind)) => {
-                let (name, vector) = match kind {
-                    Kind::Probabilities(vector) => ("probabilities", vector),
-                    Kind::Logits(vector) => ("logits", vector),
-                    Kind::Latent(vector) => ("latent", vector),
-                    Kind::Dense(vector) => ("dense", vector),
+                let (kind, vector) = match kind {
+                    Kind::Probabilities(vector) => (InputKind::Probabilities, vector),
+                    Kind::Logits(vector) => (InputKind::Logits, vector),
+                    Kind::Latent(vector) => (InputKind::Latent, vector),
+                    Kind::Dense(vector) => (InputKind::Dense, vector),
                     Kind::Fields(_) => return Err(self.layout.missing()),
                 };
-                match name == layout.name {
-                    true => push_slice(layout, &vector.values, rows),
-                    false => Err(self.layout.missing()),
+                if kind != layout.kind {
+                    return Err(self.layout.missing());
                 }
+                push_slice(layout, &vector.values, rows)
             }
             _ => Err(self.layout.missing()),
         }
@@ -144,7 +144,7 @@ impl Decoder {
     fn push_protobuf(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
         if let Layout::Dense(layout) = &self.layout
             && let Some(event) = wire::read(payload)
-            && event.kind == layout.name
+            && event.kind == layout.kind
         {
             let header = Header {
                 id: checked_id(event.id)?,

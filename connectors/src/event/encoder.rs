@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ostar_model::bundle::Input;
+use ostar_model::bundle::{Input, InputKind};
 use prost::Message;
 use serde::{Serializer, ser::SerializeMap};
 
@@ -63,14 +63,15 @@ impl Encoder {
             if let Some(time_ms) = time_ms.filter(|_| free(&self.settings.time_field)) {
                 map.serialize_entry(&self.settings.time_field, &time_ms)?;
             }
+            let name = self.layout.kind().as_str();
             match (row, fields) {
-                (Row::Dense(values), _) => map.serialize_entry(self.layout.name(), values)?,
+                (Row::Dense(values), _) => map.serialize_entry(name, values)?,
                 (Row::Fields(_), Some(named)) => {
-                    for (name, cell) in named {
-                        map.serialize_entry(name, cell)?;
+                    for (field, cell) in named {
+                        map.serialize_entry(field, cell)?;
                     }
                 }
-                (Row::Fields(named), None) => map.serialize_entry(self.layout.name(), named)?,
+                (Row::Fields(named), None) => map.serialize_entry(name, named)?,
             }
             map.end()
         });
@@ -84,11 +85,11 @@ impl Encoder {
                 let vector = proto::Vector {
                     values: values.clone(),
                 };
-                match self.layout.name() {
-                    "probabilities" => Kind::Probabilities(vector),
-                    "logits" => Kind::Logits(vector),
-                    "latent" => Kind::Latent(vector),
-                    _ => Kind::Dense(vector),
+                match self.layout.kind() {
+                    InputKind::Probabilities => Kind::Probabilities(vector),
+                    InputKind::Logits => Kind::Logits(vector),
+                    InputKind::Latent => Kind::Latent(vector),
+                    InputKind::Dense | InputKind::Fields => Kind::Dense(vector),
                 }
             }
             Row::Fields(named) => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ostar_model::{
-    bundle::Input,
+    bundle::{Input, InputKind},
     fields::{FieldSchema, LARGEST_NUMBER},
 };
 
@@ -26,10 +26,8 @@ pub(crate) enum Layout {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DenseLayout {
-    /// As JSON events and files call it.
-    pub(crate) name: &'static str,
+    pub(crate) kind: InputKind,
     pub(crate) width: usize,
-    is_distribution: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -42,18 +40,15 @@ pub(crate) struct FieldLayout {
 
 impl Layout {
     pub(crate) fn new(input: &Input, classes: usize) -> Self {
-        let dense = |name, width| {
+        let dense = |width| {
             Self::Dense(DenseLayout {
-                name,
+                kind: input.kind(),
                 width,
-                is_distribution: name == "probabilities",
             })
         };
         match input {
-            Input::Probabilities => dense("probabilities", classes),
-            Input::Logits => dense("logits", classes),
-            Input::Latent { width } => dense("latent", *width),
-            Input::Dense { width } => dense("dense", *width),
+            Input::Probabilities | Input::Logits => dense(classes),
+            Input::Latent { width } | Input::Dense { width } => dense(*width),
             Input::Fields(schema) => {
                 let names = schema.fields.iter().enumerate();
                 let positions = names.map(|(position, field)| (field.name.clone(), position));
@@ -74,32 +69,31 @@ impl Layout {
             )),
             Self::Dense(dense) if settings.flat => Err(Unsuitable(format!(
                 "events.flat is true, expected false: the bundle takes `{}`, not named fields",
-                dense.name
+                dense.kind
             ))),
             Self::Dense(dense)
                 if [&settings.id_field, &settings.time_field]
                     .iter()
-                    .any(|name| *name == dense.name) =>
+                    .any(|name| *name == dense.kind.as_str()) =>
             {
                 Err(Unsuitable(format!(
-                    "events.id_field or events.time_field is {:?}, expected another name: it is the input's",
-                    dense.name
+                    "events.id_field or events.time_field is \"{}\", expected another name: it is the input's",
+                    dense.kind
                 )))
             }
             _ => Ok(()),
         }
     }
 
-    /// What JSON events call the input.
-    pub(crate) fn name(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> InputKind {
         match self {
-            Self::Dense(dense) => dense.name,
-            Self::Fields(_) => "fields",
+            Self::Dense(dense) => dense.kind,
+            Self::Fields(_) => InputKind::Fields,
         }
     }
 
     pub(crate) fn missing(&self) -> Reject {
-        let detail = format!("`{}` is missing, which the bundle takes", self.name());
+        let detail = format!("`{}` is missing, which the bundle takes", self.kind());
         Reject::new(RejectReason::MissingInput, detail)
     }
 }
@@ -110,7 +104,7 @@ impl DenseLayout {
     pub(crate) fn wrong_width(&self, found: impl std::fmt::Display) -> Reject {
         let detail = format!(
             "`{}` has {found} numbers, expected {}",
-            self.name, self.width
+            self.kind, self.width
         );
         Reject::new(RejectReason::WrongWidth, detail)
     }
@@ -130,14 +124,14 @@ impl DenseLayout {
                 RejectReason::NotFinite,
                 format!(
                     "number {column} of `{}` is {}, expected one between {:e} and {LARGEST_NUMBER:e}",
-                    self.name, row[column], -LARGEST_NUMBER
+                    self.kind, row[column], -LARGEST_NUMBER
                 ),
             ));
         }
-        match self.is_distribution {
-            true => check_distribution(row),
-            false => Ok(()),
+        if self.kind == InputKind::Probabilities {
+            check_distribution(row)?;
         }
+        Ok(())
     }
 }
 
@@ -150,10 +144,10 @@ fn check_distribution(row: &[f32]) -> Result<(), Reject> {
         ));
     }
     let sum: f64 = row.iter().map(|value| f64::from(*value)).sum();
-    match (sum - 1.0).abs() <= SUM_TOLERANCE {
-        true => Ok(()),
-        false => not(format!("the probabilities sum to {sum}, expected 1")),
+    if (sum - 1.0).abs() > SUM_TOLERANCE {
+        return not(format!("the probabilities sum to {sum}, expected 1"));
     }
+    Ok(())
 }
 
 // === impl FieldLayout ===

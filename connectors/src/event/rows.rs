@@ -28,14 +28,12 @@ enum Values {
 impl InputRows {
     /// No rows yet of what a bundle with these inputs and so many classes takes.
     pub fn new(input: &Input, classes: usize) -> Self {
-        let dense = |width| Values::Dense {
-            width,
-            values: Vec::new(),
-        };
-        let values = match input {
-            Input::Probabilities | Input::Logits => dense(classes),
-            Input::Latent { width } | Input::Dense { width } => dense(*width),
-            Input::Fields(_) => Values::Fields(FieldBlock::default()),
+        let values = match input.vector_width(classes) {
+            Some(width) => Values::Dense {
+                width,
+                values: Vec::new(),
+            },
+            None => Values::Fields(FieldBlock::default()),
         };
         Self { values, count: 0 }
     }

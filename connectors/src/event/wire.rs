@@ -3,6 +3,7 @@
 //! Most events are a short header and a long row of packed numbers. The generated decoder reads the row number by number
 //! into a vector of its own; this finds where it begins.
 
+use ostar_model::bundle::InputKind;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// An `ostar.v1.Event` whose input is a vector.
@@ -10,8 +11,7 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 pub(super) struct VectorEvent<'a> {
     pub(super) id: &'a str,
     pub(super) time_ms: Option<i64>,
-    /// Which of the vectors, by its field's name.
-    pub(super) kind: &'static str,
+    pub(super) kind: InputKind,
     /// Little-endian.
     pub(super) values: &'a [[u8; 4]],
 }
@@ -37,10 +37,10 @@ pub(super) fn read(payload: &[u8]) -> Option<VectorEvent<'_>> {
     }
     let (kind, vector) = only_field(input?)?;
     let kind = match kind {
-        1 => "probabilities",
-        2 => "logits",
-        3 => "latent",
-        4 => "dense",
+        1 => InputKind::Probabilities,
+        2 => InputKind::Logits,
+        3 => InputKind::Latent,
+        4 => InputKind::Dense,
         _ => return None,
     };
     let (1, values) = only_field(vector)? else {
@@ -95,10 +95,11 @@ mod tests {
             values: values.collect(),
         };
         let kind = match read.kind {
-            "probabilities" => Kind::Probabilities(vector),
-            "logits" => Kind::Logits(vector),
-            "latent" => Kind::Latent(vector),
-            _ => Kind::Dense(vector),
+            InputKind::Probabilities => Kind::Probabilities(vector),
+            InputKind::Logits => Kind::Logits(vector),
+            InputKind::Latent => Kind::Latent(vector),
+            InputKind::Dense => Kind::Dense(vector),
+            InputKind::Fields => panic!("fields are not a vector"),
         };
         event(read.id, read.time_ms, Some(kind))
     }

@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
+use ostar_model::bundle::InputKind;
+
 use super::{
-    ColumnKind, FileError, FileSettings, InputKind, cells::Place, reader::Reader, reader::Record,
+    ColumnKind, FileError, FileSettings,
+    cells::Place,
+    reader::{Reader, Record},
 };
 
 /// Columns by number.
@@ -39,9 +43,9 @@ impl Columns {
             path: &reader.path,
             names: &reader.columns,
         };
-        let label = finder.optional("label", &settings.label, "label")?;
-        let id = finder.optional("id", &settings.id, "id")?;
-        let time = finder.optional("time", &settings.time, "time_ms")?;
+        let label = finder.optional("--label", &settings.label, "label")?;
+        let id = finder.optional("--id", &settings.id, "id")?;
+        let time = finder.optional("--time", &settings.time, "time_ms")?;
         let kind = kind.or(settings.input).unwrap_or_else(|| finder.guess());
         let others = || {
             let taken = [label, id, time];
@@ -60,7 +64,7 @@ impl Columns {
                     .find(|name| finder.position(name).is_none())
                 {
                     return Err(finder.wrong(format!(
-                        "there is no column `{name}`, which file.kinds has; the columns are {}",
+                        "there is no column `{name}`, which --kind or --ignore names; the columns are {}",
                         finder.listed()
                     )));
                 }
@@ -76,8 +80,8 @@ impl Columns {
                     None => {
                         return Err(finder.wrong(format!(
                             "there is no column `{name}` and no `{name}0`, expected the {}; the columns are \
-                             {}. Name them with file.columns",
-                            kind.as_str(),
+                             {}; name them with --columns",
+                            kind,
                             finder.listed()
                         )));
                     }
@@ -144,7 +148,7 @@ impl Finder<'_> {
     /// A column that must be there if it was asked for by name.
     fn optional(
         &self,
-        key: &str,
+        flag: &str,
         name: &Option<String>,
         default: &str,
     ) -> Result<Option<usize>, FileError> {
@@ -153,7 +157,7 @@ impl Finder<'_> {
             Some(name) => match self.position(name) {
                 Some(position) => Ok(Some(position)),
                 None => Err(self.wrong(format!(
-                    "there is no column `{name}`, which file.{key} is; the columns are {}",
+                    "there is no column `{name}`, which {flag} names; the columns are {}",
                     self.listed()
                 ))),
             },
@@ -162,7 +166,7 @@ impl Finder<'_> {
 
     fn guess(&self) -> InputKind {
         let is_there = |kind: &InputKind| self.numbers(kind.as_str()).is_some();
-        let guessed = InputKind::NUMBERS.into_iter().find(is_there);
+        let guessed = InputKind::VECTORS.into_iter().find(is_there);
         match guessed {
             Some(kind) => kind,
             None if self.settings.columns.is_some() => InputKind::Dense,

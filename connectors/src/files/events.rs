@@ -8,7 +8,7 @@ use std::{
 use ostar_model::{bundle::Input, fields::FieldKind};
 
 use super::{
-    FileError, FileSettings, InputKind,
+    FileError, FileSettings,
     columns::{Columns, InputColumns},
     reader::{Reader, Record},
 };
@@ -49,15 +49,17 @@ impl FileEvents {
         classes: &[String],
     ) -> Result<Self, FileError> {
         let reader = Reader::open(path)?;
-        let columns = Columns::find(settings, Some(InputKind::from(input)), &reader)?;
-        let (kinds, width) = match input {
-            Input::Probabilities | Input::Logits => (HashMap::new(), classes.len()),
-            Input::Latent { width } | Input::Dense { width } => (HashMap::new(), *width),
+        let columns = Columns::find(settings, Some(input.kind()), &reader)?;
+        let kinds = match input {
             Input::Fields(schema) => {
-                let kinds = schema.fields.iter().map(|f| (f.name.clone(), f.kind));
-                (kinds.collect(), 0)
+                let fields = schema.fields.iter();
+                fields
+                    .map(|field| (field.name.clone(), field.kind))
+                    .collect()
             }
+            _ => HashMap::new(),
         };
+        let width = input.vector_width(classes.len()).unwrap_or(0);
         let events = Self {
             reader,
             columns,

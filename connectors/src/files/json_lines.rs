@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use ostar_model::bundle::InputKind;
 use serde_json::{Map, Value};
 
 use super::{
@@ -14,9 +15,6 @@ use super::{
     reader::{FileCell, Record, Records, unreadable},
 };
 use crate::event::Cell;
-
-/// Objects of this name are events' named fields: each is a column.
-const FIELDS: &str = "fields";
 
 /// The columns are all keys that occur anywhere, so the file is read twice.
 pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
@@ -68,7 +66,8 @@ fn to_cells(object: Map<String, Value>) -> BTreeMap<String, FileCell> {
     let mut cells = BTreeMap::new();
     for (name, value) in object {
         match value {
-            Value::Object(fields) if name == FIELDS => {
+            // An event's named fields: each is a column.
+            Value::Object(fields) if name == InputKind::Fields.as_str() => {
                 cells.extend(
                     fields
                         .into_iter()

@@ -7,17 +7,21 @@ use std::{
 
 use ostar_model::{
     Rows,
+    bundle::InputKind,
     fields::{Field, FieldBlock, FieldKind, FieldSchema},
     fit::{Labelled, LabelledRows},
 };
 
 use super::{
-    ColumnKind, FileError, FileSettings, InputKind,
+    ColumnKind, FileError, FileSettings,
     columns::{Columns, InputColumns},
     kinds::{KindGuess, UNMEASURED},
     reader::{FileCell, Reader, Record},
 };
 use crate::{event::Cell, labels::Classes};
+
+/// Rows of the embedding table that a new model gets for its categories and texts.
+const BUCKETS: usize = 1 << 16;
 
 /// Labelled rows of a file.
 #[derive(Debug, Clone)]
@@ -47,10 +51,10 @@ impl LabelledFile {
         let columns = Columns::find(settings, None, &reader)?;
         let label = columns.label.ok_or_else(|| FileError::Columns {
             path: path.into(),
-            problem: "there is no column `label`, expected the classes; name it with file.label"
-                .into(),
+            problem:
+                "there is no column `label`, expected the classes; name their column with --label"
+                    .into(),
         })?;
-        let given = (!settings.classes.is_empty()).then(|| Classes::new(&settings.classes));
         let mut names = Vec::new();
         let mut rows = match &columns.input {
             InputColumns::Fields(fields) => RowsSoFar::Fields {
@@ -64,23 +68,14 @@ impl LabelledFile {
             let (cell, place) = record.at(label, &reader.path, &reader.columns);
             let name = place.text(cell)?;
             let name = name.ok_or_else(|| place.wrong("is empty, expected a class"))?;
-            if let Some(given) = &given {
-                given
-                    .number(&name)
-                    .map_err(|problem| place.wrong(problem))?;
-            }
             names.push(name);
             rows.add(record, &columns, &reader, names.len())?;
         }
-        let classes = match settings.classes.is_empty() {
-            true => sorted_classes(&names),
-            false => settings.classes.clone(),
-        };
+        let classes = sorted_classes(&names);
         let known = Classes::new(&classes);
         let number = |name| {
-            known
-                .number(name)
-                .expect("all names were checked or are the classes")
+            let number = known.number(name);
+            number.expect("the classes are all names that occur")
         };
         Ok(Self {
             labels: names.iter().map(|name| number(name)).collect(),
@@ -218,7 +213,7 @@ fn hash_fields(
         .map(|(name, kind)| Field { name, kind });
     let mut schema = FieldSchema {
         fields: fields.collect(),
-        buckets: settings.buckets,
+        buckets: BUCKETS,
     };
     let rows: Vec<Vec<Cell<'static>>> = records
         .into_iter()

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub use events::{FileEvent, FileEvents};
 pub use labelled::LabelledFile;
-pub use settings::{ColumnKind, FileSettings, InputKind};
+pub use settings::{ColumnKind, FileSettings};
 
 /// What can be wrong with a file.
 #[derive(Debug, thiserror::Error)]

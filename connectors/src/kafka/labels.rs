@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use super::{
     connection::{Committer, Connection},
     error::KafkaError,
-    progress::PartitionLag,
     reader::{Polled, Reader},
     settings::{KafkaSettings, OnLostOffsets, Start},
 };
@@ -53,11 +52,6 @@ impl LabelReader {
             self.committer.commit(&self.reader.offsets())?;
         }
         self.reader.poll(timeout)
-    }
-
-    /// How far each partition is behind.
-    pub fn lags(&self) -> Vec<PartitionLag> {
-        self.reader.lags()
     }
 
     /// Commits what was polled, and ends.

@@ -152,11 +152,6 @@ impl Reader {
     pub fn resume(&mut self) {
         self.state.paused = false;
     }
-
-    /// Whether records are held back.
-    pub fn is_paused(&self) -> bool {
-        self.state.paused
-    }
 }
 
 // === impl State ===

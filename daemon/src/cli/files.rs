@@ -1,7 +1,8 @@
 //! Flags that say what stands where in a file of rows.
 
 use clap::Args;
-use ostar_connectors::files::{ColumnKind, FileSettings, InputKind};
+use ostar_connectors::files::{ColumnKind, FileSettings};
+use ostar_model::bundle::InputKind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -43,7 +44,6 @@ impl FileArgs {
             input: self.input,
             columns: self.columns,
             kinds: self.kind.into_iter().chain(ignored).collect(),
-            ..FileSettings::default()
         }
     }
 }
@@ -54,7 +54,7 @@ fn column_kind(text: &str) -> Result<(String, ColumnKind), String> {
     Ok((column.to_owned(), word(kind)?))
 }
 
-/// A word that configuration files take too.
+/// A variant by its name.
 fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(Value::from(text)).map_err(|error| error.to_string())
 }

@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ostar_model::bundle::Input;
 use serde::Serialize;
 
 use super::columns;
@@ -67,7 +66,7 @@ impl About {
             topic: config.kafka.topic.clone(),
             classes: numbers.into_iter().map(class).collect(),
             classes_in_all: services.classes(),
-            black_box: matches!(description.input, Input::Probabilities | Input::Logits),
+            black_box: description.input.kind().is_black_box(),
             steps_per_block: config.learner.steps_per_block,
             movement_limit: config.learner.method.guard.movement_ratio,
             refuted_at: config.learner.method.guard.refuted_at,

@@ -98,15 +98,14 @@ impl Description {
                 model.architecture(self.classes.len()).validate()?;
                 model.standardisation.check(model.latent)
             }
-            None => match self.input {
-                Input::Probabilities | Input::Logits => Ok(()),
-                Input::Latent { .. } | Input::Dense { .. } | Input::Fields(_) => {
-                    Err(Error::setting(
-                        "model",
-                        "is missing, expected the shapes of g and f_S for this input",
-                    ))
-                }
-            },
+            None if self.input.kind().is_black_box() => Ok(()),
+            None => Err(Error::setting(
+                "model",
+                format!(
+                    "is missing, expected the shapes of g and f_S for input {}",
+                    self.input.kind()
+                ),
+            )),
         }
     }
 

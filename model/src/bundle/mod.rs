@@ -6,12 +6,14 @@
 
 mod description;
 mod files;
+mod input_kind;
 mod source;
 
 use std::collections::BTreeSet;
 
 pub use description::{Description, FORMAT_VERSION, Input, LatentModel};
 pub use files::BundleFiles;
+pub use input_kind::InputKind;
 pub use source::SourceBuffer;
 
 use crate::{

@@ -52,7 +52,7 @@ impl JsonNames {
         Self {
             id: settings.id_field.clone(),
             time: settings.time_field.clone(),
-            input: layout.name(),
+            input: layout.kind().as_str(),
             flat: settings.flat,
             max_depth: settings.max_depth,
         }

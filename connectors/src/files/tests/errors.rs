@@ -4,12 +4,8 @@ use super::*;
 fn errors_name_file_row_and_column() {
     let default = FileSettings::default();
     let latent = columns("z");
-    let given = FileSettings {
-        classes: vec!["a".into(), "b".into()],
-        ..columns("z")
-    };
     let no_label =
-        "a.csv: there is no column `label`, expected the classes; name it with file.label";
+        "a.csv: there is no column `label`, expected the classes; name their column with --label";
     for (name, content, settings, expected) in [
         ("a.csv", "x\n1\n", &default, no_label),
         (
@@ -53,12 +49,6 @@ fn errors_name_file_row_and_column() {
             "label,z0\na,1\n,2\n",
             &latent,
             "a.csv, row 3, column `label`: is empty, expected a class",
-        ),
-        (
-            "a.csv",
-            "label,z0\na,1\nc,2\n",
-            &given,
-            "a.csv, row 3, column `label`: \"c\" is not a class's name or number",
         ),
         (
             "a.jsonl",
@@ -113,12 +103,29 @@ fn columns_that_are_not_there_are_named_with_those_that_are() {
     let error = events("a.csv", content, &LATENT, &settings).unwrap_err();
     assert_eq!(
         error,
-        "a.csv: there is no column `key`, which file.id is; the columns are `a`, `b`"
+        "a.csv: there is no column `key`, which --id names; the columns are `a`, `b`"
+    );
+    let settings = FileSettings {
+        kinds: BTreeMap::from([("c".into(), ColumnKind::Ignore)]),
+        input: Some(InputKind::Fields),
+        ..FileSettings::default()
+    };
+    let error = read("a.csv", content, &settings).unwrap_err();
+    assert!(
+        error.contains("no column `c`, which --kind or --ignore names;"),
+        "{error}"
     );
     let error = events("a.csv", content, &LATENT, &FileSettings::default()).unwrap_err();
     assert!(
-        error.contains("no column `latent` and no `latent0`"),
+        error.contains("no column `latent` and no `latent0`")
+            && error.ends_with("name them with --columns"),
         "{error}"
+    );
+    let unknown = "label,latent0,latent1\nham,1,2\neggs,3,4\n";
+    let error = events("a.csv", unknown, &LATENT, &FileSettings::default()).unwrap_err();
+    assert_eq!(
+        error,
+        "a.csv, row 3, column `label`: \"eggs\" is not a class's name or number"
     );
     let narrow = events("a.csv", "latent0\n1\n", &LATENT, &FileSettings::default()).unwrap_err();
     assert_eq!(

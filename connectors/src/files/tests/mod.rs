@@ -5,7 +5,10 @@ mod parquet;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use ostar_model::{
-    HostTensor, Inputs, NamedTensors, bundle::Input, fields::FieldKind, fit::LabelledRows,
+    HostTensor, Inputs, NamedTensors,
+    bundle::{Input, InputKind},
+    fields::FieldKind,
+    fit::LabelledRows,
     tensors::to_safetensors,
 };
 use tempfile::{TempDir, tempdir};
