@@ -1,4 +1,4 @@
-//! Generates the messages of `proto/`; protox parses them, so that no protoc has to be installed.
+//! Generates Rust types from `proto/`. Uses protox, so that protoc need not be installed.
 
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=proto");

@@ -1,4 +1,4 @@
-//! How fast events are decoded: `cargo run --profile dist -p ostar-connectors --example decode_speed`.
+//! Measures the time to decode an event: `cargo run --profile dist -p ostar-connectors --example decode_speed`.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use ostar_connectors::event::{
 use ostar_model::bundle::Input;
 
 const WIDTH: usize = 128;
-/// As many as a chunk of the daemon holds.
+/// Events per chunk, about as many as in the daemon.
 const CHUNK: usize = 1_000;
 const CHUNKS: usize = 300;
 
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
             best = best.min(start.elapsed().as_secs_f64() / CHUNK as f64);
         }
         let bytes = payload.len();
-        println!("{format:?}: {bytes} bytes, {:.3} us an event", best * 1e6);
+        println!("{format:?}: {bytes} bytes, {:.3} us per event", best * 1e6);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What crosses the edge of the process as data: Kafka, event formats, labelled files, checkpoints.
+//! Data that enters or leaves the process: Kafka, event formats, labelled files, checkpoints and late labels.
 
 pub mod checkpoint;
 pub mod event;
@@ -7,7 +7,7 @@ pub mod kafka;
 pub mod labels;
 pub mod settings;
 
-/// Messages of `ostar/v1/event.proto`.
+/// Messages generated from `proto/ostar/v1/event.proto`.
 #[expect(missing_docs, reason = "generated; the .proto file has the comments")]
 pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/ostar.v1.rs"));

@@ -1,11 +1,11 @@
-//! Types that several sections of the configuration share.
+//! Types that several sections of the configuration use.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A length of time, written as a whole number and a unit: "500ms", "10s", "5m", "1h".
+/// A duration in the configuration, written as a whole number and a unit: "500ms", "10s", "5m", "1h".
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -19,17 +19,17 @@ const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), 
 // === impl Period ===
 
 impl Period {
-    /// So many milliseconds.
+    /// From milliseconds, the finest unit that the configuration knows.
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
     }
 
-    /// So many seconds.
+    /// From seconds, for defaults.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// As the standard library takes it.
+    /// The period as a [`Duration`], for timers and deadlines.
     pub const fn get(self) -> Duration {
         self.0
     }

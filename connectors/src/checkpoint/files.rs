@@ -1,4 +1,4 @@
-//! One checkpoint's files.
+//! Writes and reads the files of one checkpoint.
 
 use std::{
     fs::{self, File},
@@ -11,21 +11,21 @@ use twox_hash::XxHash64;
 
 use super::{Checkpoint, MANIFEST_FORMAT_VERSION, Manifest, StoreError, failed};
 
-/// A checkpoint's folder is called this and its sequence, in digits that sort.
+/// Prefix of a checkpoint's folder; its sequence number follows, padded so that names sort.
 pub(super) const PREFIX: &str = "checkpoint-";
-/// The same while it is being written.
+/// Prefix of the folder while it is being written.
 pub(super) const TEMPORARY_PREFIX: &str = "temporary-";
 
 const MANIFEST: &str = "manifest.json";
 const MANIFEST_DIGEST: &str = "manifest.digest";
 const STATE: &str = "state.safetensors";
 
-/// XXH64 in 16 hexadecimal digits, as bundles have it. It guards against mistakes, not against an adversary.
+/// XXH64 in 16 hexadecimal digits, as for bundles. Detects damage, not tampering.
 pub fn digest(bytes: &[u8]) -> String {
     format!("{:016x}", XxHash64::oneshot(0, bytes))
 }
 
-/// Writes a checkpoint beside and renames it; what is there under its name is whole at any moment.
+/// Writes a checkpoint to a temporary folder, syncs and renames it: a folder with the final name is complete.
 pub(super) fn write(
     folder: &Path,
     sequence: u64,
@@ -43,7 +43,7 @@ pub(super) fn write(
     let path = folder.join(format!("{PREFIX}{sequence:08}"));
     let written = || -> io::Result<()> {
         if temporary.exists() {
-            // Of a write that failed before, on a full disk for one.
+            // Left by a write that failed, for example on a full disk.
             fs::remove_dir_all(&temporary)?;
         }
         fs::create_dir(&temporary)?;
@@ -59,7 +59,7 @@ pub(super) fn write(
     Ok(path)
 }
 
-/// Reads a checkpoint and checks that its parts belong together.
+/// Reads a checkpoint and compares the digests.
 pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
     let corrupt = |problem| StoreError::Corrupt {
         path: path.into(),
@@ -74,12 +74,12 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
     };
     let check = |name: &str, bytes: &[u8], expected: &str| {
         let found = digest(bytes);
-        match found == expected {
-            true => Ok(()),
-            false => Err(corrupt(format!(
+        if found != expected {
+            return Err(corrupt(format!(
                 "{name} has digest {found}, expected {expected}"
-            ))),
+            )));
         }
+        Ok(())
     };
     let bytes = content(MANIFEST)?;
     let expected = content(MANIFEST_DIGEST)?;
@@ -104,7 +104,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes names in the folder last.
+/// Makes created and renamed entries of the folder durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

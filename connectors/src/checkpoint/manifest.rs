@@ -1,4 +1,4 @@
-//! What a checkpoint says of its state.
+//! The manifest of a checkpoint.
 
 use std::path::Path;
 
@@ -8,40 +8,40 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use crate::event::Offsets;
 
-/// The format that this version reads and writes.
-pub const MANIFEST_FORMAT_VERSION: u32 = 1;
+/// Format version that this build reads and writes.
+pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 1;
 
-/// `manifest.json` of a checkpoint.
+/// Contents of `manifest.json`: what the state was learned from and where to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// [`MANIFEST_FORMAT_VERSION`]; set by the store.
+    /// Version of this format; set by the store.
     pub format_version: u32,
-    /// Grows with every start of the learner.
+    /// Number of the learner's start: 1 without a checkpoint, else one more than the checkpoint's.
     pub epoch: u64,
-    /// Alignment steps behind the state.
+    /// Alignment steps that the state has taken.
     pub step: u64,
-    /// Blocks behind the state.
+    /// Blocks that the state has observed.
     pub blocks: u64,
-    /// Events behind the state.
+    /// Events that the state has learned from.
     pub events: u64,
     /// When it was written, in milliseconds since 1970; set by the store.
     pub created_at_ms: u64,
     /// Name of the bundle that the state belongs to.
     pub bundle_name: String,
-    /// Digest of that bundle.
+    /// Digest of that bundle, to refuse the state of another one.
     pub bundle_digest: String,
     /// XXH64 of `state.safetensors`, in 16 hexadecimal digits; set by the store.
     pub state_digest: String,
     /// Digest of the settings that the state was learned with; see [`digest`](super::digest).
     pub settings_digest: String,
-    /// Names of the classes, in the order of their labels.
+    /// Names of the classes, in the order of their indices.
     pub classes: Vec<String>,
-    /// Their shares of the stream (p_N).
+    /// Estimated proportions of the classes in the stream (p_N).
     pub proportions: LabelProportions,
-    /// The topic that the offsets belong to.
+    /// Topic that the offsets belong to.
     pub topic: String,
-    /// Where to go on reading: the events before these are in the state.
+    /// The offset to read next in each partition; all events before it are in the state.
     pub offsets: Offsets,
 }
 
@@ -53,7 +53,7 @@ impl Manifest {
         bytes
     }
 
-    /// Looks at the version first: a newer format may have keys that would be refused as unknown.
+    /// Reads the version first: a newer format may have keys that would be rejected as unknown.
     pub(super) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, StoreError> {
         #[derive(Deserialize)]
         struct Versioned {

@@ -1,7 +1,7 @@
-//! Checkpoints: what is learned, with the offsets of the events that it was learned from.
+//! Checkpoints: the learned state, with the offsets of the events that it was learned from.
 //!
-//! A folder a checkpoint, written beside, synced and renamed, so that one which exists is whole or was damaged
-//! later; digests tell. One process writes, by a lock on the folder; any number may read.
+//! Each checkpoint is a folder, written under a temporary name, synced and renamed. It is complete unless it was damaged
+//! later, which digests detect. A lock on the parent folder admits one writer; any process may read.
 
 mod files;
 mod manifest;
@@ -16,85 +16,86 @@ use std::{
 
 pub use files::digest;
 use files::{PREFIX, TEMPORARY_PREFIX};
-pub use manifest::{MANIFEST_FORMAT_VERSION, Manifest};
+use manifest::MANIFEST_FORMAT_VERSION;
+pub use manifest::Manifest;
 
-/// Name of the file in the folder that the writer holds locked.
+/// File in the parent folder that the writer locks.
 const LOCK: &str = "lock";
 
-/// A folder of checkpoints.
+/// The folder `checkpoints.folder`.
 #[derive(Debug, Clone)]
 pub struct CheckpointStore {
     folder: PathBuf,
     keep: usize,
 }
 
-/// The right to write, until it is dropped or the process ends, however it ends.
+/// The right to write. Released by drop, and by the kernel when the process ends in any way.
 #[derive(Debug)]
 pub struct WriterLock {
     folder: PathBuf,
-    /// Closing it unlocks.
+    /// Holds the lock until it is closed.
     _file: File,
 }
 
-/// A checkpoint that has passed its checks.
+/// A checkpoint whose digests match.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// What it says of the state.
+    /// What the state was learned from.
     pub manifest: Manifest,
-    /// `state.safetensors`.
+    /// Bytes of `state.safetensors`.
     pub state: Vec<u8>,
-    /// Its folder.
+    /// Folder of this checkpoint.
     pub path: PathBuf,
 }
 
-/// A checkpoint as `checkpoint list` shows it.
+/// A checkpoint as `ostard checkpoint list` shows it.
 #[derive(Debug)]
-pub struct Entry {
-    /// Its folder's name.
+pub struct ListedCheckpoint {
+    /// Name of its folder.
     pub name: String,
-    /// What it says, or what is wrong with it.
+    /// The manifest, or what is wrong with the checkpoint.
     pub manifest: Result<Manifest, StoreError>,
 }
 
-/// What can go wrong with checkpoints.
+/// Why a checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file system refused.
+    /// An operation of the file system failed.
     #[error("cannot {attempt} {}: {source}", path.display())]
     File {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         attempt: &'static str,
-        /// Where.
+        /// File or folder of the operation.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A torn or damaged checkpoint.
+    /// A file of the checkpoint is missing, or its digest does not match.
     #[error("checkpoint {} is damaged: {problem}", path.display())]
     Corrupt {
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: PathBuf,
-        /// What does not fit.
+        /// Which file, and what is wrong with it.
         problem: String,
     },
-    /// A checkpoint of a newer version, which must not be passed over: the state would fall back unnoticed.
+    /// A checkpoint of a newer version. Skipping it would silently fall back to an older state.
     #[error(
         "checkpoint {} has format version {found}, this version reads {MANIFEST_FORMAT_VERSION}; use the newer \
-         ostard, or move the checkpoint away to go on from an older one",
+         ostard, or move the checkpoint away to resume from an older one",
         path.display()
     )]
     Newer {
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: PathBuf,
-        /// Its format version.
+        /// Format version of its manifest.
         found: u32,
     },
     /// No checkpoint of that name.
     #[error("there is no checkpoint {name:?} in {}", folder.display())]
     Unknown {
-        /// The name asked for.
+        /// Name that was asked for.
         name: String,
-        /// Where it was looked for.
+        /// Folder that was searched.
         folder: PathBuf,
     },
 }
@@ -102,7 +103,7 @@ pub enum StoreError {
 // === impl CheckpointStore ===
 
 impl CheckpointStore {
-    /// Opens the folder, and makes it if it is not there. The newest `keep` checkpoints stay, at least one.
+    /// Opens the folder and creates it if needed. Writing keeps the newest `keep` checkpoints, at least one.
     pub fn open(folder: impl Into<PathBuf>, keep: usize) -> Result<Self, StoreError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(|source| failed("create", &folder, source))?;
@@ -110,13 +111,13 @@ impl CheckpointStore {
         Ok(Self { folder, keep })
     }
 
-    /// The folder.
+    /// Folder that holds the checkpoints.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Becomes the writer, and clears away what a writer left that was killed at work. `None` while another
-    /// process (or another lock of this one) is the writer.
+    /// Becomes the writer and removes what a killed writer left behind. `None` while another process, or another lock
+    /// of this one, is the writer.
     pub fn try_lock(&self) -> Result<Option<WriterLock>, StoreError> {
         let path = self.folder.join(LOCK);
         let opened = File::options().create(true).append(true).open(&path);
@@ -133,19 +134,19 @@ impl CheckpointStore {
         }))
     }
 
-    /// Writes a checkpoint and removes the oldest ones beyond what is kept. It is on disk when this returns. The
-    /// manifest's `format_version`, `created_at_ms` and `state_digest` are set here.
+    /// Writes a checkpoint durably, then removes the oldest ones beyond `keep`. Sets the manifest's `format_version`,
+    /// `created_at_ms` and `state_digest`.
     pub fn write(
         &self,
         lock: &WriterLock,
         manifest: &Manifest,
         state: &[u8],
     ) -> Result<PathBuf, StoreError> {
-        debug_assert_eq!(lock.folder, self.folder, "a lock is of one folder");
+        debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
         let names = self.names()?;
         let sequence = names.last().map_or(1, |(sequence, _)| sequence + 1);
         let path = files::write(&self.folder, sequence, manifest, state)?;
-        // The new one is not in `names`.
+        // `names` was read before the new one was written.
         let surplus = (names.len() + 1).saturating_sub(self.keep);
         for (_, name) in &names[..surplus] {
             let old = self.folder.join(name);
@@ -154,7 +155,7 @@ impl CheckpointStore {
         Ok(path)
     }
 
-    /// The newest checkpoint that is whole; damaged ones are passed over with a warning.
+    /// The newest intact checkpoint; damaged ones are skipped with a warning.
     pub fn newest(&self) -> Result<Option<Checkpoint>, StoreError> {
         for (_, name) in self.names()?.into_iter().rev() {
             let path = self.folder.join(&name);
@@ -163,7 +164,7 @@ impl CheckpointStore {
                 // The writer may have removed it between listing and reading.
                 Err(_) if !path.exists() => (),
                 Err(error @ StoreError::Corrupt { .. }) => {
-                    tracing::warn!(checkpoint = name, %error, "passed over a damaged checkpoint");
+                    tracing::warn!(checkpoint = name, %error, "skipped a damaged checkpoint");
                 }
                 Err(error) => return Err(error),
             }
@@ -171,34 +172,29 @@ impl CheckpointStore {
         Ok(None)
     }
 
-    /// The epoch of a learner that starts now: one after the newest checkpoint's.
-    pub fn next_epoch(&self) -> Result<u64, StoreError> {
-        let newest = self.newest()?;
-        Ok(newest.map_or(1, |checkpoint| checkpoint.manifest.epoch + 1))
-    }
-
-    /// All checkpoints, oldest first, checked.
-    pub fn list(&self) -> Result<Vec<Entry>, StoreError> {
+    /// Reads and checks all checkpoints, oldest first.
+    pub fn list(&self) -> Result<Vec<ListedCheckpoint>, StoreError> {
         let entry = |(_, name): (u64, String)| {
             let read = files::read(&self.folder.join(&name));
             let manifest = read.map(|checkpoint| checkpoint.manifest);
-            Entry { name, manifest }
+            ListedCheckpoint { name, manifest }
         };
         Ok(self.names()?.into_iter().map(entry).collect())
     }
 
-    /// One checkpoint by its folder's name.
+    /// Reads one checkpoint by the name of its folder.
     pub fn show(&self, name: &str) -> Result<Checkpoint, StoreError> {
-        match self.names()?.iter().any(|(_, known)| known == name) {
-            true => files::read(&self.folder.join(name)),
-            false => Err(StoreError::Unknown {
+        // Only known names are joined to the path: `name` may be "../elsewhere".
+        if !self.names()?.iter().any(|(_, known)| known == name) {
+            return Err(StoreError::Unknown {
                 name: name.to_owned(),
                 folder: self.folder.clone(),
-            }),
+            });
         }
+        files::read(&self.folder.join(name))
     }
 
-    /// Checkpoints by sequence, oldest first, whole or not.
+    /// Sequence numbers and names of all checkpoints, oldest first, intact or not.
     fn names(&self) -> Result<Vec<(u64, String)>, StoreError> {
         let numbered = |name: String| {
             let sequence = name.strip_prefix(PREFIX)?.parse().ok()?;

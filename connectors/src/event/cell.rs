@@ -1,4 +1,4 @@
-//! One value of an event or a file, as it was written.
+//! One value of an event or of a file, with the type it was written in.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,22 +8,22 @@ use serde::{
     de::{self, Visitor},
 };
 
-/// A value before it is known what field it belongs to.
+/// A value that no schema has interpreted yet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
     /// Absent, null or an empty cell.
     Missing,
-    /// True or false.
+    /// `true` or `false` of JSON, a boolean of Parquet.
     Bool(bool),
-    /// A whole number, kept exact: ids have up to 64 bits.
+    /// A whole number, kept exact because ids have up to 64 bits.
     Integer(i64),
-    /// A number.
+    /// A number that is not written as a whole one.
     Number(f64),
-    /// A text.
+    /// A string; in CSV files every cell that is not empty.
     Text(Cow<'a, str>),
 }
 
-/// A row of inputs before it is checked and hashed: what a file or a generator gives.
+/// An input row from a file or a generator, not checked or hashed yet.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Row {
     /// Probabilities, logits, latents or dense features.
@@ -32,12 +32,12 @@ pub enum Row {
     Fields(std::collections::BTreeMap<String, Cell<'static>>),
 }
 
-/// Whole numbers up to here are exact in double precision.
+/// All whole numbers up to this one are exact in double precision.
 const EXACT: f64 = (1u64 << 53) as f64;
 
 impl<'a> Cell<'a> {
-    /// The value as a field of this kind reads it: booleans are 0 and 1 or words, and a whole number can be a
-    /// category's or a text's token. Whatever does not fit stays as it is, for the schema to refuse.
+    /// Converts the value to what a field of this kind takes: booleans become 0 and 1 or words, and a whole number
+    /// becomes a token of a category or a text. A value that does not fit is returned unchanged; the schema rejects it.
     pub(crate) fn read_as(self, kind: FieldKind) -> Self {
         let number = matches!(kind, FieldKind::Number { .. });
         match self {
@@ -51,7 +51,6 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// As the schema takes it.
     pub(crate) fn field_value(&self) -> FieldValue<'_> {
         match self {
             Self::Missing => FieldValue::Missing,
@@ -62,7 +61,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// The same without borrowing.
+    /// Copies borrowed text, so that the cell can outlive the payload.
     pub fn into_owned(self) -> Cell<'static> {
         match self {
             Self::Missing => Cell::Missing,
@@ -74,7 +73,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// As a person would write it; nothing for a missing one.
+/// The plain value without quotes; nothing if it is missing.
 impl fmt::Display for Cell<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -129,7 +128,7 @@ impl<'de> Visitor<'de> for CellVisitor {
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
         Ok(match i64::try_from(value) {
             Ok(value) => Cell::Integer(value),
-            // Exact as a token or an id; too large to be a sensible number.
+            // Above i64 it is an id or a token, not a quantity; text keeps it exact.
             Err(_) => Cell::Text(value.to_string().into()),
         })
     }

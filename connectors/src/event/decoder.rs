@@ -1,20 +1,20 @@
-//! From a record's bytes to a row and what is known of the event besides.
+//! Decodes a record's bytes into an input row and the event's id, time and position.
 
 use prost::Message;
 
 use super::{
     Cell, Chunk, EventFormat, EventMeta, EventSettings, InputRows, Reject, RejectReason, Row,
     json::{self, JsonNames},
-    layout::{DenseLayout, FieldLayout, Layout, Unsuitable},
+    layout::{DenseLayout, FieldLayout, Layout, UnsuitableSettings},
     wire,
 };
 use crate::proto::{self, input::Kind, value};
 use ostar_model::bundle::{Input, InputKind};
 
-/// Longest id, in bytes: ids are kept by the ten thousand until their labels come.
+/// Longest id, in bytes. Up to `labels.cache` ids wait in memory for their labels.
 pub(crate) const MAX_ID_BYTES: usize = 256;
 
-/// Decodes events for one bundle. Checks everything that the model would otherwise have to refuse.
+/// Decodes events for one bundle. Rows that pass its checks never fail in the model.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     format: EventFormat,
@@ -23,20 +23,20 @@ pub struct Decoder {
     layout: Layout,
 }
 
-/// What the broker knows of a record.
+/// What Kafka says about a record.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RecordMeta<'a> {
     /// Partition it was read from.
     pub partition: i32,
-    /// Offset within the partition.
+    /// Offset in that partition.
     pub offset: i64,
-    /// The record's time stamp, for events without one, in milliseconds since 1970.
+    /// Milliseconds since 1970; the time of events that carry none.
     pub timestamp_ms: Option<i64>,
-    /// The record's key, the id of events without one if it is UTF-8.
+    /// The id of events that carry none, if it is UTF-8.
     pub key: Option<&'a [u8]>,
 }
 
-/// What an event says of itself.
+/// Id and time that the event itself carries.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     pub(super) id: Option<Box<str>>,
@@ -46,12 +46,12 @@ pub(super) struct Header {
 // === impl Decoder ===
 
 impl Decoder {
-    /// A decoder for events of a bundle with this input and so many classes.
+    /// Fails if events with these settings cannot carry the bundle's input.
     pub fn new(
         settings: &EventSettings,
         input: &Input,
         classes: usize,
-    ) -> Result<Self, Unsuitable> {
+    ) -> Result<Self, UnsuitableSettings> {
         let layout = Layout::new(input, classes);
         layout.check_settings(settings)?;
         Ok(Self {
@@ -62,8 +62,8 @@ impl Decoder {
         })
     }
 
-    /// Appends the event to the chunk's rows and events. On a refusal the chunk is as it was. `chunk.next` is
-    /// left to the caller, who knows where reading goes on. An event without any time gets 0.
+    /// Appends the event to the chunk's rows and events; on an error the chunk is unchanged. The caller sets
+    /// `chunk.next`. The time is 0 if neither the event nor its record has one.
     pub fn decode(
         &self,
         payload: Option<&[u8]>,
@@ -91,7 +91,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Appends one input of a request. On a refusal the rows are as they were.
+    /// Appends one input of a request; on an error the rows are unchanged.
     pub fn push_input(&self, input: &proto::Input, rows: &mut InputRows) -> Result<(), Reject> {
         match (&self.layout, &input.kind) {
             (Layout::Fields(layout), Some(Kind::Fields(fields))) => {
@@ -114,7 +114,7 @@ impl Decoder {
         }
     }
 
-    /// Appends a row that was not encoded: of a file or a generator. On a refusal the rows are as they were.
+    /// Appends a row from a file or a generator; on an error the rows are unchanged.
     pub fn push_row(&self, row: &Row, rows: &mut InputRows) -> Result<(), Reject> {
         match (&self.layout, row) {
             (Layout::Dense(layout), Row::Dense(values)) => push_slice(layout, values, rows),
@@ -142,6 +142,7 @@ impl Decoder {
     }
 
     fn push_protobuf(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
+        // Fast path: vectors go from the payload into the rows. Whatever `wire` does not know is left to prost.
         if let Layout::Dense(layout) = &self.layout
             && let Some(event) = wire::read(payload)
             && event.kind == layout.kind
@@ -168,7 +169,7 @@ impl Decoder {
 
     fn push_raw(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
         let Layout::Dense(layout) = &self.layout else {
-            unreachable!("raw events with named fields were refused at the start");
+            unreachable!("`Decoder::new` refuses raw events with named fields");
         };
         let (words, rest) = payload.as_chunks::<4>();
         if !rest.is_empty() {
@@ -184,7 +185,7 @@ impl Decoder {
     }
 }
 
-/// Little-endian numbers, from where they lie into the rows.
+/// Appends little-endian numbers straight from the payload.
 fn push_words(layout: &DenseLayout, words: &[[u8; 4]], rows: &mut InputRows) -> Result<(), Reject> {
     if words.len() != layout.width {
         return Err(layout.wrong_width(words.len()));
@@ -222,7 +223,7 @@ fn push_proto_fields(
     layout.push(cells, rows)
 }
 
-/// `None` for an empty one; refuses one that is too long to keep.
+/// `None` for an empty id; an error for one over [`MAX_ID_BYTES`].
 pub(crate) fn checked_id(id: &str) -> Result<Option<Box<str>>, Reject> {
     match id.len() {
         0 => Ok(None),
@@ -234,7 +235,7 @@ pub(crate) fn checked_id(id: &str) -> Result<Option<Box<str>>, Reject> {
     }
 }
 
-/// A key that is no text or too long is no id: keys are not ours to refuse.
+/// A key that is unusable as an id gives no id. That is not an error: the producer may use keys for partitioning.
 fn id_of_key(key: Option<&[u8]>) -> Option<Box<str>> {
     let key = key.filter(|key| (1..=MAX_ID_BYTES).contains(&key.len()))?;
     std::str::from_utf8(key).ok().map(Box::from)

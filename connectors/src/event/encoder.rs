@@ -1,4 +1,4 @@
-//! From rows to a record's bytes: for `replay`, the demo and tests.
+//! Encodes rows as payloads of records, for `replay`, the demo and tests.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde::{Serializer, ser::SerializeMap};
 
 use super::{
     Cell, EventFormat, EventSettings, Row,
-    layout::{Layout, Unsuitable},
+    layout::{Layout, UnsuitableSettings},
 };
 use crate::proto::{self, input::Kind, value};
 
@@ -20,12 +20,12 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for events of a bundle with this input and so many classes.
+    /// Fails if events with these settings cannot carry the bundle's input.
     pub fn new(
         settings: &EventSettings,
         input: &Input,
         classes: usize,
-    ) -> Result<Self, Unsuitable> {
+    ) -> Result<Self, UnsuitableSettings> {
         let layout = Layout::new(input, classes);
         layout.check_settings(settings)?;
         Ok(Self {
@@ -34,8 +34,8 @@ impl Encoder {
         })
     }
 
-    /// The event's payload. Raw events carry neither id nor time: send them as the record's key and time stamp.
-    /// Rows are written as they are, right or wrong.
+    /// Encodes an event without checking the row. Raw events carry neither id nor time: send those as the record's key
+    /// and time stamp.
     pub fn encode(&self, id: Option<&str>, time_ms: Option<i64>, row: &Row) -> Vec<u8> {
         match self.settings.format {
             EventFormat::Json => self.json(id, time_ms, row),
@@ -51,7 +51,7 @@ impl Encoder {
         let mut payload = Vec::new();
         let mut json = serde_json::Serializer::new(&mut payload);
         let written = json.serialize_map(None).and_then(|mut map| {
-            // A flat event's id and time may be fields, and must not come twice.
+            // In a flat event, a field may have the name of the id or the time; a key must not occur twice.
             let fields = match row {
                 Row::Fields(named) if self.settings.flat => Some(named),
                 _ => None,
@@ -75,7 +75,7 @@ impl Encoder {
             }
             map.end()
         });
-        written.expect("texts and numbers can be written to memory");
+        written.expect("writing text and numbers to memory cannot fail");
         payload
     }
 

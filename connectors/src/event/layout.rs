@@ -1,4 +1,4 @@
-//! What a bundle takes, as decoders and encoders need to know it, and the checks of a row.
+//! The bundle's input as decoders and encoders need it, and the checks of a row.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,15 +9,14 @@ use ostar_model::{
 
 use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason};
 
-/// How far from 1 probabilities may sum: those printed with a few digits are rounded.
+/// How far from 1 the sum of probabilities may be. Printed with a few digits, they are rounded.
 const SUM_TOLERANCE: f64 = 1e-3;
 
-/// Settings that cannot carry what the bundle takes.
+/// The section `events` cannot carry the bundle's input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unsuitable(String);
+pub struct UnsuitableSettings(String);
 
-/// What a bundle takes.
 #[derive(Debug, Clone)]
 pub(crate) enum Layout {
     Dense(DenseLayout),
@@ -61,13 +60,16 @@ impl Layout {
     }
 
     /// Refuses settings that cannot carry this.
-    pub(crate) fn check_settings(&self, settings: &EventSettings) -> Result<(), Unsuitable> {
+    pub(crate) fn check_settings(
+        &self,
+        settings: &EventSettings,
+    ) -> Result<(), UnsuitableSettings> {
         match self {
-            Self::Fields(_) if settings.format == EventFormat::Raw => Err(Unsuitable(
+            Self::Fields(_) if settings.format == EventFormat::Raw => Err(UnsuitableSettings(
                 "events.format is raw, expected json or protobuf: the bundle takes named fields"
                     .into(),
             )),
-            Self::Dense(dense) if settings.flat => Err(Unsuitable(format!(
+            Self::Dense(dense) if settings.flat => Err(UnsuitableSettings(format!(
                 "events.flat is true, expected false: the bundle takes `{}`, not named fields",
                 dense.kind
             ))),
@@ -76,8 +78,8 @@ impl Layout {
                     .iter()
                     .any(|name| *name == dense.kind.as_str()) =>
             {
-                Err(Unsuitable(format!(
-                    "events.id_field or events.time_field is \"{}\", expected another name: it is the input's",
+                Err(UnsuitableSettings(format!(
+                    "events.id_field or events.time_field is \"{}\", expected another name: the input has this one",
                     dense.kind
                 )))
             }
@@ -109,14 +111,13 @@ impl DenseLayout {
         Reject::new(RejectReason::WrongWidth, detail)
     }
 
-    /// Checks a whole row.
     pub(crate) fn check(&self, row: &[f32]) -> Result<(), Reject> {
         if row.len() != self.width {
             return Err(self.wrong_width(row.len()));
         }
-        // NaN is not within anything.
+        // Also false for NaN.
         let usable = |value: &f32| value.abs() <= LARGEST_NUMBER;
-        // Without an early exit, so that it becomes a few vector instructions.
+        // No early exit: so the compiler vectorises the loop.
         if !row.iter().fold(true, |all, value| all & usable(value)) {
             let column = row.iter().position(|value| !usable(value));
             let column = column.unwrap_or_default();
@@ -136,16 +137,16 @@ impl DenseLayout {
 }
 
 fn check_distribution(row: &[f32]) -> Result<(), Reject> {
-    let not = |detail| Err(Reject::new(RejectReason::NotADistribution, detail));
+    let reject = |detail| Err(Reject::new(RejectReason::NotADistribution, detail));
     if let Some(class) = row.iter().position(|value| *value < 0.0) {
-        return not(format!(
+        return reject(format!(
             "the probability of class {class} is {}, expected 0 or more",
             row[class]
         ));
     }
     let sum: f64 = row.iter().map(|value| f64::from(*value)).sum();
     if (sum - 1.0).abs() > SUM_TOLERANCE {
-        return not(format!("the probabilities sum to {sum}, expected 1"));
+        return reject(format!("the probabilities sum to {sum}, expected 1"));
     }
     Ok(())
 }
@@ -157,12 +158,12 @@ impl FieldLayout {
         self.schema.fields.len()
     }
 
-    /// Where the field of this name stands in the schema, if it does.
+    /// Position of the field in the schema; `None` if the schema does not have it.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.positions.get(name).copied()
     }
 
-    /// The value as the field of this name reads it.
+    /// Converts the value as [`Cell::read_as`] does for the field of this name.
     pub(crate) fn read_as_field<'a>(&self, name: &str, cell: Cell<'a>) -> Cell<'a> {
         match self.position(name) {
             Some(position) => cell.read_as(self.schema.fields[position].kind),
@@ -170,7 +171,7 @@ impl FieldLayout {
         }
     }
 
-    /// Appends a row; `cells` stand in the schema's order.
+    /// Appends a row; `cells` are in the schema's order.
     pub(crate) fn push(
         &self,
         mut cells: Vec<Cell<'_>>,
@@ -185,7 +186,7 @@ impl FieldLayout {
         })
     }
 
-    /// Appends a row by names; those that the schema does not have are left aside.
+    /// Appends a row of cells by name; names that the schema does not have are ignored.
     pub(crate) fn push_named(
         &self,
         named: &BTreeMap<String, Cell<'static>>,

@@ -1,4 +1,4 @@
-//! Events: what the deployed classifier saw, from bytes to rows that can be scored.
+//! Events: the inputs that the deployed classifier saw, decoded from records into rows that can be scored.
 
 mod cell;
 mod decoder;
@@ -18,61 +18,61 @@ pub use cell::{Cell, Row};
 pub(crate) use decoder::MAX_ID_BYTES;
 pub use decoder::{Decoder, RecordMeta};
 pub use encoder::Encoder;
-pub use layout::Unsuitable;
+pub use layout::UnsuitableSettings;
 pub use reject::{Reject, RejectReason};
 pub use rows::InputRows;
 pub use settings::{EventFormat, EventSettings};
 
-/// Where to go on reading, by partition: the offset of the next event.
+/// The offset to read next, by partition.
 pub type Offsets = BTreeMap<i32, i64>;
 
-/// What is known of an event besides its input.
+/// An event without its input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventMeta {
-    /// Joins predictions and late labels with the event.
+    /// Joins predictions and late labels with the event; `None` if neither event nor record key has one.
     pub id: Option<Box<str>>,
-    /// When it happened, in milliseconds since 1970.
+    /// Milliseconds since 1970: the event's own time, else the record's, else 0.
     pub time_ms: i64,
     /// Partition it was read from.
     pub partition: i32,
-    /// Offset within the partition.
+    /// Offset in that partition; identifies the event for deduplication.
     pub offset: i64,
 }
 
-/// An event that could not be used.
+/// An event that failed decoding, as dead letters need it.
 #[derive(Debug, Clone)]
 pub struct Rejected {
-    /// Why.
+    /// Reason and detail of the failure.
     pub reject: Reject,
     /// Partition it was read from.
     pub partition: i32,
-    /// Offset within the partition.
+    /// Offset in that partition.
     pub offset: i64,
-    /// Its key.
+    /// The record's key, copied.
     pub key: Option<Vec<u8>>,
-    /// The beginning of its value.
+    /// The first `dead_letters.max_bytes` bytes of the record's value.
     pub payload: Vec<u8>,
-    /// Bytes of the whole value.
+    /// Bytes of the record's value before it was cut.
     pub size: usize,
 }
 
-/// Events in the order they were read, ready to be scored and learned from.
+/// Events that travel together between threads, in the order they were read.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    /// Their inputs, one row an event.
+    /// The inputs, one row per event.
     pub rows: InputRows,
-    /// The rest of them, in the same order.
+    /// Ids, times and positions, in the order of the rows.
     pub events: Vec<EventMeta>,
-    /// Those among them that could not be used.
+    /// Events of the same stretch of the stream that failed decoding; they have no row.
     pub rejected: Vec<Rejected>,
-    /// Where reading goes on after this chunk, rejected events included.
+    /// The offsets to read after this chunk, rejected events included.
     pub next: Offsets,
 }
 
 // === impl Chunk ===
 
 impl Chunk {
-    /// An empty chunk for rows like these.
+    /// A chunk without events; `rows` must be empty.
     pub fn new(rows: InputRows) -> Self {
         Self {
             rows,
@@ -82,7 +82,7 @@ impl Chunk {
         }
     }
 
-    /// An empty one for the same rows, with room for as many.
+    /// An empty chunk of the same kind, with capacity for as many events.
     pub fn cleared(&self) -> Self {
         Self {
             events: Vec::with_capacity(self.events.len()),
@@ -90,12 +90,12 @@ impl Chunk {
         }
     }
 
-    /// How many events it holds.
+    /// Events with a row; rejected ones are not counted.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether it holds none.
+    /// Whether no event has a row; there may be rejected ones.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }

@@ -1,28 +1,28 @@
-//! Why a record was refused: a reason that can be counted, and a detail for people.
+//! Why a record was rejected: a reason to count by, and a detail for people.
 
 use std::fmt;
 
-/// Longest detail that is kept, in bytes: a hostile record must not fill logs and dead letters' headers.
+/// Longest detail, in bytes, so that a hostile record cannot fill logs and headers of dead letters.
 const MAX_DETAIL: usize = 300;
 
-/// A record that cannot be used. Nothing of it has been kept.
+/// A record that cannot be used. It has left no trace in rows or chunks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {detail}")]
 pub struct Reject {
-    /// What to count it under.
+    /// Value of the metrics' `reason` label.
     pub reason: RejectReason,
     /// What exactly is wrong, and what was expected.
     pub detail: String,
 }
 
-/// The kinds of refusals, few enough for a metric's label.
+/// Reasons to reject a record. They are values of a metric's label, so there are few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RejectReason {
     /// No payload, or one of no bytes.
     Empty,
     /// More bytes than the settings allow.
     TooLarge,
-    /// Not of the configured format.
+    /// Not valid in the configured format.
     Malformed,
     /// JSON that is nested deeper than the settings allow.
     TooDeep,
@@ -45,7 +45,7 @@ pub enum RejectReason {
 // === impl RejectReason ===
 
 impl RejectReason {
-    /// All reasons, so that counters can start at 0.
+    /// All reasons, so that every counter exists from the start.
     pub const ALL: [Self; 11] = [
         Self::Empty,
         Self::TooLarge,
@@ -60,7 +60,7 @@ impl RejectReason {
         Self::UnknownClass,
     ];
 
-    /// As metrics and dead letters write it.
+    /// The name in metrics and dead letters.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -87,7 +87,7 @@ impl fmt::Display for RejectReason {
 // === impl Reject ===
 
 impl Reject {
-    /// A refusal; a long detail is cut.
+    /// Cuts a detail over 300 bytes.
     pub fn new(reason: RejectReason, detail: impl Into<String>) -> Self {
         let mut detail = detail.into();
         if detail.len() > MAX_DETAIL {
@@ -111,11 +111,13 @@ impl Reject {
 impl From<serde_json::Error> for Reject {
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
-        let reason = match error.is_data() {
-            true => RejectReason::WrongType,
-            // A number like 1e999 is good JSON; the parser just cannot hold it.
-            false if text.starts_with("number out of range") => RejectReason::NotFinite,
-            false => RejectReason::Malformed,
+        let reason = if error.is_data() {
+            RejectReason::WrongType
+        } else if text.starts_with("number out of range") {
+            // A number like 1e999 is valid JSON, but serde_json reports it as a syntax error.
+            RejectReason::NotFinite
+        } else {
+            RejectReason::Malformed
         };
         Self::new(reason, text)
     }

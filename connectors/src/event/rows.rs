@@ -1,4 +1,4 @@
-//! Rows of inputs of one bundle, owned, in the form that the model takes.
+//! Input rows in the memory layout that the model reads.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use ostar_model::{
 
 use super::Reject;
 
-/// Input rows of one bundle.
+/// Input rows of one bundle, all of the same kind and width.
 #[derive(Debug, Clone)]
 pub struct InputRows {
     values: Values,
@@ -19,14 +19,12 @@ pub struct InputRows {
 
 #[derive(Debug, Clone)]
 enum Values {
-    /// Probabilities, logits, latents or dense features.
     Dense { width: usize, values: Vec<f32> },
-    /// Named fields, hashed.
     Fields(FieldBlock),
 }
 
 impl InputRows {
-    /// No rows yet of what a bundle with these inputs and so many classes takes.
+    /// No rows yet, for a bundle with this input and so many classes.
     pub fn new(input: &Input, classes: usize) -> Self {
         let values = match input.vector_width(classes) {
             Some(width) => Values::Dense {
@@ -38,17 +36,17 @@ impl InputRows {
         Self { values, count: 0 }
     }
 
-    /// How many rows there are.
+    /// Rows appended since the start or the last [`InputRows::clear`].
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether nothing has been appended.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Numbers and words of all rows.
+    /// Numbers and tokens of all rows, a measure of the memory they take.
     pub fn size(&self) -> usize {
         match &self.values {
             Values::Dense { values, .. } => values.len(),
@@ -56,7 +54,7 @@ impl InputRows {
         }
     }
 
-    /// Forgets the rows and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.count = 0;
         match &mut self.values {
@@ -65,7 +63,7 @@ impl InputRows {
         }
     }
 
-    /// None of the rows, but of the same kind and with room for as many.
+    /// An empty block of the same kind; dense rows get capacity for as many.
     pub fn cleared(&self) -> Self {
         let values = match &self.values {
             Values::Dense { width, values } => Values::Dense {
@@ -77,7 +75,7 @@ impl InputRows {
         Self { values, count: 0 }
     }
 
-    /// The rows, as the model takes them.
+    /// Borrows the rows for scoring or learning.
     pub fn inputs(&self) -> Inputs<'_> {
         match &self.values {
             Values::Dense { width, values } => {
@@ -87,7 +85,7 @@ impl InputRows {
         }
     }
 
-    /// Appends some rows of another block of the same bundle.
+    /// Appends a range of rows of another block of the same bundle.
     pub fn append(&mut self, other: &Self, range: Range<usize>) {
         let added = range.len();
         match (&mut self.values, &other.values) {
@@ -102,7 +100,7 @@ impl InputRows {
         self.count += added;
     }
 
-    /// Appends the dense row that `fill` appends to the values. On an error nothing has changed.
+    /// Appends the row that `fill` writes to the end of the values; on an error the rows are unchanged.
     pub(super) fn push_dense<T>(
         &mut self,
         fill: impl FnOnce(&mut Vec<f32>) -> Result<T, Reject>,
@@ -119,7 +117,7 @@ impl InputRows {
         filled
     }
 
-    /// Appends a row of named fields. On an error nothing has changed.
+    /// Appends a row of named fields; on an error the rows are unchanged.
     pub(super) fn push_fields<'v>(
         &mut self,
         schema: &FieldSchema,

@@ -1,4 +1,4 @@
-//! How events are written.
+//! Section `events`: the format of events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EventSettings {
-    /// Format of the payloads.
+    /// Format of the events' payloads.
     pub format: EventFormat,
-    /// Largest payload that is read, in bytes.
+    /// Most bytes of a payload; larger ones are rejected.
     pub max_bytes: usize,
-    /// Deepest JSON that is read; the event's own object counts as 1.
+    /// JSON: most levels of nesting; deeper events are rejected. The event's own object is level 1.
     pub max_depth: usize,
-    /// JSON with named fields: whether they stand in the event's own object instead of one called `fields`.
+    /// JSON with named fields: they are keys of the event's own object, not of an object called `fields`.
     pub flat: bool,
-    /// JSON: name of the id, a text or a whole number.
+    /// JSON: key of the id, a text or a whole number.
     pub id_field: String,
-    /// JSON: name of the time, in milliseconds since 1970.
+    /// JSON: key of the time, in milliseconds since 1970.
     pub time_field: String,
 }
 
@@ -25,16 +25,16 @@ pub struct EventSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventFormat {
-    /// An object a record.
+    /// One JSON object per record.
     #[default]
     Json,
-    /// `ostar.v1.Event`.
+    /// The message `ostar.v1.Event`.
     Protobuf,
-    /// Little-endian single-precision numbers and nothing else.
+    /// Little-endian 32-bit floating-point numbers and nothing else.
     Raw,
 }
 
-/// The parser's own bound is 128.
+/// Most that `max_depth` may be: serde_json stops at 128 levels.
 const DEEPEST: usize = 100;
 
 impl Default for EventSettings {

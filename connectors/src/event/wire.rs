@@ -1,7 +1,7 @@
-//! Protobuf events of one vector, read where their bytes lie.
+//! Reads protobuf events that carry one vector, in place.
 //!
-//! Most events are a short header and a long row of packed numbers. The generated decoder reads the row number by number
-//! into a vector of its own; this finds where it begins.
+//! Most events are a short header and a long packed vector. prost copies the vector number by number into a `Vec`; this
+//! only finds where it starts in the payload.
 
 use ostar_model::bundle::InputKind;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -12,12 +12,12 @@ pub(super) struct VectorEvent<'a> {
     pub(super) id: &'a str,
     pub(super) time_ms: Option<i64>,
     pub(super) kind: InputKind,
-    /// Little-endian.
+    /// Little-endian `f32`s inside the payload.
     pub(super) values: &'a [[u8; 4]],
 }
 
 /// The event, if it is encoded the way encoders do it: each field at most once, none unknown, numbers packed.
-/// `None` says nothing about other events: the generated decoder has to read them.
+/// `None` does not mean that the payload is malformed: prost has to read it.
 pub(super) fn read(payload: &[u8]) -> Option<VectorEvent<'_>> {
     let mut rest = payload;
     let (mut id, mut time_ms, mut input) = (None, None, None);
@@ -35,8 +35,9 @@ pub(super) fn read(payload: &[u8]) -> Option<VectorEvent<'_>> {
             _ => return None,
         }
     }
-    let (kind, vector) = only_field(input?)?;
-    let kind = match kind {
+    let (number, vector) = only_field(input?)?;
+    // Field numbers of `ostar.v1.Input`.
+    let kind = match number {
         1 => InputKind::Probabilities,
         2 => InputKind::Logits,
         3 => InputKind::Latent,
@@ -57,7 +58,7 @@ pub(super) fn read(payload: &[u8]) -> Option<VectorEvent<'_>> {
     })
 }
 
-/// Number and bytes of a message's length-delimited field, if it has no other.
+/// Number and bytes of the only field of a message; `None` if there are others or it is not length-delimited.
 fn only_field(mut message: &[u8]) -> Option<(u32, &[u8])> {
     let (number, WireType::LengthDelimited) = decode_key(&mut message).ok()? else {
         return None;
@@ -66,7 +67,7 @@ fn only_field(mut message: &[u8]) -> Option<(u32, &[u8])> {
     message.is_empty().then_some((number, bytes))
 }
 
-/// Takes a length and so many bytes from the front.
+/// Splits a length-delimited value off the front.
 fn delimited<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(decode_varint(rest).ok()?).ok()?;
     rest.split_off(..length)
@@ -88,7 +89,7 @@ mod tests {
         }
     }
 
-    /// What is read here as the generated decoder would have it.
+    /// The event as prost's type, to compare with.
     fn as_message(read: &VectorEvent<'_>) -> Event {
         let values = read.values.iter().map(|word| f32::from_le_bytes(*word));
         let vector = Vector {

@@ -1,4 +1,4 @@
-//! Cells as numbers, fields, ids, times and labels.
+//! Converts cells of files to numbers, fields, ids, times and labels.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::event::Cell;
 
-/// Where a cell stands, for errors.
+/// Position of a cell, for errors.
 pub(super) struct Place<'a> {
     pub(super) path: &'a PathBuf,
     pub(super) row: u64,
@@ -27,7 +27,6 @@ impl Place<'_> {
         }
     }
 
-    /// A finite number.
     pub(super) fn number(&self, cell: &FileCell) -> Result<f32, FileError> {
         let number = match cell {
             FileCell::Scalar(Cell::Text(text)) => text.trim().parse().ok(),
@@ -46,7 +45,7 @@ impl Place<'_> {
         }
     }
 
-    /// Finite numbers, also written as text: "[0.1, 0.9]".
+    /// A list of finite numbers, or a text like "[0.1, 0.9]".
     pub(super) fn vector(&self, cell: &FileCell) -> Result<Vec<f32>, FileError> {
         let values = match cell {
             FileCell::Vector(values) => Some(values.clone()),
@@ -65,7 +64,7 @@ impl Place<'_> {
         }
     }
 
-    /// A value of one kind of field. Text files know texts only, so a number is parsed here.
+    /// A value for a field of this kind. CSV has only texts, so numbers are parsed here.
     pub(super) fn field(
         &self,
         cell: FileCell,
@@ -112,10 +111,9 @@ impl Place<'_> {
     }
 }
 
-/// What a text is when a number is looked for.
 pub(super) enum Parsed {
     Number(f64),
-    /// Nothing, or "NaN" as data frames write missing values.
+    /// Empty, or "NaN", which data frames write for missing values.
     Missing,
     Text,
 }
@@ -141,7 +139,7 @@ fn describe(cell: &FileCell) -> String {
 }
 
 impl Record {
-    /// A cell and where it stands.
+    /// A cell and its position.
     pub(super) fn at<'a>(
         &'a self,
         column: usize,

@@ -1,4 +1,4 @@
-//! Which columns of a file are what.
+//! Finds the columns of label, id, time and input.
 
 use std::path::Path;
 
@@ -10,7 +10,6 @@ use super::{
     reader::{Reader, Record},
 };
 
-/// Columns by number.
 #[derive(Debug)]
 pub(super) struct Columns {
     pub(super) label: Option<usize>,
@@ -20,19 +19,18 @@ pub(super) struct Columns {
     pub(super) input: InputColumns,
 }
 
-/// Where the input stands.
 #[derive(Debug)]
 pub(super) enum InputColumns {
-    /// One column of lists.
+    /// One column, a list of numbers per cell.
     Vector(usize),
-    /// Columns of numbers.
+    /// Several columns, one number per cell, in the order of the vector.
     Numbers(Vec<usize>),
-    /// Columns that may be fields.
+    /// All columns that are not label, id, time or ignored.
     Fields(Vec<usize>),
 }
 
 impl Columns {
-    /// Finds the columns of a file; `kind` is what the bundle takes, if there is one.
+    /// Finds the columns of a file. `kind` is the bundle's, if there is one; it comes before the settings'.
     pub(super) fn find(
         settings: &FileSettings,
         kind: Option<InputKind>,
@@ -47,52 +45,7 @@ impl Columns {
         let id = finder.optional("--id", &settings.id, "id")?;
         let time = finder.optional("--time", &settings.time, "time_ms")?;
         let kind = kind.or(settings.input).unwrap_or_else(|| finder.guess());
-        let others = || {
-            let taken = [label, id, time];
-            let ignored = |name: &String| settings.kinds.get(name) == Some(&ColumnKind::Ignore);
-            let free = move |(number, name): &(usize, &String)| {
-                !taken.contains(&Some(*number)) && !ignored(name)
-            };
-            let free = reader.columns.iter().enumerate().filter(free);
-            free.map(|(number, _)| number).collect::<Vec<_>>()
-        };
-        let input = match kind {
-            InputKind::Fields => {
-                if let Some(name) = settings
-                    .kinds
-                    .keys()
-                    .find(|name| finder.position(name).is_none())
-                {
-                    return Err(finder.wrong(format!(
-                        "there is no column `{name}`, which --kind or --ignore names; the columns are {}",
-                        finder.listed()
-                    )));
-                }
-                InputColumns::Fields(others())
-            }
-            kind => {
-                let name = settings.columns.as_deref().unwrap_or(kind.as_str());
-                match finder.numbers(name) {
-                    Some(found) => found,
-                    None if kind == InputKind::Dense && settings.columns.is_none() => {
-                        InputColumns::Numbers(others())
-                    }
-                    None => {
-                        return Err(finder.wrong(format!(
-                            "there is no column `{name}` and no `{name}0`, expected the {}; the columns are \
-                             {}; name them with --columns",
-                            kind,
-                            finder.listed()
-                        )));
-                    }
-                }
-            }
-        };
-        if let InputColumns::Numbers(none) | InputColumns::Fields(none) = &input
-            && none.is_empty()
-        {
-            return Err(finder.wrong("there is no column left for the input".into()));
-        }
+        let input = finder.input(kind, [label, id, time])?;
         Ok(Self {
             label,
             id,
@@ -102,8 +55,8 @@ impl Columns {
         })
     }
 
-    /// A row of numbers.
-    pub(super) fn numbers(&self, record: &Record, reader: &Reader) -> Result<Vec<f32>, FileError> {
+    /// The input of a row as a vector.
+    pub(super) fn vector(&self, record: &Record, reader: &Reader) -> Result<Vec<f32>, FileError> {
         let at = |column: usize| record.at(column, &reader.path, &reader.columns);
         match &self.input {
             InputColumns::Vector(column) => {
@@ -120,7 +73,7 @@ impl Columns {
         }
     }
 
-    /// Where a row's numbers begin, for errors about all of them.
+    /// Position of the first number of a row, for errors about the whole vector.
     pub(super) fn place<'a>(&self, record: &Record, reader: &'a Reader) -> Place<'a> {
         let column = match &self.input {
             InputColumns::Vector(column) => *column,
@@ -145,7 +98,7 @@ impl Finder<'_> {
         self.names.iter().position(|known| known == name)
     }
 
-    /// A column that must be there if it was asked for by name.
+    /// The column that a flag names, or else the default one if the file has it.
     fn optional(
         &self,
         flag: &str,
@@ -164,8 +117,66 @@ impl Finder<'_> {
         }
     }
 
+    /// The columns of an input of this kind; `taken` are those of label, id and time.
+    fn input(&self, kind: InputKind, taken: [Option<usize>; 3]) -> Result<InputColumns, FileError> {
+        let input = match kind {
+            InputKind::Fields => {
+                self.check_kinds()?;
+                InputColumns::Fields(self.others(taken))
+            }
+            _ => {
+                let prefix = self.settings.columns.as_deref();
+                let name = prefix.unwrap_or(kind.as_str());
+                match self.vector(name) {
+                    Some(found) => found,
+                    None if kind == InputKind::Dense && prefix.is_none() => {
+                        InputColumns::Numbers(self.others(taken))
+                    }
+                    None => {
+                        return Err(self.wrong(format!(
+                            "there is no column `{name}` and no `{name}0`, expected the input's numbers; the columns \
+                             are {}; name them with --columns",
+                            self.listed()
+                        )));
+                    }
+                }
+            }
+        };
+        if let InputColumns::Numbers(none) | InputColumns::Fields(none) = &input
+            && none.is_empty()
+        {
+            return Err(self.wrong(
+                "there is no column left for the input; check --label, --id, --time and --ignore"
+                    .into(),
+            ));
+        }
+        Ok(input)
+    }
+
+    /// Columns that are neither taken nor ignored.
+    fn others(&self, taken: [Option<usize>; 3]) -> Vec<usize> {
+        let ignored = |name: &String| self.settings.kinds.get(name) == Some(&ColumnKind::Ignore);
+        let free =
+            |(index, name): &(usize, &String)| !taken.contains(&Some(*index)) && !ignored(name);
+        let columns = self.names.iter().enumerate().filter(free);
+        columns.map(|(index, _)| index).collect()
+    }
+
+    /// Refuses kinds of columns that the file does not have.
+    fn check_kinds(&self) -> Result<(), FileError> {
+        let mut named = self.settings.kinds.keys();
+        match named.find(|name| self.position(name).is_none()) {
+            None => Ok(()),
+            Some(name) => Err(self.wrong(format!(
+                "there is no column `{name}`, which --kind or --ignore names; the columns are {}",
+                self.listed()
+            ))),
+        }
+    }
+
+    /// The kind whose name a column or a series of columns has, else fields.
     fn guess(&self) -> InputKind {
-        let is_there = |kind: &InputKind| self.numbers(kind.as_str()).is_some();
+        let is_there = |kind: &InputKind| self.vector(kind.as_str()).is_some();
         let guessed = InputKind::VECTORS.into_iter().find(is_there);
         match guessed {
             Some(kind) => kind,
@@ -174,8 +185,8 @@ impl Finder<'_> {
         }
     }
 
-    /// The column of this name, or the columns of this name and 0, 1... or 1, 2..., in the numbers' order.
-    fn numbers(&self, name: &str) -> Option<InputColumns> {
+    /// The column of this name, or the columns of this name with 0, 1... or 1, 2... appended, in numeric order.
+    fn vector(&self, name: &str) -> Option<InputColumns> {
         if let Some(position) = self.position(name) {
             return Some(InputColumns::Vector(position));
         }
@@ -202,9 +213,10 @@ impl Finder<'_> {
             .take(SHOWN)
             .map(|name| format!("`{name}`"))
             .collect();
-        let more = match self.names.len() > SHOWN {
-            true => " and others",
-            false => "",
+        let more = if self.names.len() > SHOWN {
+            " and others"
+        } else {
+            ""
         };
         shown.join(", ") + more
     }

@@ -1,4 +1,4 @@
-//! Comma or tab separated values with a header.
+//! Reads CSV and TSV files with a header.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(super) fn open(path: &Path, delimiter: u8) -> Result<(Vec<String>, Records),
     let opened = ReaderBuilder::new().delimiter(delimiter).from_path(path);
     let mut reader = opened.map_err(|error| unreadable(path, error))?;
     let header = reader.headers().map_err(|error| unreadable(path, error))?;
-    // Spreadsheets write a byte order mark in front of the first name.
+    // Spreadsheets write a byte order mark before the first name.
     let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
     let columns = header.iter().map(name).collect();
     let path = path.to_owned();
@@ -40,9 +40,11 @@ pub(super) fn open(path: &Path, delimiter: u8) -> Result<(Vec<String>, Records),
 }
 
 fn to_record(record: &StringRecord) -> Record {
-    let cell = |text: &str| match text.is_empty() {
-        true => FileCell::Scalar(Cell::Missing),
-        false => FileCell::Scalar(Cell::Text(text.to_owned().into())),
+    let cell = |text: &str| {
+        FileCell::Scalar(match text {
+            "" => Cell::Missing,
+            text => Cell::Text(text.to_owned().into()),
+        })
     };
     Record {
         row: record.position().map_or(0, csv::Position::line),

@@ -1,4 +1,4 @@
-//! A file as a stream of events, for `backtest` and `replay`.
+//! Reads a file as a stream of events, for `backtest` and `replay`.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,29 +14,29 @@ use super::{
 };
 use crate::{event::Row, labels::Classes};
 
-/// The events of a file, in its order, read as they are asked for.
+/// Iterates over the events of a file, in its order, without loading it whole.
 pub struct FileEvents {
     reader: Reader,
     columns: Columns,
     classes: Classes,
-    /// Of the bundle's fields, by name.
+    /// Kinds of the bundle's fields, by name; empty if it takes vectors.
     kinds: HashMap<String, FieldKind>,
-    /// Of rows of numbers.
+    /// Width of the bundle's vectors; unused for named fields.
     width: usize,
 }
 
-/// An event of a file.
+/// One row of a file as an event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileEvent {
-    /// The row: the line in a text file, header included; counted from 1 in others.
+    /// Line in a text file, header included; in others the row, from 1.
     pub row: u64,
-    /// Its id, if the file has any.
+    /// `None` if the file has no id column or the cell is empty.
     pub id: Option<String>,
-    /// When it happened, in milliseconds since 1970, if the file says so.
+    /// Milliseconds since 1970; `None` if the file has no time column or the cell is empty.
     pub time_ms: Option<i64>,
-    /// Number of its class, if the file is labelled.
+    /// Index of the class; `None` if the file has no label column or the cell is empty.
     pub label: Option<u32>,
-    /// What the model takes.
+    /// The input of the model, not checked against the bundle yet.
     pub input: Row,
 }
 
@@ -71,16 +71,16 @@ impl FileEvents {
         Ok(events)
     }
 
-    /// A file without any of the model's fields is most likely another file.
+    /// Refuses a file without any of the model's fields: it is most likely the wrong one.
     fn check_fields(&self) -> Result<(), FileError> {
         let known = |name: &String| self.kinds.contains_key(name);
-        match self.kinds.is_empty() || self.reader.columns.iter().any(known) {
-            true => Ok(()),
-            false => Err(FileError::Columns {
-                path: self.reader.path.clone(),
-                problem: "none of the columns is a field of the bundle".into(),
-            }),
+        if self.kinds.is_empty() || self.reader.columns.iter().any(known) {
+            return Ok(());
         }
+        Err(FileError::Columns {
+            path: self.reader.path.clone(),
+            problem: "none of the columns is a field of the bundle".into(),
+        })
     }
 
     fn event(&self, record: &Record) -> Result<FileEvent, FileError> {
@@ -117,15 +117,16 @@ impl FileEvents {
 
     fn input(&self, record: &Record) -> Result<Row, FileError> {
         let InputColumns::Fields(_) = &self.columns.input else {
-            let numbers = self.columns.numbers(record, &self.reader)?;
-            return match numbers.len() == self.width {
-                true => Ok(Row::Dense(numbers)),
-                false => Err(self.columns.place(record, &self.reader).wrong(format!(
+            let numbers = self.columns.vector(record, &self.reader)?;
+            if numbers.len() != self.width {
+                let place = self.columns.place(record, &self.reader);
+                return Err(place.wrong(format!(
                     "has {} numbers, expected {} as the bundle takes",
                     numbers.len(),
                     self.width
-                ))),
-            };
+                )));
+            }
+            return Ok(Row::Dense(numbers));
         };
         let mut named = BTreeMap::new();
         for (number, name) in self.reader.columns.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One JSON object a line.
+//! Reads files with one JSON object per line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::event::Cell;
 
-/// The columns are all keys that occur anywhere, so the file is read twice.
+/// Reads the file twice: the columns are all keys that occur in any line.
 pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
     let mut columns = BTreeSet::new();
     for object in objects(path)? {
@@ -38,7 +38,7 @@ pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
 
 type Object = (u64, BTreeMap<String, FileCell>);
 
-/// The file's objects with their lines; empty lines are passed over.
+/// The file's objects with their line numbers; empty lines are skipped.
 fn objects(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<Object, FileError>> + use<>, FileError> {

@@ -1,4 +1,4 @@
-//! What the columns of named fields are, by what they hold.
+//! Guesses the kind of a column from its values.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,16 @@ use super::{
 };
 use crate::event::Cell;
 
-/// More different values than this are words, not categories.
+/// A column with more distinct values than this is text, not a category.
 const MAX_CATEGORIES: usize = 100;
 
-/// A number whose mean and deviation are not measured yet.
+/// Placeholder until the mean and deviation of the column are measured.
 pub(super) const UNMEASURED: FieldKind = FieldKind::Number {
     mean: 0.0,
     deviation: 1.0,
 };
 
-/// What the values of a column seen so far can be.
+/// What the values of a column have in common so far.
 #[derive(Debug, Default)]
 pub(super) struct KindGuess {
     not_numbers: bool,
@@ -51,7 +51,7 @@ impl KindGuess {
         }
     }
 
-    /// A number if all values are, a category if they are few single words, else a text.
+    /// A number if all values are numbers, a category if they are few distinct single words, else a text.
     pub(super) fn kind(&self) -> ColumnKind {
         match (self.not_numbers, self.has_spaces) {
             (false, _) => ColumnKind::Number,

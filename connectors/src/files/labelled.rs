@@ -1,4 +1,4 @@
-//! A labelled file in memory, for `fit`.
+//! Reads a labelled file into memory, for `fit`.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,7 +23,7 @@ use crate::{event::Cell, labels::Classes};
 /// Rows of the embedding table that a new model gets for its categories and texts.
 const BUCKETS: usize = 1 << 16;
 
-/// Labelled rows of a file.
+/// All rows of a file, with their labels.
 #[derive(Debug, Clone)]
 pub struct LabelledFile {
     classes: Vec<String>,
@@ -45,7 +45,7 @@ enum FileRows {
 }
 
 impl LabelledFile {
-    /// Reads a file whose rows all have a label.
+    /// Reads a file; a row without a label is an error.
     pub fn read(path: &Path, settings: &FileSettings) -> Result<Self, FileError> {
         let mut reader = Reader::open(path)?;
         let columns = Columns::find(settings, None, &reader)?;
@@ -84,17 +84,17 @@ impl LabelledFile {
         })
     }
 
-    /// Names of the classes, in the order of their labels.
+    /// Names of the classes, in the order of their indices.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// The class of each row.
+    /// Class index of each row.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// The named fields and what they are taken for; `None` for rows of numbers.
+    /// The named fields with their kinds, given or guessed; `None` if the rows are vectors.
     pub fn schema(&self) -> Option<&FieldSchema> {
         match &self.rows {
             FileRows::Dense { .. } => None,
@@ -102,7 +102,7 @@ impl LabelledFile {
         }
     }
 
-    /// As [`fit`](ostar_model::fit::fit) takes it.
+    /// Borrows the rows for [`fit`](ostar_model::fit::fit).
     pub fn labelled(&self) -> Labelled<'_> {
         let rows = match &self.rows {
             FileRows::Fields { schema, block } => LabelledRows::Fields { schema, block },
@@ -128,7 +128,7 @@ impl LabelledFile {
     }
 }
 
-/// Rows while the file is read: the kinds of fields are known at its end only.
+/// Rows while the file is read. Fields are hashed at its end, when the kinds of all columns are known.
 enum RowsSoFar {
     Dense(Vec<f32>),
     Fields {
@@ -149,7 +149,7 @@ impl RowsSoFar {
         match self {
             Self::Fields { records, .. } => records.push(record),
             Self::Dense(values) => {
-                let row = columns.numbers(&record, reader)?;
+                let row = columns.vector(&record, reader)?;
                 let width = values.len() / (count - 1).max(1);
                 if row.is_empty() || (count > 1 && row.len() != width) {
                     let expected = match count {
@@ -203,7 +203,7 @@ fn hash_fields(
         match kind {
             ColumnKind::Number => (name.clone(), UNMEASURED),
             ColumnKind::Category => (name.clone(), FieldKind::Category),
-            // Ignored columns are not among the fields.
+            // `Columns::find` has left out ignored columns.
             ColumnKind::Text | ColumnKind::Ignore => (name.clone(), FieldKind::Text),
         }
     };
@@ -259,7 +259,7 @@ fn field_cells(
     columns.iter().zip(&schema.fields).map(cell).collect()
 }
 
-/// Every name once: by their numbers if all are whole numbers, else by the alphabet.
+/// Distinct names, in numeric order if all are whole numbers, else in alphabetical order.
 fn sorted_classes(names: &[String]) -> Vec<String> {
     let distinct: BTreeSet<&String> = names.iter().collect();
     let mut classes: Vec<String> = distinct.into_iter().cloned().collect();

@@ -1,4 +1,4 @@
-//! Files of rows, labelled or not: CSV, JSON lines, Parquet and safetensors, for `fit`, `backtest` and `replay`.
+//! Reads labelled and unlabelled files for `fit`, `backtest` and `replay`: CSV, JSON lines, Parquet and safetensors.
 
 mod cells;
 mod columns;
@@ -21,51 +21,51 @@ pub use events::{FileEvent, FileEvents};
 pub use labelled::LabelledFile;
 pub use settings::{ColumnKind, FileSettings};
 
-/// What can be wrong with a file.
+/// Why a file could not be used. Every variant names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or parsed.
     #[error("cannot read {}: {problem}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path as it was given.
         path: PathBuf,
-        /// What the system or the format's reader said.
+        /// Message of the operating system or of the format's reader.
         problem: String,
     },
-    /// Its name ends in no known way.
+    /// The extension is not known, or this build has no reader for it.
     #[error("{}: {problem}", path.display())]
     UnknownFormat {
-        /// The file.
+        /// Path as it was given.
         path: PathBuf,
-        /// What is known.
+        /// Which extensions can be read.
         problem: String,
     },
     /// A column is missing or cannot be what it is meant for.
     #[error("{}: {problem}", path.display())]
     Columns {
-        /// The file.
+        /// Path as it was given.
         path: PathBuf,
-        /// Which column, and what was expected.
+        /// Which column, what was expected, and the flag that names it.
         problem: String,
     },
-    /// A row that cannot be read.
+    /// A row that cannot be parsed.
     #[error("{}, row {row}: {problem}", path.display())]
     Row {
-        /// The file.
+        /// Path as it was given.
         path: PathBuf,
-        /// The row: the line in a text file, header included; counted from 1 in others.
+        /// Line in a text file, header included; in others the row, from 1.
         row: u64,
-        /// What is wrong with it.
+        /// What is wrong with the row.
         problem: String,
     },
     /// A value that cannot be used.
     #[error("{}, row {row}, column `{column}`: {problem}", path.display())]
     Cell {
-        /// The file.
+        /// Path as it was given.
         path: PathBuf,
-        /// The row: the line in a text file, header included; counted from 1 in others.
+        /// Line in a text file, header included; in others the row, from 1.
         row: u64,
-        /// The column.
+        /// Name of the column.
         column: String,
         /// What is wrong with the value and what was expected.
         problem: String,

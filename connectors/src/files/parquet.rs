@@ -1,4 +1,4 @@
-//! Parquet, row by row.
+//! Reads Parquet files row by row.
 
 use std::{fs::File, path::Path};
 
@@ -59,7 +59,7 @@ fn to_cell(field: Field) -> FileCell {
         Field::UByte(value) => Cell::Integer(value.into()),
         Field::UShort(value) => Cell::Integer(value.into()),
         Field::UInt(value) => Cell::Integer(value.into()),
-        // A time column is in milliseconds, whatever the file keeps.
+        // Times are in milliseconds everywhere else.
         Field::TimestampMicros(value) => Cell::Integer(value.div_euclid(1000)),
         field => match number(&field) {
             Some(number) => Cell::Number(number),

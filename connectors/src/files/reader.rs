@@ -1,20 +1,20 @@
-//! Files as rows of cells, whatever their format.
+//! Opens a file of any format as rows of cells.
 
 use std::path::{Path, PathBuf};
 
 use super::{FileError, csv, json_lines, safetensors};
 use crate::event::Cell;
 
-/// A value in a file.
+/// A cell of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FileCell {
     Scalar(Cell<'static>),
     Vector(Vec<f32>),
-    /// A list of texts, a nested object: nothing that a model takes.
+    /// A list of texts, a nested object: no model takes these.
     Unusable,
 }
 
-/// A row, with its number as errors name it.
+/// A row and its number, which errors name.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) row: u64,
@@ -24,7 +24,7 @@ pub(super) struct Record {
 
 pub(super) type Records = Box<dyn Iterator<Item = Result<Record, FileError>> + Send>;
 
-/// An open file.
+/// An open file with its columns; `records` are read lazily.
 pub(super) struct Reader {
     pub(super) path: PathBuf,
     pub(super) columns: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Opens a file; its format is what its name ends in.
+    /// Opens a file; its extension decides the format.
     pub(super) fn open(path: &Path) -> Result<Self, FileError> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         let (columns, records) = match extension.to_str() {

@@ -1,4 +1,4 @@
-//! Tensors as columns: one of shape (rows) is a column of numbers, one of shape (rows, width) of vectors.
+//! Reads tensors as columns: shape (rows) is a column of numbers, shape (rows, width) a column of vectors.
 
 use std::{fs, path::Path};
 
@@ -61,9 +61,11 @@ impl Column {
             Self::Numbers(values) => {
                 let number = values[row];
                 let integer = number as i64;
-                FileCell::Scalar(match integer as f64 == number {
-                    true => Cell::Integer(integer),
-                    false => Cell::Number(number),
+                // Tensors of labels and ids may be stored as floating point.
+                FileCell::Scalar(if integer as f64 == number {
+                    Cell::Integer(integer)
+                } else {
+                    Cell::Number(number)
                 })
             }
         }

@@ -1,4 +1,4 @@
-//! A topic that can be reached, and the group's offsets: what has to be known before reading starts.
+//! Reaches the topic and the group's committed offsets, before reading starts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::event::Offsets;
 
-/// A connection to the topic that does not read yet.
+/// A topic that was found at the broker. Nothing is read from it yet.
 pub struct Connection {
     settings: KafkaSettings,
     topic: Topic,
     partitions: Partitions,
 }
 
-/// Commits offsets to the group. Clones share the reader's client, which lives until the last of them is gone.
+/// Commits offsets to the group. Clones share the reader's client, which lives until the last of them is dropped.
 #[derive(Clone)]
 pub struct Committer {
     consumer: Arc<Consumer>,
@@ -33,14 +33,14 @@ pub struct Committer {
     group: String,
 }
 
-/// More log lines and errors than a few failed connections leave.
-const EVENTS_TO_EXPLAIN: usize = 64;
+/// Polls that drain librdkafka's pending errors after failed connections, with room to spare.
+const POLLS_FOR_REASON: usize = 64;
 
 // === impl Connection ===
 
 impl Connection {
-    /// Reads the secrets and looks for the topic. Where [`KafkaError::is_transient`], try again: each try takes no
-    /// longer than the timeout, so that a stop need not wait for a broker.
+    /// Reads the secrets and asks the broker for the topic. If the error [is transient](KafkaError::is_transient), try
+    /// again: a try takes no longer than the timeout, so that a shutdown does not wait for a broker.
     pub fn open(settings: &KafkaSettings, timeout: Duration) -> Result<Self, KafkaError> {
         let config = client::consumer_config(settings)?;
         let consumer: Consumer = client::create(&config, Context::default())?;
@@ -49,7 +49,7 @@ impl Connection {
             name: settings.topic.clone(),
             brokers: settings.brokers.clone(),
         };
-        let partitions = look_and_explain(&topic, timeout)?;
+        let partitions = fetch_first_partitions(&topic, timeout)?;
         Ok(Self {
             settings: settings.clone(),
             topic,
@@ -57,7 +57,7 @@ impl Connection {
         })
     }
 
-    /// Commits to the group of this connection.
+    /// A handle that commits to `kafka.group`; it can outlive the connection.
     pub fn committer(&self) -> Committer {
         Committer {
             consumer: Arc::clone(&self.topic.consumer),
@@ -66,7 +66,7 @@ impl Connection {
         }
     }
 
-    /// What the group has committed; partitions without a commit are absent.
+    /// Offsets that the group has committed; partitions without a commit are absent.
     pub fn committed(&self, timeout: Duration) -> Result<Offsets, KafkaError> {
         let mut asked = TopicPartitionList::new();
         for partition in self.partitions.keys() {
@@ -77,12 +77,12 @@ impl Connection {
             .consumer
             .committed_offsets(asked, timeout)
             .map_err(|error| group_error(&self.settings.group, &error))?;
-        // The list ends here, before its client: librdkafka hangs the other way round.
-        Ok(numbers(&committed))
+        // The list must be dropped before its client: librdkafka hangs the other way round.
+        Ok(numeric_offsets(&committed))
     }
 
-    /// Starts to read all partitions: from the offsets given; without any, from where the settings say. A partition
-    /// that only the offsets do not know is new and read from its beginning.
+    /// Starts to read all partitions from the offsets given, or from `kafka.start` if there are none at all. A
+    /// partition that is missing among other offsets is new and read from its beginning.
     pub fn read_from(self, resume: &Offsets, timeout: Duration) -> Result<Reader, KafkaError> {
         let by_time = match (resume.is_empty(), self.settings.start) {
             (true, Start::Timestamp) => self.offsets_at_start_time(timeout)?,
@@ -114,14 +114,14 @@ impl Connection {
         )?;
         let found = self.topic.consumer.offsets_for_times(asked, timeout);
         let found = found.map_err(|error| self.topic.unreachable(&error))?;
-        Ok(numbers(&found))
+        Ok(numeric_offsets(&found))
     }
 }
 
 // === impl Committer ===
 
 impl Committer {
-    /// Commits without waiting. A failure is logged; the next commit covers it.
+    /// Commits without waiting. A failure is logged; the next commit includes these offsets.
     pub fn commit(&self, offsets: &Offsets) -> Result<(), KafkaError> {
         self.commit_in(offsets, CommitMode::Async)
     }
@@ -142,7 +142,7 @@ impl Committer {
     }
 }
 
-/// Partitions with offsets, as librdkafka takes them.
+/// Converts offsets to librdkafka's type.
 pub(super) fn partition_list(
     topic: &str,
     offsets: impl Iterator<Item = (i32, i64)>,
@@ -155,7 +155,8 @@ pub(super) fn partition_list(
     Ok(list)
 }
 
-fn numbers(list: &TopicPartitionList) -> Offsets {
+/// Leaves out partitions without an offset: no commit, or no event at that time.
+fn numeric_offsets(list: &TopicPartitionList) -> Offsets {
     let elements = list.elements();
     let numbers = elements
         .iter()
@@ -173,19 +174,22 @@ fn group_error(group: &str, error: &RdKafkaError) -> KafkaError {
     }
 }
 
-/// librdkafka's reasons arrive by polling; nothing is assigned yet, so no record can be among them.
-fn look_and_explain(topic: &Topic, timeout: Duration) -> Result<Partitions, KafkaError> {
-    topic.look(timeout).map_err(|error| match error {
-        KafkaError::Unreachable { brokers, reason } => {
-            for _ in 0..EVENTS_TO_EXPLAIN {
-                topic.consumer.poll(Duration::ZERO);
+/// Fetches the partitions; if no broker answers, the error has librdkafka's reason.
+fn fetch_first_partitions(topic: &Topic, timeout: Duration) -> Result<Partitions, KafkaError> {
+    topic
+        .fetch_partitions(timeout)
+        .map_err(|error| match error {
+            KafkaError::Unreachable { brokers, reason } => {
+                // Reasons arrive by polling. Nothing is assigned yet, so these polls cannot swallow a record.
+                for _ in 0..POLLS_FOR_REASON {
+                    topic.consumer.poll(Duration::ZERO);
+                }
+                let explained = topic.consumer.context().take_last_error();
+                KafkaError::Unreachable {
+                    brokers,
+                    reason: explained.unwrap_or(reason),
+                }
             }
-            let explained = topic.consumer.context().take_last_error();
-            KafkaError::Unreachable {
-                brokers,
-                reason: explained.unwrap_or(reason),
-            }
-        }
-        other => other,
-    })
+            other => other,
+        })
 }

@@ -1,4 +1,4 @@
-//! A producer that knows whether all it was given has arrived.
+//! A producer that counts deliveries, so that a flush can say whether everything arrived.
 
 use std::{
     sync::{
@@ -23,15 +23,15 @@ use super::{
     settings::KafkaSettings,
 };
 
-/// Sends and counts. One thread owns it and serves its delivery reports as it sends.
+/// Sends messages and counts their deliveries. One thread owns it and polls for delivery reports as it sends.
 pub(super) struct Delivery {
     config: ClientConfig,
     producer: BaseProducer<Reports>,
-    /// Since the last successful flush.
+    /// Messages since the counters were last reset, by `settle`.
     sent: u64,
 }
 
-/// What became of the messages of one producer.
+/// Delivery reports of one producer, counted. librdkafka calls it on the thread that polls.
 #[derive(Default)]
 struct Reports {
     delivered: AtomicU64,
@@ -39,10 +39,10 @@ struct Reports {
     last_failure: Mutex<Option<String>>,
 }
 
-/// Delivery reports are served once in so many messages.
+/// Messages between two polls for delivery reports.
 const SENDS_BETWEEN_POLLS: u64 = 256;
-/// A full queue is waited for so long before the caller hears of it, and may stop.
-const FULL_WAIT: Duration = Duration::from_secs(1);
+/// How long a send waits for room in a full queue before it returns, so that the caller can check for a shutdown.
+const QUEUE_FULL_WAIT: Duration = Duration::from_secs(1);
 const POLL_SLICE: Duration = Duration::from_millis(50);
 
 // === impl Delivery ===
@@ -58,7 +58,7 @@ impl Delivery {
         })
     }
 
-    /// Takes a message. Waits only if librdkafka's queue is full.
+    /// Queues a message. Waits only if librdkafka's queue is full.
     pub(super) fn send(
         &mut self,
         mut record: BaseRecord<'_, [u8], [u8]>,
@@ -66,7 +66,7 @@ impl Delivery {
         if self.sent.is_multiple_of(SENDS_BETWEEN_POLLS) {
             self.producer.poll(Duration::ZERO);
         }
-        let deadline = Instant::now() + FULL_WAIT;
+        let deadline = Instant::now() + QUEUE_FULL_WAIT;
         loop {
             let (error, refused) = match self.producer.send(record) {
                 Ok(()) => {
@@ -82,7 +82,7 @@ impl Delivery {
                 }
                 Some(RDKafkaErrorCode::QueueFull) => return Err(OutputError::Full),
                 Some(RDKafkaErrorCode::Fatal) => {
-                    // The next flush tells, and starts anew: one place for what is lost.
+                    // Counted as lost. The next flush reports it and makes a new producer, as for any other loss.
                     self.sent += 1;
                     self.producer.context().fail(&error);
                     return Ok(());
@@ -97,7 +97,7 @@ impl Delivery {
         }
     }
 
-    /// `Ok`: all that was sent since the last `Ok` or [`OutputError::Lost`] has arrived.
+    /// `Ok` if everything sent since the last `Ok` or [`OutputError::Lost`] has arrived.
     pub(super) fn flush(&mut self, timeout: Duration) -> Result<(), OutputError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -115,7 +115,7 @@ impl Delivery {
         }
     }
 
-    /// Nothing is under way any more.
+    /// Resets the counters once no message is under way, and replaces a producer that has failed for good.
     fn settle(&mut self, failed: u64) -> Result<(), OutputError> {
         let reports = self.producer.context();
         let reason = reports.take_last_failure();
@@ -125,7 +125,7 @@ impl Delivery {
         if failed == 0 {
             return Ok(());
         }
-        // An idempotent producer that has lost a message may be unable to send another.
+        // After a fatal error an idempotent producer sends nothing any more.
         if self.producer.client().fatal_error().is_some() {
             self.producer = client::create(&self.config, Reports::default())?;
         }

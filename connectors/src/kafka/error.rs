@@ -1,10 +1,10 @@
-//! What can go wrong with the reader, by what a caller can do about it.
+//! Errors of Kafka, one variant per thing that a caller can do about it.
 
 use rdkafka::error::KafkaError as RdKafkaError;
 
 use super::progress::LostOffsets;
 
-/// An error of reading from Kafka.
+/// An error of the consumer or of a client's options.
 #[derive(Debug, thiserror::Error)]
 pub enum KafkaError {
     /// An option is unknown, has a bad value, or contradicts another.
@@ -13,55 +13,55 @@ pub enum KafkaError {
     /// A secret cannot be read.
     #[error("kafka.{section}.{option}: cannot read {place}: {problem}")]
     Secret {
-        /// Which section asks for it.
+        /// `options_from_files` or `options_from_environment`.
         section: &'static str,
-        /// For which option.
+        /// Name of the option that the secret is for.
         option: String,
-        /// Where it should be.
+        /// File or environment variable that was to hold it.
         place: String,
-        /// Why it cannot be read.
+        /// Message of the operating system.
         problem: String,
     },
-    /// No broker answers. Worth another try.
+    /// No broker answers. Transient.
     #[error("kafka.brokers {brokers:?} cannot be reached: {reason}; is a broker running there?")]
     Unreachable {
-        /// The addresses tried.
+        /// Value of `kafka.brokers`.
         brokers: String,
-        /// What librdkafka said.
+        /// Message of librdkafka.
         reason: String,
     },
-    /// The broker answers, the topic is not there. Worth another try.
+    /// The broker answers, but does not have the topic. Transient.
     #[error(
         "topic {topic:?} at {brokers:?} is not available: {reason}; create it, or correct its name"
     )]
     NoTopic {
-        /// The topic asked for.
+        /// Name of the missing topic.
         topic: String,
-        /// The broker asked.
+        /// Value of `kafka.brokers`.
         brokers: String,
-        /// What the broker said.
+        /// Message of the broker.
         reason: String,
     },
-    /// The offset to read next is gone, and the configuration says to stop.
+    /// The next offset is gone, and `kafka.on_lost_offsets` is "stop".
     #[error(
-        "{0}, and kafka.on_lost_offsets is \"stop\"; set it to \"earliest\" or \"latest\" to go on"
+        "{0}, and kafka.on_lost_offsets is \"stop\"; set it to \"earliest\" or \"latest\" to continue"
     )]
     Lost(LostOffsets),
-    /// Offsets could not be committed, or their commits not be read.
-    #[error("offsets of group {group:?}: {reason}")]
+    /// Offsets could not be committed, or committed offsets not be read. Transient.
+    #[error("cannot read or commit offsets of kafka.group {group:?}: {reason}")]
     Group {
-        /// The group.
+        /// Value of `kafka.group`.
         group: String,
-        /// What the broker said.
+        /// Message of the broker.
         reason: String,
     },
-    /// The client cannot go on.
+    /// librdkafka cannot recover; the client has to be made again.
     #[error("kafka client failed: {0}")]
     Fatal(String),
 }
 
 impl KafkaError {
-    /// Whether the same call may succeed later without a change of the configuration.
+    /// Whether the same call may succeed later with the same configuration.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
@@ -70,22 +70,25 @@ impl KafkaError {
     }
 }
 
-/// What librdkafka says about itself, without the value that an option was given: it may be a secret.
+/// librdkafka's message, without the values of secret options.
 pub(super) fn describe(error: &RdKafkaError) -> String {
     match error {
         RdKafkaError::ClientConfig(_, description, option, _) => {
-            // librdkafka's texts quote the value for some options.
-            match super::options::is_secret(option) {
-                true => format!("bad value for {option}"),
-                false => lower_first(description),
+            // For some options librdkafka's message quotes the value.
+            if super::options::is_secret(option) {
+                format!("bad value for {option}")
+            } else {
+                lower_first(description)
             }
         }
         RdKafkaError::ClientCreation(reason) => {
-            let hint =
-                match reason.contains("OpenSSL not available") || reason.contains("build time") {
-                    true => "; build with the feature `tls`",
-                    false => "",
-                };
+            let needs_tls =
+                reason.contains("OpenSSL not available") || reason.contains("build time");
+            let hint = if needs_tls {
+                "; build with the feature `tls`"
+            } else {
+                ""
+            };
             format!("{}{hint}", lower_first(reason))
         }
         _ => match error.rdkafka_error_code() {

@@ -1,4 +1,4 @@
-//! Labels that arrive late, from a topic of their own. They are measured with, never learned from.
+//! Reads late labels from their own topic.
 
 use std::time::{Duration, Instant};
 
@@ -9,20 +9,20 @@ use super::{
     settings::{KafkaSettings, OnLostOffsets, Start},
 };
 
-/// Reads the labels' topic: from where the group left it, the first time from what arrives from now on.
+/// Reads the labels' topic from the group's committed offsets, or from its end if the group has none.
 pub struct LabelReader {
     reader: Reader,
     committer: Committer,
     next_commit: Instant,
 }
 
-/// Labels counted twice after a kill are those of so long; they only blur a measurement.
+/// After a kill, the labels of the last interval are read twice. They only blur a measurement.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
 
 // === impl LabelReader ===
 
 impl LabelReader {
-    /// Reaches the topic; where [`KafkaError::is_transient`], try again.
+    /// Connects and starts to read. If the error [is transient](KafkaError::is_transient), try again.
     pub fn open(kafka: &KafkaSettings, topic: &str, timeout: Duration) -> Result<Self, KafkaError> {
         let settings = KafkaSettings {
             topic: topic.to_owned(),
@@ -35,7 +35,7 @@ impl LabelReader {
         let committer = connection.committer();
         let committed = connection.committed(timeout)?;
         let reader = connection.read_from(&committed, timeout)?;
-        // Labels that arrive while the daemon is down are read on its return only if the group knows where it was.
+        // Commit the starting point: without a commit, a restart would skip labels that arrived in between.
         committer.commit(&reader.offsets())?;
         Ok(Self {
             reader,
@@ -44,7 +44,7 @@ impl LabelReader {
         })
     }
 
-    /// The next label, not decoded. What was polled before counts as used, and is committed now and then.
+    /// The next record. Records polled before count as processed and are committed every few seconds.
     pub fn poll(&mut self, timeout: Duration) -> Result<Polled<'_>, KafkaError> {
         let now = Instant::now();
         if now >= self.next_commit {
@@ -54,7 +54,7 @@ impl LabelReader {
         self.reader.poll(timeout)
     }
 
-    /// Commits what was polled, and ends.
+    /// Commits everything polled so far and stops reading.
     pub fn close(self) -> Result<(), KafkaError> {
         self.committer.commit_and_wait(&self.reader.offsets())
     }

@@ -1,39 +1,39 @@
-//! How many rejected events are too many.
+//! Limits on rejected events.
 
 use std::fmt;
 
 use super::settings::DeadLetterSettings;
 
-/// Watches the share of rejected events and their runs. The caller stops at the first excess; [`RejectLimits::reset`]
-/// goes with its resuming.
+/// Counts rejected events, over a window and in a row. The caller pauses when a limit is exceeded, and calls
+/// [`RejectLimits::reset`] when it resumes.
 #[derive(Debug, Clone)]
 pub struct RejectLimits {
     max_ratio: f64,
     max_consecutive: usize,
-    /// The last events, oldest at `cursor`: was it rejected?
+    /// Ring buffer of the last events, the oldest at `cursor`; true for a rejected one.
     recent: Vec<bool>,
     cursor: usize,
-    /// Whether `recent` has been filled once: a ratio over fewer events means little.
+    /// Whether `recent` has been filled once. Before, the ratio is over too few events and not checked.
     filled: bool,
     rejected: usize,
     consecutive: usize,
 }
 
-/// A limit was exceeded, and which.
+/// The limit that was exceeded.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LimitExceeded {
-    /// Too many in a row.
+    /// `dead_letters.max_consecutive` was reached.
     Consecutive {
-        /// So many, which is the limit.
+        /// Rejected events in a row.
         events: usize,
     },
-    /// Too large a share.
+    /// `dead_letters.max_ratio` was exceeded.
     Ratio {
-        /// Rejected events among the last ones.
+        /// Rejected events in the window.
         rejected: usize,
-        /// How many the last ones are.
+        /// Size of the window, `dead_letters.ratio_over`.
         events: usize,
-        /// The limit.
+        /// The configured ratio.
         max_ratio: f64,
     },
 }
@@ -41,7 +41,7 @@ pub enum LimitExceeded {
 // === impl RejectLimits ===
 
 impl RejectLimits {
-    /// Limits of the section `dead_letters`.
+    /// Takes the limits of section `dead_letters`.
     pub fn new(settings: &DeadLetterSettings) -> Self {
         Self {
             max_ratio: settings.max_ratio,
@@ -54,13 +54,13 @@ impl RejectLimits {
         }
     }
 
-    /// Takes note of a good event.
+    /// Counts an event that was decoded.
     pub fn accepted(&mut self) {
         self.consecutive = 0;
         self.note(false);
     }
 
-    /// Takes note of a rejected event.
+    /// Counts a rejected event; returns the limit that it exceeds.
     pub fn rejected(&mut self) -> Option<LimitExceeded> {
         self.consecutive += 1;
         self.note(true);
@@ -80,7 +80,7 @@ impl RejectLimits {
         None
     }
 
-    /// Forgets what was seen: somebody has looked at it and said to go on.
+    /// Starts the counts again, after somebody has looked at the dead letters and resumed reading.
     pub fn reset(&mut self) {
         self.recent.fill(false);
         self.cursor = 0;

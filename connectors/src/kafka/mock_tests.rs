@@ -151,7 +151,7 @@ fn predictions_are_flushed_to_their_topic() -> anyhow::Result<()> {
     assert!(outputs.takes_predictions());
     let prediction = Prediction::default();
     for offset in 0..1_000 {
-        outputs.predict(&event(offset), &prediction)?;
+        outputs.send_prediction(&event(offset), &prediction)?;
     }
     outputs.flush(TIMEOUT)?;
 
@@ -179,9 +179,9 @@ fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
     };
     let mut outputs = Outputs::open(&settings, &PredictionSettings::default(), &dead_letters)?;
     // Without a topic a prediction goes nowhere, and no broker is asked for.
-    outputs.predict(&event(0), &Prediction::default())?;
+    outputs.send_prediction(&event(0), &Prediction::default())?;
     for offset in 0..2 {
-        outputs.dead_letter(&DeadLetter {
+        outputs.send_dead_letter(&DeadLetter {
             partition: 1,
             offset,
             key: None,

@@ -1,15 +1,14 @@
-//! Kafka: the stream of events in, predictions and dead letters out, late labels in.
+//! Kafka: reads events and late labels, sends predictions and dead letters.
 //!
-//! [`Connection`] reaches the topic and tells what the group has committed; [`Reader`] then reads all partitions from
-//! the offsets it is given. [`Outputs`] delivers at least once. Nothing is lost silently: what could not be read is a
-//! [`Notice`] or an error.
+//! [`Connection`] finds the topic and fetches the group's committed offsets. [`Reader`] reads all partitions from given
+//! offsets; events that it could not read are reported by a [`Notice`] or an error. [`Outputs`] delivers at least once.
 
 mod client;
 mod connection;
+mod dead_letter_file;
 mod delivery;
 mod error;
 mod labels;
-mod letter_file;
 mod limits;
 #[cfg(test)]
 mod mock_tests;

@@ -1,18 +1,18 @@
-//! Options for librdkafka: any of them, their secrets masked, those that would break a promise refused.
+//! Options for librdkafka: secrets are masked, and options that would break a guarantee are refused.
 
 use std::{collections::BTreeMap, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Options of librdkafka by name. Dots may be written as underscores, so that a name fits an environment variable.
+/// Options of librdkafka by name. Dots may be written as underscores, so that names fit environment variables.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Options(pub BTreeMap<String, String>);
 
 const MASK: &str = "***";
 
-/// What an option would break, and where to set it instead.
+/// Options that may not be set, and why or what to set instead.
 const RESERVED: [(&[&str], &str); 5] = [
     (
         &["bootstrap.servers", "metadata.broker.list"],
@@ -46,12 +46,12 @@ const RESERVED: [(&[&str], &str); 5] = [
     ),
 ];
 
-/// The name that librdkafka knows an option by.
+/// The option's name with dots, as librdkafka knows it.
 pub(super) fn canonical(name: &str) -> String {
     name.replace('_', ".")
 }
 
-/// Whether an option's value must never be shown.
+/// Whether the option's value must not appear in logs, errors and `config show`.
 pub fn is_secret(option: &str) -> bool {
     let name = canonical(&option.to_ascii_lowercase());
     ["password", "secret", "key.pem", "oauthbearer.config"]
@@ -59,8 +59,8 @@ pub fn is_secret(option: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-/// Why an option may not be set, and what to do instead.
-pub(super) fn refusal(option: &str) -> Option<&'static str> {
+/// Why an option may not be set, or what to set instead; `None` if it may.
+pub(super) fn reason_reserved(option: &str) -> Option<&'static str> {
     let name = canonical(option);
     let entry = RESERVED
         .iter()
@@ -72,9 +72,9 @@ pub(super) fn refusal(option: &str) -> Option<&'static str> {
 
 impl Options {
     fn masked(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| match is_secret(name) {
-            true => (name.as_str(), MASK),
-            false => (name.as_str(), value.as_str()),
+        self.0.iter().map(|(name, value)| {
+            let shown = if is_secret(name) { MASK } else { value };
+            (name.as_str(), shown)
         })
     }
 }
@@ -113,9 +113,9 @@ mod tests {
 
     #[test]
     fn options_that_would_break_a_promise_are_refused_in_both_spellings() {
-        assert!(refusal("enable.auto.commit").is_some());
-        assert!(refusal("enable_auto_commit").is_some());
-        assert!(refusal("group.id").is_some());
-        assert!(refusal("fetch.min.bytes").is_none());
+        assert!(reason_reserved("enable.auto.commit").is_some());
+        assert!(reason_reserved("enable_auto_commit").is_some());
+        assert!(reason_reserved("group.id").is_some());
+        assert!(reason_reserved("fetch.min.bytes").is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Predictions and dead letters: delivered at least once, each with where its event came from.
+//! Sends predictions and dead letters, at least once, with headers that name their event.
 
 use std::time::Duration;
 
@@ -9,88 +9,88 @@ use rdkafka::{
 };
 
 use super::{
+    dead_letter_file::DeadLetterFile,
     delivery::Delivery,
     error::KafkaError,
-    letter_file::LetterFile,
     prediction_json,
     settings::{DeadLetterSettings, KafkaSettings, PredictionFormat, PredictionSettings},
 };
 use crate::{event::EventMeta, proto::Prediction};
 
-/// Sends predictions and dead letters where the configuration says. One thread owns it.
+/// Sends predictions and dead letters to topics or a file. One thread owns it.
 pub struct Outputs {
-    /// Topic that the events come from, for the headers.
-    events: String,
+    /// Topic of the events, for the headers.
+    event_topic: String,
     predictions: Option<(String, PredictionFormat)>,
-    letters: Letters,
+    dead_letters: DeadLetterSink,
     max_bytes: usize,
-    /// Present if anything goes to a topic.
+    /// `None` if nothing goes to a topic; then no producer is made.
     delivery: Option<Delivery>,
     buffer: Vec<u8>,
 }
 
-enum Letters {
+enum DeadLetterSink {
     Nowhere,
     Topic(String),
-    File(LetterFile),
+    File(DeadLetterFile),
 }
 
-/// An event that could not be used.
+/// A rejected event, borrowed from its chunk.
 #[derive(Debug, Clone, Copy)]
 pub struct DeadLetter<'a> {
     /// Partition it was read from.
     pub partition: i32,
-    /// Offset within the partition.
+    /// Offset in that partition.
     pub offset: i64,
-    /// Its key.
+    /// The record's key; `None` if it has none.
     pub key: Option<&'a [u8]>,
-    /// Its value, or the beginning of it.
+    /// The record's value, or the beginning of it.
     pub payload: &'a [u8],
-    /// Bytes of the whole value.
+    /// Bytes of the record's value before it was cut.
     pub size: usize,
-    /// Why, in a word that metrics count by.
+    /// Name of the [`RejectReason`](crate::event::RejectReason), which metrics count by.
     pub reason: &'a str,
-    /// Why, in a sentence.
+    /// What is wrong and what was expected, for people.
     pub detail: &'a str,
 }
 
-/// An output that failed.
+/// Why an output was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The producer could not be made.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
-    /// librdkafka's queue has been full for a second; nothing was taken, call again.
-    #[error("the queue of outgoing messages is full: does the broker answer?")]
+    /// librdkafka's queue has been full for a second. The message was not queued: call again.
+    #[error("the queue of outgoing messages is full; is a broker running?")]
     Full,
-    /// Not all is delivered yet; nothing is given up, flush again.
+    /// Some messages are still under way. Nothing is lost: flush again.
     #[error("{waiting} outgoing messages are not delivered yet")]
     Timeout {
-        /// Messages under way.
+        /// Messages without a delivery report.
         waiting: u64,
     },
-    /// Messages are lost: what was handed over since the last successful flush has to be handed over again.
+    /// Messages are lost: everything sent since the last successful flush has to be sent again.
     #[error("{lost} outgoing messages were not delivered: {reason}")]
     Lost {
-        /// How many.
+        /// Messages whose delivery failed.
         lost: u64,
-        /// Why the last of them was not.
+        /// Why the last of them failed.
         reason: String,
     },
-    /// This message will never be taken.
+    /// librdkafka will never take this message, for example because it is too large.
     #[error("a message to topic {topic:?} was refused: {reason}")]
     Refused {
-        /// Where it should have gone.
+        /// Topic that the message was for.
         topic: String,
-        /// What librdkafka said.
+        /// Message of librdkafka.
         reason: String,
     },
-    /// The file of dead letters cannot be written.
-    #[error("dead_letters.file {path}: {problem}")]
+    /// The file of dead letters cannot be opened or written.
+    #[error("cannot write dead_letters.file {path}: {problem}")]
     File {
-        /// Its path.
+        /// Value of `dead_letters.file`.
         path: String,
-        /// What the system said.
+        /// Error of the operating system.
         problem: std::io::Error,
     },
 }
@@ -98,40 +98,41 @@ pub enum OutputError {
 // === impl Outputs ===
 
 impl Outputs {
-    /// Opens what the configuration asks for. Does not wait for a broker.
+    /// Opens the file or makes the producer that the configuration asks for. Does not wait for a broker.
     pub fn open(
         kafka: &KafkaSettings,
         predictions: &PredictionSettings,
         dead_letters: &DeadLetterSettings,
     ) -> Result<Self, OutputError> {
-        let letters = match (&dead_letters.topic, &dead_letters.file) {
-            (Some(topic), _) => Letters::Topic(topic.clone()),
-            (None, Some(path)) => Letters::File(LetterFile::open(path)?),
-            (None, None) => Letters::Nowhere,
+        let sink = match (&dead_letters.topic, &dead_letters.file) {
+            (Some(topic), _) => DeadLetterSink::Topic(topic.clone()),
+            (None, Some(path)) => DeadLetterSink::File(DeadLetterFile::open(path)?),
+            (None, None) => DeadLetterSink::Nowhere,
         };
-        let to_topic = predictions.topic.is_some() || matches!(letters, Letters::Topic(_));
-        let delivery = match to_topic {
-            true => Some(Delivery::new(kafka)?),
-            false => None,
+        let to_topic = predictions.topic.is_some() || matches!(sink, DeadLetterSink::Topic(_));
+        let delivery = if to_topic {
+            Some(Delivery::new(kafka)?)
+        } else {
+            None
         };
         let topic = predictions.topic.clone();
         Ok(Self {
-            events: kafka.topic.clone(),
+            event_topic: kafka.topic.clone(),
             predictions: topic.map(|topic| (topic, predictions.format)),
-            letters,
+            dead_letters: sink,
             max_bytes: dead_letters.max_bytes,
             delivery,
             buffer: Vec::new(),
         })
     }
 
-    /// Whether predictions go anywhere; if not, they need not be made up.
+    /// Whether predictions are sent at all; if not, the caller need not build them.
     pub fn takes_predictions(&self) -> bool {
         self.predictions.is_some()
     }
 
-    /// Sends an event's prediction, with its id as key. Without a topic for them, nothing.
-    pub fn predict(
+    /// Sends an event's prediction with the event's id as key. Does nothing without `predictions.topic`.
+    pub fn send_prediction(
         &mut self,
         event: &EventMeta,
         prediction: &Prediction,
@@ -145,23 +146,25 @@ impl Outputs {
             PredictionFormat::Json => prediction_json::write(prediction, &mut self.buffer),
             PredictionFormat::Protobuf => self.buffer.extend(prediction.encode_to_vec()),
         }
-        let headers = origin(&self.events, event.partition, event.offset);
+        let headers = origin_headers(&self.event_topic, event.partition, event.offset);
         let record = BaseRecord::to(topic)
             .payload(&self.buffer[..])
             .headers(headers);
-        delivery.send(match prediction.id.is_empty() {
-            true => record,
-            false => record.key(prediction.id.as_bytes()),
+        delivery.send(if prediction.id.is_empty() {
+            record
+        } else {
+            record.key(prediction.id.as_bytes())
         })
     }
 
-    /// Keeps an event that could not be used, its value cut to `dead_letters.max_bytes`.
-    pub fn dead_letter(&mut self, letter: &DeadLetter<'_>) -> Result<(), OutputError> {
+    /// Sends or writes a rejected event, its payload cut to `dead_letters.max_bytes`. Does nothing if neither a topic
+    /// nor a file is configured.
+    pub fn send_dead_letter(&mut self, letter: &DeadLetter<'_>) -> Result<(), OutputError> {
         let kept = &letter.payload[..letter.payload.len().min(self.max_bytes)];
-        match (&mut self.letters, &mut self.delivery) {
-            (Letters::File(file), _) => file.append(&self.events, letter, kept),
-            (Letters::Topic(topic), Some(delivery)) => {
-                let headers = origin(&self.events, letter.partition, letter.offset)
+        match (&mut self.dead_letters, &mut self.delivery) {
+            (DeadLetterSink::File(file), _) => file.append(&self.event_topic, letter, kept),
+            (DeadLetterSink::Topic(topic), Some(delivery)) => {
+                let headers = origin_headers(&self.event_topic, letter.partition, letter.offset)
                     .insert(header("ostar-reason", letter.reason))
                     .insert(header("ostar-detail", letter.detail))
                     .insert(header("ostar-size", &letter.size.to_string()));
@@ -175,10 +178,10 @@ impl Outputs {
         }
     }
 
-    /// `Ok`: everything handed over so far is delivered, or on disk. After [`OutputError::Timeout`] flush again;
-    /// after [`OutputError::Lost`] hand over again what was handed over since the last `Ok`.
+    /// `Ok` if everything sent so far is delivered or on disk. After [`OutputError::Timeout`] flush again; after
+    /// [`OutputError::Lost`] send everything again that was sent since the last `Ok`.
     pub fn flush(&mut self, timeout: Duration) -> Result<(), OutputError> {
-        if let Letters::File(file) = &mut self.letters {
+        if let DeadLetterSink::File(file) = &mut self.dead_letters {
             file.sync()?;
         }
         match &mut self.delivery {
@@ -188,8 +191,8 @@ impl Outputs {
     }
 }
 
-/// Headers that name the event: with them an output that came twice can be told.
-fn origin(topic: &str, partition: i32, offset: i64) -> OwnedHeaders {
+/// Headers that name the event, so that consumers can recognise an output that is delivered twice.
+fn origin_headers(topic: &str, partition: i32, offset: i64) -> OwnedHeaders {
     OwnedHeaders::new()
         .insert(header("ostar-topic", topic))
         .insert(header("ostar-partition", &partition.to_string()))

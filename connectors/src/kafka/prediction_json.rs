@@ -1,4 +1,4 @@
-//! A prediction as a JSON object.
+//! Writes predictions as JSON objects.
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ struct Version {
     step: u64,
 }
 
-/// Appends the object to the buffer.
+/// Appends the prediction to the buffer.
 pub(super) fn write(prediction: &Prediction, buffer: &mut Vec<u8>) {
     let version = prediction.version.unwrap_or_default();
     let object = Object {
@@ -33,5 +33,5 @@ pub(super) fn write(prediction: &Prediction, buffer: &mut Vec<u8>) {
             step: version.step,
         },
     };
-    serde_json::to_writer(buffer, &object).expect("plain fields and memory cannot fail");
+    serde_json::to_writer(buffer, &object).expect("writing text and numbers to memory cannot fail");
 }

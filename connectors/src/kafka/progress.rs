@@ -1,4 +1,4 @@
-//! How far each partition has been read, and what to do where the broker no longer has what comes next.
+//! The position in each partition, and where to continue when the broker no longer has the next offset.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -8,33 +8,33 @@ use super::{
 };
 use crate::event::Offsets;
 
-/// Events that can no longer be read.
+/// Offsets of a partition that were skipped because the broker no longer has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostOffsets {
-    /// Partition they were in.
+    /// Partition of the skipped offsets.
     pub partition: i32,
     /// Offset that should have been read next.
     pub expected: i64,
     /// Offset that is read next instead.
     pub resumed_at: i64,
-    /// Offsets skipped. Those of a deleted topic are not among them: nobody can know.
+    /// Offsets skipped. After a topic was recreated, what the old one still held is unknown and not counted.
     pub lost: u64,
-    /// The topic ends before the expected offset: it was recreated or truncated.
+    /// The partition ends before the expected offset: the topic was recreated or truncated.
     pub recreated: bool,
 }
 
-/// How far reading is behind in a partition.
+/// How far reading is behind the end of a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionLag {
-    /// The partition.
+    /// Partition that was measured.
     pub partition: i32,
-    /// Events not read yet, at the last look.
+    /// Events not read yet, by the watermarks of the last look at the broker.
     pub records: u64,
-    /// Age of the last event read, if there are events to read; `None` before the first.
+    /// Age of the last event read; 0 if there is nothing to read, `None` before the first event.
     pub seconds: Option<f64>,
 }
 
-/// Positions in all partitions.
+/// Position in each partition that is read.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     partitions: BTreeMap<i32, Position>,
@@ -51,13 +51,14 @@ struct Position {
 
 impl fmt::Display for LostOffsets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = match self.recreated {
-            true => "the topic was recreated or truncated",
-            false => "retention has removed events before they were read",
+        let cause = if self.recreated {
+            "the topic was recreated or truncated"
+        } else {
+            "retention removed events before they were read"
         };
         write!(
             formatter,
-            "offset {} of partition {} is gone ({cause}): reading goes on at {}, {} offsets lost",
+            "offset {} of partition {} is gone ({cause}): reading continues at {}, {} offsets lost",
             self.expected, self.partition, self.resumed_at, self.lost
         )
     }
@@ -66,7 +67,7 @@ impl fmt::Display for LostOffsets {
 // === impl Progress ===
 
 impl Progress {
-    /// Reads a partition from this offset on.
+    /// Adds a partition that is read from offset `next` on.
     pub(super) fn start(&mut self, partition: i32, next: i64, watermarks: Watermarks) {
         let position = Position {
             next,
@@ -76,7 +77,7 @@ impl Progress {
         self.partitions.insert(partition, position);
     }
 
-    /// Where to go on reading.
+    /// The offset to read next in each partition.
     pub(super) fn offsets(&self) -> Offsets {
         let positions = self.partitions.iter();
         positions
@@ -84,7 +85,7 @@ impl Progress {
             .collect()
     }
 
-    /// Takes note of an event; `false` if it has been read before.
+    /// Moves past an event; `false` if it has been read before, as happens after partitions are assigned again.
     pub(super) fn advance(&mut self, partition: i32, offset: i64, time_ms: Option<i64>) -> bool {
         match self.partitions.get_mut(&partition) {
             Some(position) if offset >= position.next => {
@@ -96,7 +97,7 @@ impl Progress {
         }
     }
 
-    /// Partitions that were not known before; they are read from their beginning.
+    /// Adds partitions that were not known before, from their beginning, and returns them.
     pub(super) fn add_new(&mut self, found: &Partitions) -> Vec<i32> {
         let mut added = Vec::new();
         for (partition, watermarks) in found {
@@ -108,7 +109,7 @@ impl Progress {
         added
     }
 
-    /// For [`Progress::lags`].
+    /// Keeps the ends of the partitions for [`Progress::lags`].
     pub(super) fn note_watermarks(&mut self, found: &Partitions) {
         for (partition, watermarks) in found {
             if let Some(position) = self.partitions.get_mut(partition) {
@@ -117,8 +118,8 @@ impl Progress {
         }
     }
 
-    /// Moves partitions whose next offset the broker does not have. A partition that was read from since `asked_at`
-    /// is well: what was found then says nothing about where it is now.
+    /// Moves partitions whose next offset the broker does not have. A partition that has advanced since `asked_at` is
+    /// skipped: `found` may be older than its position.
     pub(super) fn skip_lost(
         &mut self,
         asked_at: &Offsets,

@@ -1,4 +1,4 @@
-//! The stream of events: all partitions of a topic, each event once, every gap told.
+//! Reads all partitions of a topic: every event once, every gap reported.
 
 use std::{
     collections::VecDeque,
@@ -24,33 +24,33 @@ use crate::event::Offsets;
 /// Reads all partitions of the topic. Made by [`super::Connection::read_from`].
 pub struct Reader {
     topic: Topic,
-    // Apart from the client, so that a record borrowed from the one does not lock the other.
+    // Apart from `topic`, so that a record that borrows from the client does not borrow the state.
     state: State,
 }
 
-/// What a poll found.
+/// Result of [`Reader::poll`].
 pub enum Polled<'a> {
-    /// The next event.
+    /// An event that has not been read before.
     Record(Record<'a>),
-    /// Nothing within the timeout.
+    /// No new event within the timeout.
     Idle,
-    /// Something that the caller should count and tell.
+    /// Something that the caller should count and log.
     Notice(Notice),
 }
 
-/// Something that happened to the stream.
+/// A change of the topic or of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// The topic has new partitions; they are read from their beginning.
     PartitionsAdded(Vec<i32>),
-    /// Events are gone before they were read.
+    /// Events were removed before they were read.
     OffsetsLost(LostOffsets),
-    /// No broker answers, or the topic is gone. Reading goes on by itself when they are back.
+    /// No broker answers, or the topic is gone. Reading continues by itself when they are back.
     BrokerDown {
-        /// What librdkafka said.
+        /// The error of the last look at the broker.
         reason: String,
     },
-    /// The broker answers again.
+    /// The broker answers again after [`Notice::BrokerDown`].
     BrokerUp,
 }
 
@@ -58,21 +58,21 @@ struct State {
     settings: KafkaSettings,
     watcher: Watcher,
     progress: Progress,
-    /// Told one a poll.
+    /// Each poll returns at most one.
     notices: VecDeque<Notice>,
     next_look: Instant,
-    broker_up: bool,
-    /// A partition has stopped because its next offset is not there; the next report tells which.
-    doubt: bool,
+    broker_is_up: bool,
+    /// A partition has stopped because its next offset is gone; the next report shows which.
+    suspects_loss: bool,
     paused: bool,
-    /// Polls until the watcher is looked after; at once when there was nothing to read.
+    /// Polls until the next check of clock and watcher; 0 when there was nothing to read.
     polls_left: u32,
 }
 
-/// The clock and the watcher are looked at once in so many records: a fraction of a millisecond at full speed.
+/// Polls between two checks of clock and watcher: a fraction of a millisecond at full speed.
 const POLLS_BETWEEN_CHECKS: u32 = 64;
-/// While something is wrong, the broker is asked this often.
-const RETRY: Duration = Duration::from_secs(1);
+/// Interval of looks at the broker while it does not answer.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 // === impl Reader ===
 
@@ -90,17 +90,17 @@ impl Reader {
             settings,
             progress,
             notices: VecDeque::new(),
-            broker_up: true,
-            doubt: false,
+            broker_is_up: true,
+            suspects_loss: false,
             paused: false,
             polls_left: 0,
         };
-        state.tell_losses(losses)?;
+        state.report_losses(losses)?;
         state.assign(&topic)?;
         Ok(Self { topic, state })
     }
 
-    /// The next event or notice. An error is final.
+    /// The next event or notice. After an error the reader cannot be used any more.
     pub fn poll(&mut self, timeout: Duration) -> Result<Polled<'_>, KafkaError> {
         if let Some(notice) = self.state.check(&self.topic)? {
             return Ok(Polled::Notice(notice));
@@ -118,9 +118,10 @@ impl Reader {
             Some(Ok(message)) => {
                 let time_ms = message.timestamp().to_millis();
                 let (partition, offset) = (message.partition(), message.offset());
-                match self.state.progress.advance(partition, offset, time_ms) {
-                    true => Ok(Polled::Record(Record::new(message))),
-                    false => Ok(Polled::Idle),
+                if self.state.progress.advance(partition, offset, time_ms) {
+                    Ok(Polled::Record(Record::new(message)))
+                } else {
+                    Ok(Polled::Idle)
                 }
             }
             Some(Err(error)) => {
@@ -130,12 +131,12 @@ impl Reader {
         }
     }
 
-    /// Where reading goes on, all that was polled counted as read.
+    /// The offset to read next in each partition, after everything that was polled.
     pub fn offsets(&self) -> Offsets {
         self.state.progress.offsets()
     }
 
-    /// How far each partition is behind, as of the last look at the broker.
+    /// How far reading is behind in each partition, by the last look at the broker.
     pub fn lags(&self) -> Vec<PartitionLag> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.state
@@ -143,12 +144,12 @@ impl Reader {
             .lags(now.map_or(0, |now| now.as_millis() as i64))
     }
 
-    /// No records until [`Reader::resume`]; notices still come. Nothing read so far is lost.
+    /// Holds records back until [`Reader::resume`]; notices still come. No event is lost.
     pub fn pause(&mut self) {
         self.state.paused = true;
     }
 
-    /// Records again.
+    /// Ends a [`Reader::pause`].
     pub fn resume(&mut self) {
         self.state.paused = false;
     }
@@ -168,12 +169,12 @@ impl State {
         self.polls_left = POLLS_BETWEEN_CHECKS;
         self.wait(Duration::ZERO, topic)?;
         if !self.watcher.is_waiting() && Instant::now() >= self.next_look {
-            self.watcher.ask(self.progress.offsets());
+            self.watcher.request(self.progress.offsets());
         }
         Ok(self.notices.pop_front())
     }
 
-    /// Waits for the watcher's report, if one is under way, and acts on it.
+    /// Waits for the watcher's report and acts on it; without one under way, waits for the timeout.
     fn wait(&mut self, timeout: Duration, topic: &Topic) -> Result<(), KafkaError> {
         match self.watcher.report(timeout)? {
             Some(report) => self.take_report(report, topic),
@@ -185,9 +186,9 @@ impl State {
         let found = match report.partitions {
             Ok(found) => found,
             Err(error) => {
-                self.next_look = Instant::now() + RETRY;
-                if self.broker_up {
-                    self.broker_up = false;
+                self.next_look = Instant::now() + RETRY_INTERVAL;
+                if self.broker_is_up {
+                    self.broker_is_up = false;
                     let reason = error.to_string();
                     self.notices.push_back(Notice::BrokerDown { reason });
                 }
@@ -195,29 +196,29 @@ impl State {
             }
         };
         self.next_look = Instant::now() + self.settings.metadata_refresh.get();
-        if !self.broker_up {
-            self.broker_up = true;
+        if !self.broker_is_up {
+            self.broker_is_up = true;
             self.notices.push_back(Notice::BrokerUp);
         }
         self.progress.note_watermarks(&found);
         let added = self.progress.add_new(&found);
-        let reassign = self.doubt || !added.is_empty();
+        let reassign = self.suspects_loss || !added.is_empty();
         if !added.is_empty() {
             self.notices.push_back(Notice::PartitionsAdded(added));
         }
-        if self.doubt {
-            self.doubt = false;
+        if self.suspects_loss {
+            self.suspects_loss = false;
             let choice = self.settings.on_lost_offsets;
             let losses = self.progress.skip_lost(&report.asked_at, &found, choice);
-            self.tell_losses(losses)?;
+            self.report_losses(losses)?;
         }
-        match reassign {
-            true => self.assign(topic),
-            false => Ok(()),
+        if reassign {
+            self.assign(topic)?;
         }
+        Ok(())
     }
 
-    fn tell_losses(&mut self, losses: Vec<LostOffsets>) -> Result<(), KafkaError> {
+    fn report_losses(&mut self, losses: Vec<LostOffsets>) -> Result<(), KafkaError> {
         for loss in losses {
             if self.settings.on_lost_offsets == OnLostOffsets::Stop {
                 return Err(KafkaError::Lost(loss));
@@ -227,7 +228,7 @@ impl State {
         Ok(())
     }
 
-    /// All partitions from where they are. What was fetched and not polled is fetched again: this is rare.
+    /// Assigns all partitions at their positions. Records that were fetched but not polled are fetched again.
     fn assign(&self, topic: &Topic) -> Result<(), KafkaError> {
         let list = partition_list(&topic.name, self.progress.offsets().into_iter())?;
         topic
@@ -246,9 +247,9 @@ impl State {
             Some(RDKafkaErrorCode::LogTruncation),
         ];
         if offset_gone.contains(&code) {
-            self.doubt = true;
+            self.suspects_loss = true;
         }
-        // Whatever it is, the broker is asked soon; it says whether anything is wrong that lasts.
+        // librdkafka reports passing errors too. A look at the broker soon shows whether this one lasts.
         tracing::debug!(error = %describe(error), "librdkafka reported an error");
         self.next_look = self
             .next_look

@@ -1,14 +1,14 @@
-//! A record as the broker sent it, borrowed from librdkafka.
+//! A record, borrowed from librdkafka.
 
 use rdkafka::{Message, message::BorrowedMessage};
 
-/// A record of the topic. Its bytes are librdkafka's own: nothing is copied.
+/// A record of the topic. Key and payload borrow librdkafka's memory.
 pub struct Record<'a> {
     /// Partition it was read from.
     pub partition: i32,
-    /// Offset within the partition.
+    /// Offset in that partition.
     pub offset: i64,
-    /// When it was produced, in milliseconds since 1970; 0 if the producer did not say.
+    /// The record's time stamp in milliseconds since 1970; 0 if it has none.
     pub timestamp_ms: i64,
     message: BorrowedMessage<'a>,
 }
@@ -23,12 +23,12 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Its value; empty if it has none.
+    /// The record's value; empty if it has none.
     pub fn payload(&self) -> &[u8] {
         self.message.payload().unwrap_or_default()
     }
 
-    /// Its key.
+    /// The record's key; `None` if it has none.
     pub fn key(&self) -> Option<&[u8]> {
         self.message.key()
     }

@@ -1,4 +1,4 @@
-//! Sends records of one's own making, for `replay`.
+//! Sends records to any topic, for `replay`.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use rdkafka::producer::BaseRecord;
 
 use super::{delivery::Delivery, outputs::OutputError, settings::KafkaSettings};
 
-/// Sends records to topics of the configured brokers.
+/// A producer of the configured brokers.
 pub struct Sender {
     delivery: Delivery,
 }
 
 impl Sender {
-    /// Does not wait for a broker.
+    /// Makes the producer. Does not wait for a broker.
     pub fn open(kafka: &KafkaSettings) -> Result<Self, OutputError> {
         Ok(Self {
             delivery: Delivery::new(kafka)?,
         })
     }
 
-    /// Hands a record over, with the present time unless another is given. After [`OutputError::Full`] call again.
+    /// Queues a record, with the current time unless another is given. After [`OutputError::Full`] call again.
     pub fn send(
         &mut self,
         topic: &str,
@@ -32,7 +32,7 @@ impl Sender {
         self.delivery.send(record)
     }
 
-    /// Waits until everything handed over has arrived.
+    /// Waits until every queued record has arrived.
     pub fn flush(&mut self, timeout: Duration) -> Result<(), OutputError> {
         self.delivery.flush(timeout)
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     client,
-    options::{Options, refusal},
+    options::{Options, reason_reserved},
 };
 use crate::settings::Period;
 
@@ -15,27 +15,27 @@ use crate::settings::Period;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KafkaSettings {
-    /// Addresses to start from: "host:port,host:port".
+    /// Bootstrap addresses: "host:port,host:port".
     pub brokers: String,
-    /// Topic of the events.
+    /// Topic that events are read from.
     pub topic: String,
-    /// Group that offsets are committed to, for lag tools; all partitions are read whoever else is in it.
+    /// Consumer group that offsets are committed to. All partitions are read, whatever other members it has.
     pub group: String,
-    /// Where to start if neither a checkpoint nor the group knows.
+    /// Where to start without a checkpoint and without committed offsets.
     pub start: Start,
-    /// For `start = "timestamp"`: milliseconds since 1970.
+    /// For `start = "timestamp"`: the time to start at, in milliseconds since 1970.
     pub start_time_ms: Option<i64>,
-    /// Where to go on if the offset to read next is gone (retention, a recreated topic).
+    /// Where to continue if the next offset is gone (retention, a recreated topic).
     pub on_lost_offsets: OnLostOffsets,
-    /// How often to look for new partitions and for lag.
+    /// Interval of looking for new partitions and measuring lag.
     pub metadata_refresh: Period,
-    /// Unready after so long without a broker.
+    /// The daemon becomes unready after so long without a broker.
     pub patience: Period,
-    /// Any option of librdkafka.
+    /// Options of librdkafka by name. Those that ostard relies on are refused.
     pub options: Options,
-    /// Options whose values are in files: option to path.
+    /// Options whose values are read from files: option to path.
     pub options_from_files: BTreeMap<String, PathBuf>,
-    /// Options whose values are in environment variables: option to variable.
+    /// Options whose values are read from environment variables: option to variable.
     pub options_from_environment: BTreeMap<String, String>,
 }
 
@@ -43,11 +43,11 @@ pub struct KafkaSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
-    /// At the oldest event that is still there.
+    /// At the oldest event that the broker still has.
     Earliest,
-    /// At events that arrive from now on.
+    /// At the first event that arrives after the start.
     Latest,
-    /// At the first event from `start_time_ms` on.
+    /// At the first event with a time stamp of `start_time_ms` or later.
     Timestamp,
 }
 
@@ -55,11 +55,11 @@ pub enum Start {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLostOffsets {
-    /// Go on at the oldest event that is still there.
+    /// Continue at the oldest event that the broker still has.
     Earliest,
-    /// Go on at events that arrive from now on.
+    /// Continue at the first event that arrives from now on.
     Latest,
-    /// Stop with an error.
+    /// Stop the daemon with an error.
     Stop,
 }
 
@@ -67,9 +67,9 @@ pub enum OnLostOffsets {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PredictionSettings {
-    /// Topic to send them to; none are sent without.
+    /// Topic of the predictions; without one, none are sent.
     pub topic: Option<String>,
-    /// How they are written.
+    /// Format of the predictions' payloads.
     pub format: PredictionFormat,
 }
 
@@ -77,10 +77,10 @@ pub struct PredictionSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PredictionFormat {
-    /// A JSON object.
+    /// One JSON object per record.
     #[default]
     Json,
-    /// `ostar.v1.Prediction`.
+    /// The message `ostar.v1.Prediction`.
     Protobuf,
 }
 
@@ -88,17 +88,17 @@ pub enum PredictionFormat {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeadLetterSettings {
-    /// Topic to send them to.
+    /// Topic of the rejected events.
     pub topic: Option<String>,
-    /// File to append them to, as JSON lines.
+    /// File that rejected events are appended to, as JSON lines, instead of a topic.
     pub file: Option<PathBuf>,
-    /// Bytes kept of a rejected event.
+    /// Most bytes kept of a rejected event's payload.
     pub max_bytes: usize,
-    /// Consumption stops when a larger share of the last `ratio_over` events was rejected; 1 is never.
+    /// Reading pauses when a larger share of the last `ratio_over` events was rejected; 1 disables this.
     pub max_ratio: f64,
-    /// Events that the ratio is taken over.
+    /// Events that `max_ratio` is taken over.
     pub ratio_over: usize,
-    /// Consumption stops after so many rejected events in a row; 0 is never.
+    /// Reading pauses after so many rejected events in a row; 0 disables this.
     pub max_consecutive: usize,
 }
 
@@ -170,7 +170,7 @@ impl KafkaSettings {
         ];
         for (section, names) in sections {
             for name in names {
-                if let Some(reason) = refusal(name) {
+                if let Some(reason) = reason_reserved(name) {
                     problems.push(format!("kafka.{section}.{name} may not be set: {reason}"));
                 }
             }

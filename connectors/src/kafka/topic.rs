@@ -1,10 +1,10 @@
-//! What the broker says about a topic, asked for on a thread of its own so that polling never waits for it.
+//! Asks the broker about a topic, on a thread of its own so that polling never waits for the answer.
 
 use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -15,7 +15,7 @@ use rdkafka::{consumer::Consumer as _, error::KafkaError as RdKafkaError};
 use super::{client::Consumer, error::KafkaError};
 use crate::event::Offsets;
 
-/// Offsets that a partition holds: from the first, up to the one that the next event will get.
+/// The offsets that a partition holds: `low` is the first, `high` the one that the next event will get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Watermarks {
     pub(super) low: i64,
@@ -33,30 +33,29 @@ pub(super) struct Topic {
     pub(super) brokers: String,
 }
 
-/// An answer of the watcher.
 pub(super) struct Report {
-    /// Where reading was when the question was asked.
+    /// Positions of the reader when it asked.
     pub(super) asked_at: Offsets,
     pub(super) partitions: Result<Partitions, KafkaError>,
 }
 
-/// A thread that looks at the topic when it is asked to. Dropping it waits for the look under way.
+/// A thread that fetches the topic's partitions on request. Dropping it waits for the request under way.
 pub(super) struct Watcher {
-    /// `None` ends the thread.
-    questions: Option<SyncSender<Offsets>>,
+    /// Set to `None` by drop, which ends the thread.
+    requests: Option<SyncSender<Offsets>>,
     reports: Receiver<Report>,
     waiting: bool,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Longer than a healthy broker takes under load; a stop waits no longer than this for a dead one.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longer than a healthy broker takes under load. A shutdown waits at most this long for a dead one.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 // === impl Topic ===
 
 impl Topic {
-    /// The topic's partitions and what they hold.
-    pub(super) fn look(&self, timeout: Duration) -> Result<Partitions, KafkaError> {
+    /// Fetches the topic's partitions and their watermarks.
+    pub(super) fn fetch_partitions(&self, timeout: Duration) -> Result<Partitions, KafkaError> {
         let deadline = Instant::now() + timeout;
         let metadata = self
             .consumer
@@ -85,7 +84,7 @@ impl Topic {
         Ok(partitions)
     }
 
-    /// That the broker cannot be reached, with the reason that librdkafka last gave.
+    /// An error with the reason that librdkafka last gave.
     pub(super) fn unreachable(&self, error: &RdKafkaError) -> KafkaError {
         KafkaError::Unreachable {
             brokers: self.brokers.clone(),
@@ -106,14 +105,14 @@ impl Topic {
 
 impl Watcher {
     pub(super) fn start(topic: Topic) -> Result<Self, KafkaError> {
-        // One question and its answer at a time.
-        let (question_sender, questions) = sync_channel::<Offsets>(1);
+        // Room for one: there is at most one request or report under way.
+        let (request_sender, requests) = sync_channel::<Offsets>(1);
         let (report_sender, reports) = sync_channel(1);
-        let look = move || {
-            for asked_at in questions {
+        let serve = move || {
+            for asked_at in requests {
                 let report = Report {
                     asked_at,
-                    partitions: topic.look(LOOK_TIMEOUT),
+                    partitions: topic.fetch_partitions(FETCH_TIMEOUT),
                 };
                 if report_sender.send(report).is_err() {
                     return;
@@ -121,37 +120,38 @@ impl Watcher {
             }
         };
         let thread = thread::Builder::new().name("kafka-watcher".to_owned());
-        let thread = thread
-            .spawn(look)
-            .map_err(|error| KafkaError::Fatal(format!("no thread to watch the topic: {error}")))?;
+        let thread = thread.spawn(serve).map_err(|error| {
+            KafkaError::Fatal(format!("cannot start the thread kafka-watcher: {error}"))
+        })?;
         Ok(Self {
-            questions: Some(question_sender),
+            requests: Some(request_sender),
             reports,
             waiting: false,
             thread: Some(thread),
         })
     }
 
-    /// Whether a question is under way.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting
     }
 
-    /// Asks for a look, unless one is under way.
-    pub(super) fn ask(&mut self, positions: Offsets) {
-        if let (false, Some(questions)) = (self.waiting, &self.questions) {
-            self.waiting = questions.try_send(positions).is_ok();
+    /// Requests the partitions, unless a request is under way.
+    pub(super) fn request(&mut self, positions: Offsets) {
+        if let (false, Some(requests)) = (self.waiting, &self.requests) {
+            self.waiting = requests.try_send(positions).is_ok();
         }
     }
 
-    /// The answer, if it is there within the time.
+    /// The report, if it arrives within the timeout.
     pub(super) fn report(&mut self, timeout: Duration) -> Result<Option<Report>, KafkaError> {
-        let report = match timeout.is_zero() {
-            true => self.reports.try_recv().map_err(|error| match error {
-                std::sync::mpsc::TryRecvError::Empty => RecvTimeoutError::Timeout,
-                std::sync::mpsc::TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
-            }),
-            false => self.reports.recv_timeout(timeout),
+        let report = if timeout.is_zero() {
+            // Called once in 64 records: `recv_timeout` would read the clock.
+            self.reports.try_recv().map_err(|error| match error {
+                TryRecvError::Empty => RecvTimeoutError::Timeout,
+                TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+            })
+        } else {
+            self.reports.recv_timeout(timeout)
         };
         match report {
             Ok(report) => {
@@ -160,7 +160,7 @@ impl Watcher {
             }
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(KafkaError::Fatal(
-                "the thread that watches the topic ended".to_owned(),
+                "the thread kafka-watcher ended".to_owned(),
             )),
         }
     }
@@ -168,8 +168,8 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.questions = None;
-        // Its client must not outlive the reader, or another one would find the group still in use.
+        self.requests = None;
+        // The thread holds the client. It must not outlive the reader: the next one would find the group in use.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,4 +1,4 @@
-//! From a record's bytes to a label.
+//! Decodes records of the labels' topic.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,19 +17,19 @@ use crate::{
     proto,
 };
 
-/// Largest label record: an id, a name and some decoration.
+/// Largest label record, in bytes: an id, a class and some keys that are ignored.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The class of an event.
+/// The true class of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// Id of the event.
+    /// The event's id, as the prediction carries it.
     pub id: Box<str>,
-    /// Number of its class.
+    /// Index of the class in the bundle's list.
     pub class: u32,
 }
 
-/// Decodes labels of one bundle's classes.
+/// Decodes labels for one bundle.
 #[derive(Debug, Clone)]
 pub struct LabelDecoder {
     format: LabelFormat,
@@ -38,7 +38,6 @@ pub struct LabelDecoder {
     classes: Classes,
 }
 
-/// Classes by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Classes {
     numbers: HashMap<String, u32>,
@@ -47,7 +46,7 @@ pub(crate) struct Classes {
 // === impl LabelDecoder ===
 
 impl LabelDecoder {
-    /// A decoder for labels of these classes.
+    /// `classes` are the bundle's, in the order of their indices.
     pub fn new(settings: &LabelSettings, classes: &[String]) -> Self {
         Self {
             format: settings.format,
@@ -57,7 +56,7 @@ impl LabelDecoder {
         }
     }
 
-    /// Reads one label.
+    /// Decodes one label; an unknown class is an error.
     pub fn decode(&self, payload: Option<&[u8]>) -> Result<Label, Reject> {
         let payload = payload.unwrap_or_default();
         if payload.is_empty() {
@@ -144,7 +143,7 @@ impl Classes {
         }
     }
 
-    /// The class of this name or else of this number.
+    /// Index of the class with this name, or else with this number. Names come first, as they may be numbers.
     pub(crate) fn number(&self, label: &str) -> Result<u32, String> {
         let by_name = self.numbers.get(label).copied();
         let number = by_name.or_else(|| {

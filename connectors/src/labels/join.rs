@@ -1,19 +1,19 @@
-//! Predictions and labels, joined by id whichever comes first, in bounded memory.
+//! Joins predictions and labels by id, in either order, in bounded memory.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{
     LabelSettings, Predictor,
-    measures::{Measured, Sample, Sums, measure},
+    measures::{Measurement, Sample, Sums, measure},
 };
 
-/// Joins late labels with the predictions made for their events, and measures.
+/// Joins late labels with the predictions for their events and measures how good those were.
 #[derive(Debug)]
 pub struct LabelJoin {
     classes: usize,
-    /// Predictions; those that are joined stay until their turn, so that a second label is known as such.
+    /// Joined predictions stay until they are the oldest, so that a second label is recognised as a duplicate.
     predictions: Fifo<Prediction>,
-    /// Labels that came before their predictions; `None` once it came.
+    /// Labels that came before their predictions; `None` once joined, to recognise duplicates.
     early: Fifo<Option<u32>>,
     window: VecDeque<Sample>,
     window_size: usize,
@@ -21,35 +21,35 @@ pub struct LabelJoin {
     counts: LabelCounts,
 }
 
-/// What became of the labels.
+/// Counts of labels by their fate, since the start except for `waiting`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LabelCounts {
-    /// Joined with their prediction.
+    /// Joined with a prediction and measured.
     pub joined: u64,
-    /// Came again for an id that had one already; not counted in the measures.
+    /// Second labels for an id; not measured.
     pub duplicates: u64,
-    /// Given up: their prediction had left the cache before they came, or never came itself.
+    /// Dropped from the cache while waiting: the prediction had left the cache before, or never came.
     pub expired: u64,
-    /// Waiting for their prediction now.
+    /// Labels in the cache that wait for a prediction.
     pub waiting: u64,
-    /// Predictions that left the cache without a label.
+    /// Predictions (not labels) that left the cache without a label.
     pub unlabelled: u64,
 }
 
-/// What is known from labels.
+/// Label counts and the measures they allow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReport {
-    /// What became of the labels.
+    /// Since the start of the process.
     pub counts: LabelCounts,
-    /// Over the newest joined labels; `None` before the first one.
-    pub window: Option<Measured>,
+    /// Over the newest `labels.window` joined labels; `None` before the first one.
+    pub window: Option<Measurement>,
     /// Over all joined labels since the start; `None` before the first one.
-    pub total: Option<Measured>,
+    pub total: Option<Measurement>,
 }
 
 #[derive(Debug)]
 enum Prediction {
-    /// The candidates' probabilities, candidate after candidate.
+    /// Probabilities of all predictors, one predictor after the other.
     Waiting(Box<[f32]>),
     Joined,
 }
@@ -57,7 +57,7 @@ enum Prediction {
 // === impl LabelJoin ===
 
 impl LabelJoin {
-    /// Nothing joined yet.
+    /// An empty join for a bundle with so many classes.
     pub fn new(settings: &LabelSettings, classes: usize) -> Self {
         Self {
             classes,
@@ -70,14 +70,14 @@ impl LabelJoin {
         }
     }
 
-    /// What the candidates, in the order of [`Predictor::ALL`], predicted for an event. A second prediction for
-    /// an id (an event that was delivered again) changes nothing.
+    /// Adds the probabilities of all predictors, in the order of [`Predictor::ALL`]. A second prediction for an id
+    /// (an event that was delivered again) is ignored.
     ///
     /// # Panics
-    /// Unless each candidate has one probability a class.
-    pub fn predicted(&mut self, id: &str, probabilities: [&[f32]; Predictor::ALL.len()]) {
+    /// Unless each predictor has one probability per class.
+    pub fn add_prediction(&mut self, id: &str, probabilities: [&[f32]; Predictor::ALL.len()]) {
         let whole = |row: &&[f32]| row.len() == self.classes;
-        assert!(probabilities.iter().all(whole), "one probability a class");
+        assert!(probabilities.iter().all(whole), "one probability per class");
         if self.predictions.entries.contains_key(id) {
             return;
         }
@@ -96,11 +96,11 @@ impl LabelJoin {
         }
     }
 
-    /// The truth about an event.
+    /// Adds the true class of an event.
     ///
     /// # Panics
-    /// Unless `class` is one of the classes.
-    pub fn label(&mut self, id: &str, class: u32) {
+    /// Unless `class` is an index of the bundle's classes, which [`LabelDecoder`](super::LabelDecoder) guarantees.
+    pub fn add_label(&mut self, id: &str, class: u32) {
         assert!((class as usize) < self.classes, "labels were checked");
         match self.predictions.entries.get_mut(id) {
             Some(prediction) => match std::mem::replace(prediction, Prediction::Joined) {
@@ -118,7 +118,7 @@ impl LabelJoin {
         }
     }
 
-    /// What is known now. Looks at the whole window: call it when somebody asks, not with every label.
+    /// The current figures. Sorts the whole window for the AUC: call it when somebody asks, not with every label.
     pub fn report(&self) -> LabelReport {
         LabelReport {
             counts: self.counts,
@@ -141,7 +141,7 @@ impl LabelJoin {
     }
 }
 
-/// Values by id, of which the oldest goes when there are too many.
+/// A map by id that drops its oldest entry when it is full.
 #[derive(Debug)]
 struct Fifo<V> {
     capacity: usize,
@@ -158,17 +158,15 @@ impl<V> Fifo<V> {
         }
     }
 
-    /// Adds a value under a new id; gives the one that had to go for it.
+    /// Adds a value under an id that is not in the map; returns the value that was dropped for it.
     fn push(&mut self, id: &str, value: V) -> Option<V> {
         self.entries.insert(id.into(), value);
         self.order.push_back(id.into());
-        match self.order.len() > self.capacity {
-            true => {
-                let oldest = self.order.pop_front()?;
-                self.entries.remove(&oldest)
-            }
-            false => None,
+        if self.order.len() <= self.capacity {
+            return None;
         }
+        let oldest = self.order.pop_front()?;
+        self.entries.remove(&oldest)
     }
 }
 
@@ -190,16 +188,16 @@ mod tests {
     #[test]
     fn labels_join_in_either_order_and_once() {
         let mut join = join(10, 10);
-        join.predicted("a", RIGHT);
-        join.label("a", 0);
-        join.label("b", 1);
+        join.add_prediction("a", RIGHT);
+        join.add_label("a", 0);
+        join.add_label("b", 1);
         assert_eq!(join.report().counts.waiting, 1);
-        join.predicted("b", RIGHT);
+        join.add_prediction("b", RIGHT);
         // Again: a duplicate label, a second delivery, and both.
-        join.label("a", 1);
-        join.label("b", 0);
-        join.predicted("a", RIGHT);
-        join.label("a", 0);
+        join.add_label("a", 1);
+        join.add_label("b", 0);
+        join.add_prediction("a", RIGHT);
+        join.add_label("a", 0);
         let report = join.report();
         assert_eq!((report.counts.joined, report.counts.duplicates), (2, 3));
         assert_eq!(report.counts.waiting, 0);
@@ -214,18 +212,18 @@ mod tests {
     fn a_label_that_comes_too_late_expires_and_is_not_measured() {
         let mut join = join(2, 10);
         for id in ["a", "b", "c"] {
-            join.predicted(id, RIGHT);
+            join.add_prediction(id, RIGHT);
         }
         for id in ["a", "b", "c"] {
-            join.label(id, 0);
+            join.add_label(id, 0);
         }
         let counts = join.report().counts;
         assert_eq!(
             (counts.joined, counts.unlabelled, counts.waiting),
             (2, 1, 1)
         );
-        join.label("x", 0);
-        join.label("y", 0);
+        join.add_label("x", 0);
+        join.add_label("y", 0);
         let counts = join.report().counts;
         assert_eq!((counts.expired, counts.waiting), (1, 2));
     }
@@ -235,12 +233,15 @@ mod tests {
         let mut join = join(100, 3);
         for number in 0..10 {
             let id = number.to_string();
-            join.predicted(&id, RIGHT);
-            join.label(&id, u32::from(number < 5));
+            join.add_prediction(&id, RIGHT);
+            join.add_label(&id, u32::from(number < 5));
         }
         let report = join.report();
         let window = report.window.unwrap();
-        assert_eq!((window.labels, &window.shares[..]), (3, &[1.0, 0.0][..]));
+        assert_eq!(
+            (window.labels, &window.proportions[..]),
+            (3, &[1.0, 0.0][..])
+        );
         assert_eq!(window.by_predictor[3].accuracy, 1.0);
         let total = report.total.unwrap();
         assert_eq!((total.labels, total.by_predictor[3].accuracy), (10, 0.5));
@@ -250,8 +251,8 @@ mod tests {
     fn memory_stays_bounded() {
         let mut join = join(5, 5);
         for number in 0..1000 {
-            join.label(&number.to_string(), 0);
-            join.predicted(&(number + 3).to_string(), RIGHT);
+            join.add_label(&number.to_string(), 0);
+            join.add_prediction(&(number + 3).to_string(), RIGHT);
         }
         assert!(join.predictions.order.len() <= 5 && join.predictions.entries.len() <= 5);
         assert!(join.early.order.len() <= 5 && join.early.entries.len() <= 5);

@@ -1,4 +1,4 @@
-//! How good predictions were, once the truth is known.
+//! Accuracy, log loss, AUC and calibration of predictions whose labels are known.
 
 use std::collections::VecDeque;
 
@@ -6,48 +6,48 @@ use ostar_model::argmax;
 
 use super::Predictor;
 
-/// Probabilities below this count as this: one confident mistake must not make the mean infinite.
+/// Lower bound on a probability in the log loss, so that one confident mistake does not make the mean infinite.
 const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
 
 const PREDICTORS: usize = Predictor::ALL.len();
 
-/// Measures of one candidate.
+/// Measures of one predictor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measures {
-    /// Share of the labels that were the most probable class.
+    /// Share of the labels whose class was predicted as the most probable.
     pub accuracy: f64,
-    /// Mean of the classes' accuracies, over the classes that occurred.
+    /// Mean of the per-class accuracies, over the classes that occurred.
     pub balanced_accuracy: f64,
     /// Mean of -log(probability of the label).
     pub log_loss: f64,
     /// Area under the ROC curve: of class 1 if there are two classes, else the mean of each class against the
-    /// rest. `None` where all labels are of one class, and for measures since the start, which keep sums only.
+    /// rest. `None` if all labels are of one class, and for measures since the start, which keep only sums.
     pub auc: Option<f64>,
     /// Predicted over observed count of each class: above 1 where it is predicted too often. `None` for a class
     /// that did not occur.
     pub calibration_ratio: Vec<Option<f64>>,
 }
 
-/// Measures over some labels.
+/// Measures of all predictors over the same labels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
-    /// How many labels.
+pub struct Measurement {
+    /// Labels that were joined and measured.
     pub labels: u64,
-    /// The classes' shares among them.
-    pub shares: Vec<f64>,
+    /// True proportions of the classes among these labels.
+    pub proportions: Vec<f64>,
     /// One for each of [`Predictor::ALL`], in that order.
     pub by_predictor: [Measures; PREDICTORS],
 }
 
-/// A label and what was predicted for it.
+/// A label and the predictions for its event.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) class: u32,
-    /// The candidates' probabilities, candidate after candidate.
+    /// Probabilities of all predictors, one predictor after the other.
     pub(super) probabilities: Box<[f32]>,
 }
 
-/// What the measures are made of, label after label.
+/// Sums over labels, from which the measures follow.
 #[derive(Debug, Clone)]
 pub(super) struct Sums {
     labels: Vec<u64>,
@@ -61,10 +61,10 @@ struct PredictorSums {
     log_loss: f64,
 }
 
-// === impl Measured ===
+// === impl Measurement ===
 
-impl Measured {
-    /// The measures of one predictor.
+impl Measurement {
+    /// Looks up one predictor of [`Measurement::by_predictor`].
     pub fn of(&self, predictor: Predictor) -> &Measures {
         let index = match predictor {
             Predictor::Candidate(candidate) => candidate as usize,
@@ -77,9 +77,9 @@ impl Measured {
 // === impl Sample ===
 
 impl Sample {
-    fn of(&self, candidate: usize) -> &[f32] {
+    fn of(&self, predictor: usize) -> &[f32] {
         let classes = self.probabilities.len() / PREDICTORS;
-        &self.probabilities[candidate * classes..][..classes]
+        &self.probabilities[predictor * classes..][..classes]
     }
 }
 
@@ -87,14 +87,14 @@ impl Sample {
 
 impl Sums {
     pub(super) fn new(classes: usize) -> Self {
-        let candidate = || PredictorSums {
+        let zero = || PredictorSums {
             correct: vec![0; classes],
             predicted: vec![0.0; classes],
             log_loss: 0.0,
         };
         Self {
             labels: vec![0; classes],
-            by_predictor: std::array::from_fn(|_| candidate()),
+            by_predictor: std::array::from_fn(|_| zero()),
         }
     }
 
@@ -112,8 +112,8 @@ impl Sums {
         }
     }
 
-    /// `None` without labels. `auc` gives a candidate's.
-    pub(super) fn measured(&self, auc: impl Fn(usize) -> Option<f64>) -> Option<Measured> {
+    /// `None` without labels. `auc` is called with the index of each predictor.
+    pub(super) fn measured(&self, auc: impl Fn(usize) -> Option<f64>) -> Option<Measurement> {
         let labels: u64 = self.labels.iter().sum();
         if labels == 0 {
             return None;
@@ -139,22 +139,22 @@ impl Sums {
                 calibration_ratio: self.labels.iter().zip(&sums.predicted).map(ratio).collect(),
             }
         };
-        Some(Measured {
+        Some(Measurement {
             labels,
-            shares: self.labels.iter().map(|n| *n as f64 / total).collect(),
+            proportions: self.labels.iter().map(|n| *n as f64 / total).collect(),
             by_predictor: std::array::from_fn(measures),
         })
     }
 }
 
-/// Measures of these samples alone.
-pub(super) fn measure(samples: &VecDeque<Sample>, classes: usize) -> Option<Measured> {
+/// Measures over these samples, with the AUC.
+pub(super) fn measure(samples: &VecDeque<Sample>, classes: usize) -> Option<Measurement> {
     let mut sums = Sums::new(classes);
     samples.iter().for_each(|sample| sums.add(sample));
-    sums.measured(|candidate| mean_auc(samples, candidate, classes))
+    sums.measured(|predictor| mean_auc(samples, predictor, classes))
 }
 
-fn mean_auc(samples: &VecDeque<Sample>, candidate: usize, classes: usize) -> Option<f64> {
+fn mean_auc(samples: &VecDeque<Sample>, predictor: usize, classes: usize) -> Option<f64> {
     let measured = match classes {
         2 => 1..2,
         _ => 0..classes,
@@ -162,7 +162,7 @@ fn mean_auc(samples: &VecDeque<Sample>, candidate: usize, classes: usize) -> Opt
     let areas = measured.filter_map(|class| {
         let scored = samples.iter().map(|sample| {
             let is_positive = sample.class as usize == class;
-            (sample.of(candidate)[class], is_positive)
+            (sample.of(predictor)[class], is_positive)
         });
         auc(scored.collect())
     });
@@ -173,8 +173,8 @@ fn mean_auc(samples: &VecDeque<Sample>, candidate: usize, classes: usize) -> Opt
     }
 }
 
-/// The chance that a positive scores above a negative, ties counting half (Mann and Whitney). `None` unless
-/// there are both.
+/// Probability that a positive scores above a negative, with ties as one half (Mann-Whitney U). `None` unless there are
+/// positives and negatives.
 fn auc(mut scored: Vec<(f32, bool)>) -> Option<f64> {
     scored.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let positives = scored.iter().filter(|(_, positive)| *positive).count();
@@ -197,7 +197,7 @@ fn auc(mut scored: Vec<(f32, bool)>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Samples whose candidates all predicted the same.
+    /// Samples for which all predictors gave the same probabilities.
     fn samples(rows: &[(u32, &[f32])]) -> VecDeque<Sample> {
         let sample = |(class, row): &(u32, &[f32])| Sample {
             class: *class,
@@ -216,7 +216,7 @@ mod tests {
         ]);
         let measured = measure(&samples, 2).unwrap();
         assert_eq!(
-            (measured.labels, &measured.shares[..]),
+            (measured.labels, &measured.proportions[..]),
             (4, &[0.75, 0.25][..])
         );
         let measures = &measured.by_predictor[2];

@@ -1,4 +1,4 @@
-//! Labels that arrive after their predictions: joined by id, and used to measure, never to learn.
+//! Late labels: joined with predictions by id, and used to measure accuracy, never to learn.
 
 mod decoder;
 mod join;
@@ -10,7 +10,7 @@ use ostar_model::Candidate;
 pub(crate) use decoder::Classes;
 pub use decoder::{Label, LabelDecoder};
 pub use join::{LabelCounts, LabelJoin, LabelReport};
-pub use measures::{Measured, Measures};
+pub use measures::{Measurement, Measures};
 pub use settings::{LabelFormat, LabelSettings};
 
 /// Whose predictions are measured: a candidate's, or those that callers got.
@@ -23,7 +23,7 @@ pub enum Predictor {
 }
 
 impl Predictor {
-    /// In the order that [`LabelJoin::predicted`] takes predictions in.
+    /// The order in which [`LabelJoin::add_prediction`] takes probabilities.
     pub const ALL: [Self; 4] = [
         Self::Candidate(Candidate::Frozen),
         Self::Candidate(Candidate::Prior),

@@ -1,4 +1,4 @@
-//! How late labels are read and joined.
+//! Section `labels`: how late labels are read and joined.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LabelSettings {
-    /// Topic that they come from; without one there are none.
+    /// Topic of the labels; without one, none are read.
     pub topic: Option<String>,
-    /// Format of the payloads.
+    /// Format of the labels' payloads.
     pub format: LabelFormat,
-    /// JSON: name of the event's id, a text or a whole number.
+    /// JSON: key of the event's id, a text or a whole number.
     pub id_field: String,
-    /// JSON: name of the label, a class's name or number.
+    /// JSON: key of the label, a class's name or number.
     pub label_field: String,
-    /// Predictions that wait for their labels at most, and labels that wait for their predictions.
+    /// Most predictions that wait for their labels, and most labels that wait for their predictions.
     pub cache: usize,
-    /// How many joined labels the sliding measures look back on.
+    /// Joined labels that the sliding measures are taken over.
     pub window: usize,
 }
 
@@ -25,10 +25,10 @@ pub struct LabelSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelFormat {
-    /// An object a record.
+    /// One JSON object per record.
     #[default]
     Json,
-    /// `ostar.v1.Label`.
+    /// The message `ostar.v1.Label`.
     Protobuf,
 }
 

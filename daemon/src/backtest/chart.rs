@@ -87,7 +87,7 @@ fn draw_shares<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
             .label(name.clone())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
         let truth = report.moments.iter().filter_map(|moment| {
-            let shares = &moment.labels.window.as_ref()?.shares;
+            let shares = &moment.labels.window.as_ref()?.proportions;
             Some(Circle::new(
                 (moment.status.events as f64, shares[class]),
                 1,

@@ -175,7 +175,7 @@ impl Replay {
         let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
         for (event, class) in events.iter().zip(&self.classes) {
             if let (Some(id), Some(class)) = (&event.id, class) {
-                labels.label(id, *class);
+                labels.add_label(id, *class);
             }
         }
         labels.report()

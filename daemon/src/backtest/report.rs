@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
-use ostar_connectors::labels::{LabelReport, Measured, Predictor};
+use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
 use ostar_model::{Candidate, bundle::Description};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ impl Moment {
             "time_ms": self.time_ms,
             "frozen": block.map(|block| &block.frozen),
             "adapted": block.map(|block| &block.adapted),
-            "true_shares": measured.map(|measured| &measured.shares),
+            "true_shares": measured.map(|measured| &measured.proportions),
             "accuracies": measured.map(|measured| {
                 let accuracies = measured.by_predictor.iter().map(|measures| measures.accuracy);
                 Predictor::ALL.iter().map(|candidate| candidate.name()).zip(accuracies)
@@ -82,7 +82,7 @@ impl Report {
     }
 
     /// Over everything; `None` without labels.
-    pub(crate) fn measured(&self) -> Option<&Measured> {
+    pub(crate) fn measured(&self) -> Option<&Measurement> {
         self.moments.last()?.labels.total.as_ref()
     }
 
@@ -91,7 +91,7 @@ impl Report {
         let distance = |moment: &Moment| {
             let block = moment.status.block.as_ref()?;
             let estimate = &block.served;
-            let shares = &moment.labels.window.as_ref()?.shares;
+            let shares = &moment.labels.window.as_ref()?.proportions;
             let pairs = estimate.proportions.as_ref().iter().zip(shares);
             Some(
                 pairs

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use ostar_connectors::checkpoint::{CheckpointStore, Entry};
+use ostar_connectors::checkpoint::{CheckpointStore, ListedCheckpoint};
 
 /// Looks into a folder of checkpoints, also while a daemon writes to it.
 #[derive(Debug, Subcommand)]
@@ -55,7 +55,7 @@ fn open(folder: &Path) -> Result<CheckpointStore> {
 
 fn list(folder: &Path) -> Result<String> {
     let mut text = String::new();
-    for Entry { name, manifest } in open(folder)?.list()?.into_iter().rev() {
+    for ListedCheckpoint { name, manifest } in open(folder)?.list()?.into_iter().rev() {
         match manifest {
             Ok(manifest) => {
                 let shares = manifest.classes.iter().zip(manifest.proportions.as_ref());

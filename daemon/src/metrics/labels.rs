@@ -1,6 +1,6 @@
 //! Late labels: how good the candidates really are.
 
-use ostar_connectors::labels::{LabelReport, Measured as Figures, Predictor};
+use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
 use prometheus::IntCounter;
 
 use super::families::{Families, Measured};
@@ -80,8 +80,8 @@ impl LabelMetrics {
         }
     }
 
-    fn observe_figures(&self, figures: &Figures) {
-        for (class, share) in self.classes.iter().zip(&figures.shares) {
+    fn observe_figures(&self, figures: &Measurement) {
+        for (class, share) in self.classes.iter().zip(&figures.proportions) {
             self.true_proportion.set(&[class], *share);
         }
         for (candidate, measures) in Predictor::ALL.iter().zip(&figures.by_predictor) {

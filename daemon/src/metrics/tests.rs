@@ -62,8 +62,8 @@ fn observed() -> Arc<Metrics> {
     metrics.checkpoints.failed();
     let mut labels = LabelJoin::new(&LabelSettings::default(), 2);
     for (id, class) in [("a", 0), ("b", 1)] {
-        labels.predicted(id, [&[0.6, 0.4]; 4]);
-        labels.label(id, class);
+        labels.add_prediction(id, [&[0.6, 0.4]; 4]);
+        labels.add_label(id, class);
     }
     metrics.labels.observe(&labels.report());
 

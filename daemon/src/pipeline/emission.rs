@@ -135,7 +135,7 @@ impl Emission {
                         step: predictions.version.step,
                     }),
                 };
-                send(|| self.outputs.predict(event, &prediction))?;
+                send(|| self.outputs.send_prediction(event, &prediction))?;
                 self.sent.predictions += 1;
             }
         }
@@ -150,7 +150,7 @@ impl Emission {
                     reason: rejected.reject.reason.as_str(),
                     detail: &rejected.reject.detail,
                 };
-                send(|| self.outputs.dead_letter(&letter))?;
+                send(|| self.outputs.send_dead_letter(&letter))?;
                 self.sent.dead_letters += 1;
             }
         }

@@ -58,7 +58,7 @@ impl LabelThread {
                 Polled::Record(record) => match self.decoder.decode(Some(record.payload())) {
                     Ok(label) => {
                         let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
-                        join.label(&label.id, label.class);
+                        join.add_label(&label.id, label.class);
                     }
                     Err(reject) => {
                         debug!(%reject, "left out a label");

@@ -72,7 +72,7 @@ impl Scoring {
                 let scores = &self.scores;
                 let candidates = [&scores.frozen, &scores.prior, &scores.adapted];
                 let [frozen, prior, adapted] = candidates.map(|values| &values[row.clone()]);
-                labels.predicted(id, [frozen, prior, adapted, &probabilities[row.clone()]]);
+                labels.add_prediction(id, [frozen, prior, adapted, &probabilities[row.clone()]]);
             }
         }
         Ok(Predictions {

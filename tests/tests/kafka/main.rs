@@ -1,5 +1,5 @@
-//! The connectors against a real Apache Kafka. Where Java or Maven is missing the tests say so and are ignored,
-//! unless CI or OSTARD_REQUIRE_SERVICES is set.
+//! Tests the connectors against a real Apache Kafka. Without Java or Maven the tests are skipped, unless CI or
+//! OSTARD_REQUIRE_SERVICES is set.
 
 mod outages;
 mod outputs;
@@ -45,15 +45,15 @@ fn main() {
     let secure = secure::TESTS.iter();
     trials.extend(secure.map(|(name, test)| trial(name, missing_tool(), test)));
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // Exiting would leave the broker behind.
+    // `exit` runs no destructors, so the broker would survive.
     drop(shared);
     conclusion.exit();
 }
 
-/// A value as the broker gave it, with where it was.
+/// Partition, offset and value of a record.
 type Read = (i32, i64, Vec<u8>);
 
-/// What came of reading: records in their order, and notices in theirs.
+/// Records and notices, each in the order of polling.
 #[derive(Debug, Default)]
 struct Seen {
     records: Vec<Read>,
@@ -76,7 +76,7 @@ fn open(settings: &KafkaSettings, resume: &[(i32, i64)]) -> anyhow::Result<Reade
     Ok(connection.read_from(&resume, TIMEOUT)?)
 }
 
-/// Polls until what was seen is enough.
+/// Polls until `enough` is satisfied.
 fn read_until(
     reader: &mut Reader,
     what: &str,
@@ -86,7 +86,7 @@ fn read_until(
     let mut seen = Seen::default();
     while !enough(&seen) {
         if Instant::now() > deadline {
-            bail!("waited in vain for {what}, seen {seen:?}");
+            bail!("timed out waiting for {what}, seen {seen:?}");
         }
         match reader.poll(Duration::from_millis(100)).context("poll")? {
             Polled::Record(record) => {
@@ -106,14 +106,14 @@ fn read(reader: &mut Reader, records: usize) -> anyhow::Result<Seen> {
     read_until(reader, &what, |seen| seen.records.len() >= records)
 }
 
-/// Values that tell where they were sent to.
+/// Values that name their partition and offset.
 fn values(partition: i32, numbers: std::ops::Range<i64>) -> Vec<String> {
     numbers
         .map(|number| format!("{partition}/{number}"))
         .collect()
 }
 
-/// Whether a partition's records are these values at these offsets, in order.
+/// Checks that a partition's records are those of [`values`], at these offsets, in order.
 fn check_partition(
     seen: &Seen,
     partition: i32,
@@ -123,8 +123,8 @@ fn check_partition(
     let found: Vec<_> = found.map(|record| (record.1, record.2.clone())).collect();
     let expected = offsets.map(|offset| (offset, format!("{partition}/{offset}").into_bytes()));
     let expected: Vec<_> = expected.collect();
-    match found == expected {
-        true => Ok(()),
-        false => bail!("partition {partition}: found {found:?}, expected {expected:?}"),
+    if found != expected {
+        bail!("partition {partition}: found {found:?}, expected {expected:?}");
     }
+    Ok(())
 }

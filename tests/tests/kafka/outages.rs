@@ -1,4 +1,4 @@
-//! Brokers that go away, and events that do.
+//! Outages of the broker, and events that are removed before they are read.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ fn events_removed_before_they_were_read_are_counted(kafka: &mut Kafka) -> anyhow
 fn events_removed_while_reading_are_counted(kafka: &mut Kafka) -> anyhow::Result<()> {
     kafka.create_topic("overtaken", 1, &[])?;
     kafka.produce("overtaken", 0, values(0, 0..10))?;
-    // A prefetch of a few events at most, so that retention can overtake.
+    // Prefetch only a few events, so that retention can overtake the reader.
     let mut settings = settings(kafka, "overtaken");
     for (option, value) in [
         ("queued.min.messages", "1"),
@@ -100,7 +100,7 @@ fn events_removed_while_reading_are_counted(kafka: &mut Kafka) -> anyhow::Result
     let seen = read_until(&mut reader, "the last event", |seen| {
         seen.records.last().is_some_and(|record| record.1 == 5_009)
     })?;
-    // What was fetched before is still read; what was not is counted to the last one.
+    // Events that were prefetched are still read; all others are counted as lost.
     let [Notice::OffsetsLost(lost)] = &seen.notices[..] else {
         bail!("one loss expected: {:?}", seen.notices);
     };

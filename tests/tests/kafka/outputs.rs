@@ -41,8 +41,8 @@ fn outputs_are_delivered_with_headers_that_name_their_event(
     kafka.create_topic("predictions", 1, &[])?;
     kafka.create_topic("dead", 1, &[])?;
     let mut outputs = open(kafka, "predictions", Some("dead"))?;
-    outputs.predict(&event(3, 17), &prediction("mail-1"))?;
-    outputs.dead_letter(&DeadLetter {
+    outputs.send_prediction(&event(3, 17), &prediction("mail-1"))?;
+    outputs.send_dead_letter(&DeadLetter {
         partition: 4,
         offset: 18,
         key: Some(b"key"),
@@ -86,11 +86,11 @@ fn a_flush_without_a_broker_fails_and_succeeds_when_it_is_back(
 ) -> anyhow::Result<()> {
     kafka.create_topic("patient", 1, &[])?;
     let mut outputs = open(kafka, "patient", None)?;
-    outputs.predict(&event(0, 0), &prediction("first"))?;
+    outputs.send_prediction(&event(0, 0), &prediction("first"))?;
     outputs.flush(TIMEOUT)?;
 
     kafka.stop()?;
-    outputs.predict(&event(0, 1), &prediction("second"))?;
+    outputs.send_prediction(&event(0, 1), &prediction("second"))?;
     let flushed = outputs.flush(Duration::from_millis(200));
     let waiting = matches!(flushed, Err(OutputError::Timeout { waiting: 1 }));
     ensure!(waiting, "{flushed:?}");
@@ -163,7 +163,7 @@ fn prediction(id: &str) -> Prediction {
     }
 }
 
-/// By rdkafka alone: what any other consumer would see.
+/// Reads with plain rdkafka, as any other consumer would.
 fn read_all(kafka: &Kafka, topic: &str, count: usize) -> anyhow::Result<Vec<OwnedMessage>> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", kafka.plaintext());

@@ -1,4 +1,4 @@
-//! Where reading starts and how it goes on.
+//! Where reading starts and where it continues.
 
 use std::time::{Duration, Instant};
 
@@ -33,12 +33,12 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         committed_offsets_are_there_for_the_next_start,
     ),
     (
-        "a_missing_topic_is_named_and_worth_another_try",
-        a_missing_topic_is_named_and_worth_another_try,
+        "a_missing_topic_is_named_and_the_error_is_transient",
+        a_missing_topic_is_named_and_the_error_is_transient,
     ),
     (
-        "lag_is_told_and_a_pause_loses_nothing",
-        lag_is_told_and_a_pause_loses_nothing,
+        "lag_is_reported_and_a_pause_loses_nothing",
+        lag_is_reported_and_a_pause_loses_nothing,
     ),
 ];
 
@@ -64,7 +64,7 @@ fn reading_resumes_at_the_offsets_given_and_new_partitions_from_their_beginning(
     for partition in 0..2 {
         kafka.produce("resume", partition, values(partition, 0..20))?;
     }
-    // Latest is for the very first start only.
+    // `kafka.start` is ignored, because there are offsets.
     let settings = KafkaSettings {
         start: Start::Latest,
         ..settings(kafka, "resume")
@@ -115,7 +115,7 @@ fn partitions_added_while_running_are_read_from_their_beginning(
     ensure!(seen.notices == [Notice::PartitionsAdded(vec![1, 2])]);
     check_partition(&seen, 1, 0..10)?;
     check_partition(&seen, 2, 0..10)?;
-    // The old one goes on.
+    // The first partition is still read.
     kafka.produce("growing", 0, values(0, 10..15))?;
     check_partition(&read(&mut reader, 5)?, 0, 10..15)
 }
@@ -134,7 +134,7 @@ fn committed_offsets_are_there_for_the_next_start(kafka: &mut Kafka) -> anyhow::
     Ok(())
 }
 
-fn a_missing_topic_is_named_and_worth_another_try(kafka: &mut Kafka) -> anyhow::Result<()> {
+fn a_missing_topic_is_named_and_the_error_is_transient(kafka: &mut Kafka) -> anyhow::Result<()> {
     let settings = settings(kafka, "missing");
     let Err(error) = Connection::open(&settings, TIMEOUT) else {
         bail!("a topic that is not there was opened");
@@ -146,7 +146,7 @@ fn a_missing_topic_is_named_and_worth_another_try(kafka: &mut Kafka) -> anyhow::
     open(&settings, &[]).map(drop)
 }
 
-fn lag_is_told_and_a_pause_loses_nothing(kafka: &mut Kafka) -> anyhow::Result<()> {
+fn lag_is_reported_and_a_pause_loses_nothing(kafka: &mut Kafka) -> anyhow::Result<()> {
     kafka.create_topic("lag", 1, &[])?;
     let mut reader = open(&settings(kafka, "lag"), &[])?;
     kafka.produce("lag", 0, values(0, 0..10))?;

@@ -1,4 +1,4 @@
-//! TLS and SCRAM, with the password in a file.
+//! TLS and SCRAM, with the password read from a file.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ostar_tests::kafka::{Kafka, Listener};
 
 use crate::{check_partition, open, read, settings, values};
 
-/// It starts a broker of its own.
+/// Starts its own broker, because the shared one is plaintext.
 type SecureTest = fn() -> anyhow::Result<()>;
 
 pub(crate) const TESTS: &[(&str, SecureTest)] = &[(

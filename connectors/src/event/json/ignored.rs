@@ -1,4 +1,4 @@
-//! Values that are not used, whose depth is bounded all the same.
+//! Skips JSON values that are not used, with a bound on their depth.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{
 use super::{Pass, Text};
 use crate::event::{Reject, RejectReason};
 
-/// A value that is not used, at this depth if it is an array or an object.
+/// Skips one value; `depth` is its depth if it is an array or an object.
 pub(super) struct Ignored<'p, 'a, 'de> {
     pub(super) pass: &'p mut Pass<'a, 'de>,
     pub(super) depth: usize,
@@ -19,13 +19,13 @@ pub(super) struct Ignored<'p, 'a, 'de> {
 impl Ignored<'_, '_, '_> {
     fn check_depth<E: Error>(&mut self) -> Result<(), E> {
         let max_depth = self.pass.names.max_depth;
-        match self.depth <= max_depth {
-            true => Ok(()),
-            false => Err(self.pass.refuse(Reject::new(
+        if self.depth > max_depth {
+            return Err(self.pass.refuse(Reject::new(
                 RejectReason::TooDeep,
                 format!("the event is nested deeper than {max_depth} levels"),
-            ))),
+            )));
         }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! JSON events, read in one pass: nothing is built that is not used, and the pass ends at the first value too many.
+//! Reads JSON events in one pass. Builds no values that are not used, and stops at the first number beyond the width.
 
 mod ignored;
 
@@ -16,7 +16,7 @@ use super::{
     layout::{DenseLayout, FieldLayout, Layout},
 };
 
-/// What is called what in an event's object.
+/// Keys of an event's object, and how deep it may nest.
 #[derive(Debug, Clone)]
 pub(super) struct JsonNames {
     id: String,
@@ -26,13 +26,12 @@ pub(super) struct JsonNames {
     max_depth: usize,
 }
 
-/// Where the input goes.
 enum Sink<'a, 'de> {
     Dense(&'a DenseLayout, &'a mut Vec<f32>),
     Fields(&'a FieldLayout, Vec<Option<Cell<'de>>>),
 }
 
-/// A pass over one event. serde's errors are texts, so the typed refusal is left here on the way out.
+/// A pass over one event. serde's errors carry only text, so `reject` keeps the typed reason.
 struct Pass<'a, 'de> {
     names: &'a JsonNames,
     sink: Sink<'a, 'de>,
@@ -41,6 +40,7 @@ struct Pass<'a, 'de> {
     reject: Option<Reject>,
 }
 
+/// Borrows from the payload unless the text has escapes. serde borrows a plain `Cow` only with this attribute.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -59,7 +59,7 @@ impl JsonNames {
     }
 }
 
-/// Appends the numbers to `values`; `None` if the event has no input. On an error some may have been appended.
+/// Appends the numbers to `values`; `None` if the event has no input. After an error the caller truncates `values`.
 pub(super) fn read_dense(
     payload: &[u8],
     names: &JsonNames,
@@ -70,7 +70,7 @@ pub(super) fn read_dense(
     Ok(pass.has_input.then_some(pass.header))
 }
 
-/// Gives the fields in the schema's order; `None` if the event has none.
+/// Returns the fields in the schema's order; `None` if the event has no input.
 pub(super) fn read_fields<'p>(
     payload: &'p [u8],
     names: &JsonNames,
@@ -94,7 +94,7 @@ impl<'a, 'de> Pass<'a, 'de> {
             names,
             sink,
             header: Header::default(),
-            // Flat events are all input.
+            // A flat event has no key for its input: the whole object is the input.
             has_input: names.flat,
             reject: None,
         }
@@ -156,7 +156,7 @@ impl<'a, 'de> Pass<'a, 'de> {
         }
     }
 
-    /// Keeps a field's value if the schema has the field.
+    /// Stores the value of the field at this position of the schema; a second value is an error.
     fn set_field<E: Error>(
         &mut self,
         position: usize,
@@ -185,7 +185,7 @@ impl<'a, 'de> Pass<'a, 'de> {
     }
 }
 
-/// The event's own object.
+/// Visits the event's outermost object.
 impl<'de> Visitor<'de> for &mut Pass<'_, 'de> {
     type Value = ();
 
@@ -196,9 +196,10 @@ impl<'de> Visitor<'de> for &mut Pass<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let names = self.names;
         while let Some(Text(key)) = map.next_key()? {
-            let position = match names.flat {
-                true => self.position(&key),
-                false => None,
+            let position = if names.flat {
+                self.position(&key)
+            } else {
+                None
             };
             let is_id = key == names.id;
             let is_time = key == names.time;
@@ -210,7 +211,7 @@ impl<'de> Visitor<'de> for &mut Pass<'_, 'de> {
                 if is_time {
                     self.set_time(&cell)?;
                 }
-                // A flat event's id or time may be one of the model's fields as well.
+                // In a flat event, the id or the time may also be one of the model's fields.
                 if let Some(position) = position {
                     self.set_field(position, &key, cell)?;
                 }
@@ -230,7 +231,7 @@ impl<'de> Visitor<'de> for &mut Pass<'_, 'de> {
     }
 }
 
-/// The value of the input's key.
+/// Reads the value of the input's key.
 struct InputSeed<'p, 'a, 'de>(&'p mut Pass<'a, 'de>);
 
 impl<'de> DeserializeSeed<'de> for InputSeed<'_, '_, 'de> {

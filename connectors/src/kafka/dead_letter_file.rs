@@ -1,4 +1,4 @@
-//! Dead letters as JSON lines in a file.
+//! Appends dead letters to a file as JSON lines.
 
 use std::{
     fs::{File, OpenOptions},
@@ -11,15 +11,14 @@ use serde::Serialize;
 
 use super::outputs::{DeadLetter, OutputError};
 
-/// A file that letters are appended to.
-pub(super) struct LetterFile {
+/// The file `dead_letters.file`, open for appending.
+pub(super) struct DeadLetterFile {
     path: PathBuf,
     file: BufWriter<File>,
-    /// Whether there is anything to sync.
+    /// Whether anything was appended since the last sync.
     dirty: bool,
 }
 
-/// A line of the file.
 #[derive(Serialize)]
 struct Line<'a> {
     topic: &'a str,
@@ -27,15 +26,15 @@ struct Line<'a> {
     offset: i64,
     reason: &'a str,
     detail: &'a str,
-    /// Bytes of the whole value, of which `payload` may be the beginning only.
+    /// Bytes of the whole payload; the line may have only its beginning.
     size: usize,
-    /// Base64.
+    /// In Base64.
     key: Option<String>,
-    /// Base64.
+    /// In Base64, cut to `dead_letters.max_bytes`.
     payload: String,
 }
 
-impl LetterFile {
+impl DeadLetterFile {
     pub(super) fn open(path: &Path) -> Result<Self, OutputError> {
         let file = OpenOptions::new().create(true).append(true).open(path);
         let file = file.map_err(|problem| failed(path, problem))?;
