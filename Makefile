@@ -31,7 +31,7 @@ test: ## All tests.
 format: ## Checks the format of the code.
 	cargo fmt --all --check
 
-lint: ## Clippy on every target, with and without the candle engine.
+lint: ## Clippy on every target; the model also without its optional parts.
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p ostar-model --all-targets --no-default-features -- -D warnings
 
@@ -47,7 +47,7 @@ bench-step: $(TORCH_READY) ## One alignment step against PyTorch, at both sizes 
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5 -- --critic 100,100 --nv 5
 
 bench-convolution: $(TORCH_READY) ## A training batch of the digits encoder against PyTorch.
-	cargo build --profile dist -p ostar-model --example convolution_bench
+	cargo build --profile dist -p ostar-model --features experiments --example convolution_bench
 	$(TORCH) scripts/compare_steps.py $(CONVOLUTION_BENCH) --rounds 5 --peer scripts/torch_convolution.py
 
 bench-throughput: ## Events per second through the daemon, compared with a consumer that discards them (minutes).

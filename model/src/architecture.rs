@@ -12,6 +12,7 @@ pub use layer::{LayerSpec, ParameterSpec, Role};
 use crate::{Error, Result};
 
 /// Height and width of the images that a convolution encoder takes; they have one channel.
+#[cfg(feature = "experiments")]
 pub const IMAGE_SIDE: usize = 32;
 /// Height and width of a convolution's filters.
 pub const KERNEL_SIDE: usize = 5;
@@ -77,8 +78,9 @@ pub enum EncoderShape {
         /// Whether the last layer ends in a ReLU, so that latents are not negative.
         final_relu: bool,
     },
-    /// Three 5x5 convolutions without padding on images of 1x32x32, each with batch normalisation; the
-    /// first two then with 2x2 max-pooling and ReLU. The third has as many filters as latents are wide.
+    /// Three 5x5 convolutions without padding on images of 1x32x32, each with batch normalisation. The first two end
+    /// in 2x2 max-pooling and ReLU. The third has as many filters as a latent has numbers.
+    #[cfg(feature = "experiments")]
     Convolution {
         /// How many filters the first two have.
         filters: [usize; 2],
@@ -204,6 +206,7 @@ impl Architecture {
                 embedding,
                 ..
             } => numbers + bags * embedding,
+            #[cfg(feature = "experiments")]
             EncoderShape::Convolution { .. } => IMAGE_SIDE * IMAGE_SIDE,
         }
     }
@@ -227,6 +230,7 @@ impl Architecture {
                     }
                     layers
                 }
+                #[cfg(feature = "experiments")]
                 EncoderShape::Convolution { filters } => convolutions(prefix, filters, self.latent),
             },
             Network::Map => (0..self.map.blocks)
@@ -289,6 +293,7 @@ fn stack(prefix: &str, widths: &[usize], norm: Norm, dropout: bool) -> Vec<Layer
 }
 
 /// Convolutions, each followed by batch normalisation; all but the last end in a ReLU.
+#[cfg(feature = "experiments")]
 fn convolutions(prefix: &str, filters: &[usize; 2], latent: usize) -> Vec<LayerSpec> {
     let widths = widths(1, filters, latent);
     let mut layers = stack(prefix, &widths, Norm::Batch, false);

@@ -1,43 +1,46 @@
-//! OSTAR: learns without labels how a deployed classifier's classes moved, and moves with them.
+//! OSTAR: learns without labels how the classes of a deployed classifier have shifted, and adapts to it.
 //!
-//! A classifier was trained on labelled *source* data and now sees unlabelled *target* data, in which both
-//! the classes' shares and their shapes have changed. OSTAR (ICLR 2022) learns a map that carries source
-//! latents to where the same classes are now, trains a new classifier on the mapped, still labelled points,
-//! and estimates the new shares. This crate is that method as a library: numbers and settings in, numbers
-//! out. It touches no files but a bundle's and takes all randomness from one seeded [`Generator`].
+//! A classifier was trained on labelled *source* data and now sees unlabelled *target* data, in which both the classes'
+//! proportions and their distributions have changed. OSTAR (ICLR 2022) learns a map that moves source latents to where
+//! the same classes are now, trains a new classifier on the mapped points, which still have labels, and estimates the
+//! new proportions. This crate is that method as a library: numbers and settings in, numbers out. It reads and writes no
+//! files except bundles, and draws all randomness from a seeded [`Generator`].
 //!
 //! # From a model to a stream
 //!
 //! [`fit::fit`] makes a [`Bundle`] from labelled data (or a training job exports one): the classifier, and the
 //! labelled source rows that adaptation needs. A [`learner::Learner`] takes the bundle and blocks of unlabelled
-//! events, follows the classes' shares ([`proportions`]), takes alignment steps on an engine, and lets
-//! [`diagnostics`] judge whether the outcome may be served. [`learner::Snapshot`] is what is served.
+//! events, tracks the label proportions ([`proportions`]), takes alignment steps on an engine, and uses
+//! [`diagnostics`] to decide whether the result may be served. [`learner::Snapshot`] is what is served.
 //!
 //! # The engine
 //!
-//! [`Engine`] is the one interface, at the level of a training step. An engine holds the networks, their
-//! optimisers and two buffers of latents; a step takes the row numbers of a batch and its settings, moves
-//! one network, and reports scalars. What the steps are for:
+//! [`Engine`] is the interface of both engines, at the level of a training step. An engine holds the networks, their
+//! optimisers and two buffers of latents. A step takes the row numbers of a batch and settings, updates one network, and
+//! returns scalars. One alignment step is:
 //!
-//! 1. [`Engine::critic_step`], several times on fresh batches: the critic learns to tell mapped source
-//!    points from target points; its loss is the Wasserstein distance between them, with a gradient penalty.
-//! 2. [`Engine::map_step`]: the map brings that distance down, moving points as little as it can.
-//! 3. [`Engine::classifier_step`]: the target classifier learns from the mapped points' labels.
+//! 1. [`Engine::critic_step`], several times on fresh batches: the critic estimates the Wasserstein distance between
+//!    mapped source points and target points, with a gradient penalty.
+//! 2. [`Engine::map_step`]: the map reduces that distance while it moves points as little as possible.
+//! 3. [`Engine::classifier_step`]: the target classifier learns from the labels of the mapped points.
 //!
-//! Then [`Engine::score`] predicts. [`Engine::pretrain_step`] and [`Engine::encoder_step`] train an encoder
-//! along; [`Engine::export`] and [`Engine::import`] carry the whole state, optimisers included.
+//! [`Engine::score`] then predicts. [`Engine::pretrain_step`] and [`Engine::encoder_step`] also train the encoder.
+//! [`Engine::export`] and [`Engine::import`] transfer the whole state, optimisers included.
 //!
 //! Two engines take the same steps and are tested against the same golden vectors:
 //!
-//! - [`cpu::CpuEngine`], the default: gradients by hand on flat f32 buffers. A step allocates nothing, and
-//!   the same seed and number of threads give the same bytes. Use it unless you have a reason not to.
-//! - [`CandleEngine`] (feature `candle`): the same steps in candle's tensors and autograd, in single or double
-//!   precision. It is the oracle in tests, and the way to a GPU: with the feature `cuda` it takes the device
-//!   `cuda:N`. That path is type-checked, not run on a GPU.
+//! - [`cpu::CpuEngine`], the default: hand-written gradients on flat f32 buffers. A step allocates nothing, and
+//!   the same seed and number of threads give the same bytes.
+//! - [`CandleEngine`] (feature `candle`): the same steps with candle's tensors and autograd, in single or double
+//!   precision. It is the reference in tests, and the engine for a GPU: with the feature `cuda` it takes the device
+//!   `cuda:N`, which is type-checked but not yet run on a GPU.
+//!
+//! The feature `experiments` adds what only the experiments use: a convolution encoder, and the adversarial methods that
+//! OSTAR is compared with.
 //!
 //! # The paper's symbols
 //!
-//! | symbol | what | here |
+//! | symbol | meaning | here |
 //! |---|---|---|
 //! | g | encoder, inputs to latents z | [`architecture::EncoderShape`], [`Inputs`], [`fields`] |
 //! | f_S, f_N | source and target classifier | [`architecture::ClassifierShape`], [`engine::Head`] |

@@ -1,4 +1,4 @@
-//! The resident buffers, and the batches gathered from them on the device.
+//! The source and target buffers on the device, and batches gathered from them.
 
 use candle_core::Tensor;
 
@@ -9,7 +9,7 @@ use crate::{Result, Rows, checks, engine::Batch, weights};
 #[derive(Debug)]
 pub(super) struct Buffers {
     source: Tensor,
-    /// On the host as well as the source's rows are on the device: class counts are taken here.
+    /// On the host, where class counts are taken.
     labels: Vec<u32>,
     target: Tensor,
 }
@@ -56,7 +56,7 @@ impl Buffers {
         if count == 0 {
             return Ok(());
         }
-        let news = place.upload(latents.values(), &[count, width])?;
+        let new_rows = place.upload(latents.values(), &[count, width])?;
         let held = self.target.dim(0)?;
         if first + count > held {
             let grown = place.zeros(&[first + count, width])?;
@@ -65,7 +65,7 @@ impl Buffers {
             }
             self.target = grown;
         }
-        self.target.slice_set(&news, 0, first)?;
+        self.target.slice_set(&new_rows, 0, first)?;
         Ok(())
     }
 }
@@ -73,7 +73,7 @@ impl Buffers {
 // === impl CandleEngine ===
 
 impl CandleEngine {
-    /// Checks a batch's rows and brings them together.
+    /// Checks a batch and gathers its rows.
     pub(super) fn gather(&self, batch: &Batch<'_>) -> Result<BatchRows> {
         let buffers = &self.buffers;
         checks::batch(batch, buffers.labels.len(), buffers.target.dim(0)?)?;
@@ -99,7 +99,7 @@ impl CandleEngine {
 // === impl BatchRows ===
 
 impl BatchRows {
-    /// Each source row's entry of a vector over classes.
+    /// The entry of each source row's class.
     pub(super) fn by_label(&self, per_class: &[f64]) -> Vec<f64> {
         self.labels
             .iter()
@@ -107,7 +107,7 @@ impl BatchRows {
             .collect()
     }
 
-    /// omega as a column.
+    /// omega of each source row, as a column.
     pub(super) fn source_weights(
         &self,
         proportions: &[f64],

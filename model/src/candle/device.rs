@@ -1,4 +1,4 @@
-//! Where tensors live and in which precision, and how numbers get there and back.
+//! Device and precision of tensors, and transfers from and to the host.
 
 use candle_core::{DType, Device, Tensor};
 
@@ -10,14 +10,13 @@ use crate::{
 /// Precision that a [`super::CandleEngine`] computes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// Single: for training.
+    /// Single precision, for training.
     F32,
-    /// Double: for tests, where this engine is the oracle.
+    /// Double precision, for tests that take this engine as the reference.
     F64,
 }
 
-/// The device called `name`: `cpu`, or `cuda:N` in a build with the `cuda` feature (type-checked, not run
-/// on a GPU yet).
+/// The device called `name`: `cpu`, or `cuda:N` in a build with the `cuda` feature (type-checked, not yet run on a GPU).
 pub fn device(name: &str) -> Result<Device> {
     if name == "cpu" {
         return Ok(Device::Cpu);
@@ -38,7 +37,7 @@ pub fn device(name: &str) -> Result<Device> {
     }
 }
 
-/// A device and the precision of everything on it.
+/// A device, and the precision of all tensors on it.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) device: Device,
@@ -91,7 +90,7 @@ impl Place {
     }
 }
 
-/// Several scalars in one transfer, in double precision.
+/// Copies several scalars to the host in one transfer, in double precision.
 pub(super) fn scalars<const N: usize>(tensors: [&Tensor; N]) -> Result<[f64; N]> {
     let together = Tensor::stack(&tensors, 0)?.to_dtype(DType::F64)?;
     let mut values = [0.0; N];

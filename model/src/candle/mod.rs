@@ -1,10 +1,12 @@
-//! The engine on candle's tensors and autograd: the oracle of the CPU engine's tests, and the way to a GPU
-//! (feature `cuda`: type-checked, not run on a GPU yet).
+//! An engine on candle's tensors and autograd: the reference for tests of the CPU engine, and the engine for a GPU
+//! (feature `cuda`: type-checked, not yet run on a GPU).
 //!
-//! Parameters, optimiser state and both buffers stay on the device. Per step, row numbers and row weights
-//! go up (and the dropped units, where there is dropout) and a few scalars come down.
+//! Parameters, optimiser state and both buffers stay on the device. A step uploads row numbers, row weights and dropout
+//! masks, and downloads a few scalars.
 
 mod batch;
+#[cfg(feature = "experiments")]
+mod convolution;
 mod device;
 mod networks;
 mod objectives;
@@ -34,7 +36,7 @@ use crate::{
     },
 };
 
-/// An [`Engine`] whose state lives on one candle device.
+/// An [`Engine`] with its state on one candle device.
 #[derive(Debug)]
 pub struct CandleEngine {
     architecture: Architecture,
@@ -47,7 +49,7 @@ pub struct CandleEngine {
 // === impl CandleEngine ===
 
 impl CandleEngine {
-    /// An engine with these parameters (and optimiser state, where it is among them) and empty buffers.
+    /// Makes an engine with `parameters` (see [`Engine::import`]) and empty buffers.
     pub fn new(
         architecture: Architecture,
         parameters: &NamedTensors,
@@ -65,7 +67,7 @@ impl CandleEngine {
         })
     }
 
-    /// A pass in which the parameters of `trained` can be moved.
+    /// A pass that can update the parameters of `trained`.
     fn pass(&self, trained: &[Network]) -> Result<Pass<'_>> {
         Pass::new(&self.architecture, &self.place, &self.state, trained)
     }
@@ -77,7 +79,7 @@ impl CandleEngine {
         self.gradients = update.gradients;
     }
 
-    /// Replaces `rows` by a tensor's numbers.
+    /// Replaces `rows` by a tensor's numbers, in single precision.
     fn read(&self, tensor: &Tensor, rows: &mut Vec<f32>) -> Result<()> {
         *rows = self.place.download(tensor)?.to_f32();
         Ok(())

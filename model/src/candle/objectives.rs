@@ -1,4 +1,4 @@
-//! The terms of the training objectives, as scalars on the device.
+//! Terms of the training objectives, as scalar tensors on the device.
 
 use candle_core::Tensor;
 
@@ -8,14 +8,14 @@ use crate::{
     engine::{Diversity, MARGINAL_EPSILON},
 };
 
-/// W = sum_i omega_i v(phi(z_S^i)) - mean_j v(z_T^j), of columns.
+/// W = sum_i omega_i v(phi(z_S^i)) - mean_j v(z_T^j), of columns of values and weights.
 pub(super) fn distance(source: &Tensor, target: &Tensor, weights: &Tensor) -> Result<Tensor> {
     let source_mean = (source * weights)?.sum_all()?;
     Ok((source_mean - target.mean_all()?)?)
 }
 
-/// Mean over the rows of `gradients` of (norm - 1)^2. A row of zeros has norm 0 and subgradient 0: its
-/// root is taken of 1 instead, then masked.
+/// Mean over the rows of `gradients` of (norm - 1)^2. The root has no derivative at 0. For a row of zeros it is taken of 1
+/// instead and then masked, which gives norm 0 and subgradient 0.
 pub(super) fn gradient_penalty(gradients: &Tensor) -> Result<Tensor> {
     let squares = gradients.sqr()?.sum_keepdim(1)?;
     let positive = squares.detach().gt(0.0)?.to_dtype(squares.dtype())?;
@@ -24,7 +24,7 @@ pub(super) fn gradient_penalty(gradients: &Tensor) -> Result<Tensor> {
     Ok(norms.affine(1.0, -1.0)?.sqr()?.mean_all()?)
 }
 
-/// Sum over blocks of the weighted squared residuals; `weights` is a column of 1 / n_{y_i}.
+/// Sum over blocks of the weighted squared residuals. `weights` is a column of 1 / n_{y_i}.
 pub(super) fn transport_cost(residuals: &[Tensor], weights: &Tensor) -> Result<Tensor> {
     let mut cost = Tensor::zeros((), weights.dtype(), weights.device())?;
     for residual in residuals {
@@ -63,12 +63,12 @@ pub(super) fn diversity(
         Diversity::None => Tensor::zeros((), place.dtype, &place.device)?,
         Diversity::MarginalEntropy { .. } => (marginal * logs)?.sum_all()?.neg()?,
         Diversity::Divergence { proportions, .. } => {
-            let wanted: Vec<f64> = proportions
+            let expected: Vec<f64> = proportions
                 .iter()
-                .map(|share| (share + MARGINAL_EPSILON).ln())
+                .map(|proportion| (proportion + MARGINAL_EPSILON).ln())
                 .collect();
-            let wanted = place.upload(wanted.as_slice().into(), &[1, wanted.len()])?;
-            (marginal * (logs - wanted)?)?.sum_all()?
+            let expected = place.upload(expected.as_slice().into(), &[1, expected.len()])?;
+            (marginal * (logs - expected)?)?.sum_all()?
         }
     })
 }

@@ -1,4 +1,4 @@
-//! One pass through the networks: forwards on a fixed state, then the state after a step.
+//! One pass through the networks: forward on a fixed state, then the changes of a step.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,21 @@ use crate::{
     optimiser::Adam,
 };
 
-/// Added to a variance before its root.
+/// Added to a variance before its root, as PyTorch's default.
 const NORM_EPSILON: f64 = 1e-5;
 
-/// Share of the newest batch in the running statistics.
+/// Weight of the newest batch in running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
 
-/// Whether batch normalisation takes the batch's statistics (and moves the running ones) or the running
-/// ones.
+/// Whether batch normalisation uses the batch's statistics (and updates the running ones) or the running ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Training,
     Evaluation,
 }
 
-/// Parameters of the networks in training are variables, those of the others constants, so that autograd
-/// does no work for them. Whatever moves is kept here: a pass that is dropped has changed nothing.
+/// Parameters of the networks in training are variables. Those of the others are constants, so that autograd does no work
+/// for them. All changes are kept in the pass: dropping it leaves the state unchanged.
 pub(super) struct Pass<'e> {
     pub(super) architecture: &'e Architecture,
     pub(super) place: &'e Place,
@@ -38,7 +37,7 @@ pub(super) struct Pass<'e> {
     statistics: BTreeMap<String, Tensor>,
 }
 
-/// What a step changes in the state, and the gradients that made it.
+/// New values of what a step changes in the state, and its gradients.
 pub(super) struct Update {
     pub(super) values: BTreeMap<String, Tensor>,
     pub(super) moments: BTreeMap<String, Moments>,
@@ -71,7 +70,7 @@ impl<'e> Pass<'e> {
         })
     }
 
-    /// A parameter, or a running statistic as this pass has moved it so far.
+    /// A parameter, or a running statistic as this pass has updated it so far.
     pub(super) fn parameter(&self, prefix: &str, name: &str) -> &Tensor {
         let name = format!("{prefix}.{name}");
         match (self.variables.get(&name), self.statistics.get(&name)) {
@@ -81,7 +80,7 @@ impl<'e> Pass<'e> {
         }
     }
 
-    /// Linear layer, normalisation and ReLU, as the layer has them.
+    /// Linear layer, then normalisation and ReLU if the layer has them.
     pub(super) fn layer(
         &mut self,
         layer: &LayerSpec,
@@ -90,9 +89,10 @@ impl<'e> Pass<'e> {
     ) -> Result<Tensor> {
         let linear = self.linear(layer, input)?;
         let normalised = self.normalise(layer, &linear, mode)?;
-        match layer.relu {
-            true => Ok(relu(&normalised)?.0),
-            false => Ok(normalised),
+        if layer.relu {
+            Ok(relu(&normalised)?.0)
+        } else {
+            Ok(normalised)
         }
     }
 
@@ -129,7 +129,7 @@ impl<'e> Pass<'e> {
         let variance = centred.sqr()?.mean_keepdim(0)?;
         let rows = input.dim(0)? as f64;
         self.move_statistic(layer, "running_mean", &mean)?;
-        // One row has no unbiased variance: the running one stays as it is.
+        // One row has no unbiased variance and does not change the running one.
         if rows > 1.0 {
             let unbiased = variance.affine(rows / (rows - 1.0), 0.0)?;
             self.move_statistic(layer, "running_var", &unbiased)?;
@@ -155,14 +155,14 @@ impl<'e> Pass<'e> {
 
     fn move_statistic(&mut self, layer: &LayerSpec, name: &str, batch: &Tensor) -> Result<()> {
         let running = self.parameter(&layer.normalisation, name);
-        let news = batch.detach().reshape(running.dims())?;
-        let moved = (running.affine(1.0 - MOMENTUM, 0.0)? + news.affine(MOMENTUM, 0.0)?)?;
+        let newest = batch.detach().reshape(running.dims())?;
+        let moved = (running.affine(1.0 - MOMENTUM, 0.0)? + newest.affine(MOMENTUM, 0.0)?)?;
         let name = format!("{}.{name}", layer.normalisation);
         self.statistics.insert(name, moved);
         Ok(())
     }
 
-    /// Goes down `loss` by one step of each network's Adam. Networks without parameters take no step.
+    /// One step of Adam for each network, by the gradient of `loss`. Networks without parameters take no step.
     pub(super) fn update(self, loss: &Tensor, optimisers: &[(Network, Adam)]) -> Result<Update> {
         let slopes = loss.backward()?;
         let mut update = Update {
@@ -179,7 +179,7 @@ impl<'e> Pass<'e> {
                 continue;
             };
             let gradient = match slopes.get(variable) {
-                // Detached, else it would keep the whole pass alive.
+                // Detached, or it would keep the whole pass in memory.
                 Some(slope) => slope.detach(),
                 None => variable.zeros_like()?,
             };
@@ -200,8 +200,8 @@ impl<'e> Pass<'e> {
     }
 }
 
-/// ReLU and where it lets through. Written as a product with a constant mask because candle's own passes
-/// a gradient at exactly 0, where ours (and PyTorch's) is 0.
+/// ReLU and its mask. A product with a constant mask, because the gradient of candle's own ReLU at exactly 0 is 1, where
+/// ours (and PyTorch's) is 0.
 pub(super) fn relu(input: &Tensor) -> Result<(Tensor, Tensor)> {
     let mask = input.detach().gt(0.0)?.to_dtype(input.dtype())?;
     Ok(((input * &mask)?, mask))

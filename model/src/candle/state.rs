@@ -1,4 +1,4 @@
-//! What an engine remembers between steps: parameters, moments and step counts, all on the device.
+//! The engine's state between steps: parameters and moments, on the device, and step counts.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::{
     parameters,
 };
 
-/// An immutable value in all but name: a step builds the next one's tensors and puts them in together,
-/// once nothing can fail any more.
+/// Changed only at the end of a step: a step computes all new tensors first and stores them together once nothing can
+/// fail any more.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     /// All parameters and running statistics by name.
     pub(super) values: BTreeMap<String, Tensor>,
     /// Adam's moments of every parameter that has been trained.
     pub(super) moments: BTreeMap<String, Moments>,
-    /// Steps taken by each network's optimiser, of those that have taken any.
+    /// Steps taken by each network's optimiser. Networks that have taken none are not listed.
     pub(super) steps: BTreeMap<Network, u64>,
 }
 
@@ -96,16 +96,17 @@ impl Moments {
         })
     }
 
-    /// Moments and value after one step of Adam, as PyTorch's.
+    /// Moments and value after one step of Adam, as in PyTorch.
     pub(super) fn step(
         &self,
         value: &Tensor,
         gradient: &Tensor,
         adam: &AdamCoefficients,
     ) -> Result<(Self, Tensor)> {
-        let decayed = |moment: &Tensor, news: &Tensor, beta: f64| -> candle_core::Result<Tensor> {
-            moment.affine(beta, 0.0)? + news.affine(1.0 - beta, 0.0)?
-        };
+        let decayed =
+            |moment: &Tensor, newest: &Tensor, beta: f64| -> candle_core::Result<Tensor> {
+                moment.affine(beta, 0.0)? + newest.affine(1.0 - beta, 0.0)?
+            };
         let first = decayed(&self.first, gradient, adam.beta1)?;
         let second = decayed(&self.second, &gradient.sqr()?, adam.beta2)?;
         let scale = second.sqrt()?.affine(adam.second_scale, adam.epsilon)?;

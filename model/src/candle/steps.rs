@@ -1,4 +1,4 @@
-//! The five training steps: check, go forwards, look at the loss, and only then move.
+//! The five training steps: check the arguments, run forward, check the loss, and only then change the state.
 
 use candle_core::Tensor;
 
@@ -33,17 +33,17 @@ pub(super) fn critic(
 
     let mut pass = engine.pass(&[Network::Critic])?;
     let mapped = pass.map(&rows.source, Mode::Training)?.latents;
-    let way = (&rows.target - &mapped)?.broadcast_mul(&positions)?;
-    let interpolates = (&mapped + way)?;
+    let offsets = (&rows.target - &mapped)?.broadcast_mul(&positions)?;
+    let interpolates = (&mapped + offsets)?;
     let points = Tensor::cat(&[&interpolates, &mapped, &rows.target], 0)?;
-    let criticism = pass.critic(&points)?;
+    let critic_values = pass.critic(&points)?;
     let count = batch.source.len();
     let distance = objectives::distance(
-        &criticism.values.narrow(0, count, count)?,
-        &criticism.values.narrow(0, 2 * count, count)?,
+        &critic_values.values.narrow(0, count, count)?,
+        &critic_values.values.narrow(0, 2 * count, count)?,
         &omega,
     )?;
-    let penalty = objectives::gradient_penalty(&pass.critic_gradients(&criticism)?)?;
+    let penalty = objectives::gradient_penalty(&pass.critic_gradients(&critic_values)?)?;
     let loss = (penalty.affine(step.penalty_weight, 0.0)? - &distance)?;
 
     let [loss_value, distance, penalty] = scalars([&loss, &distance, &penalty])?;
@@ -66,15 +66,15 @@ pub(super) fn map(
     checks::weight("transport_weight", step.transport_weight)?;
     let rows = engine.gather(batch)?;
     let omega = rows.source_weights(step.proportions, engine)?;
-    let shares: Vec<f64> = rows.counts.iter().map(|count| 1.0 / count).collect();
-    let class_means = engine.place.column(&rows.by_label(&shares))?;
+    let cost_weights: Vec<f64> = rows.counts.iter().map(|count| 1.0 / count).collect();
+    let cost_weights = engine.place.column(&rows.by_label(&cost_weights))?;
 
     let mut pass = engine.pass(&[Network::Map])?;
     let mapped = pass.map(&rows.source, Mode::Training)?;
     let source_values = pass.critic(&mapped.latents)?.values;
     let target_values = pass.critic(&rows.target)?.values;
     let distance = objectives::distance(&source_values, &target_values, &omega)?;
-    let cost = objectives::transport_cost(&mapped.residuals, &class_means)?;
+    let cost = objectives::transport_cost(&mapped.residuals, &cost_weights)?;
     let loss = (&distance + cost.affine(step.transport_weight, 0.0)?)?;
 
     let [loss_value, distance, transport_cost] = scalars([&loss, &distance, &cost])?;
@@ -136,7 +136,7 @@ pub(super) fn encoder(
     let latents = pass.encode(Tensor::cat(&features, 0)?, Mode::Training)?;
     let source = latents.narrow(0, 0, count)?;
     let target = latents.narrow(0, count, count)?;
-    // The encoder learns from the source through f_S, not through the map.
+    // Detached: source rows train the encoder through f_S, not through the map.
     let mapped = pass.map(&source.detach(), Mode::Evaluation)?.latents;
     let terms = ClassifierTerms::new(
         &mut pass,
@@ -200,13 +200,13 @@ pub(super) fn pretrain(
     Ok(PretrainReport { loss: loss_value })
 }
 
-/// Labels on the device and each row's share of the cross-entropy.
+/// Labels on the device, and the weight of each row in the cross-entropy.
 struct Labelled {
     labels: Tensor,
     weights: Tensor,
 }
 
-/// The target classifier's objective and its parts, on the device.
+/// The target classifier's objective and its terms, on the device.
 struct ClassifierTerms {
     loss: Tensor,
     cross_entropy: Tensor,
@@ -220,9 +220,12 @@ impl Labelled {
     fn new(labels: &[u32], class_weights: &[f64], engine: &CandleEngine) -> Result<Self> {
         let mut counts = vec![0.0; class_weights.len()];
         weights::class_counts(labels.iter().copied(), &mut counts);
-        let mut shares = vec![0.0; class_weights.len()];
-        weights::normalised_ratios(class_weights, &counts, &mut shares)?;
-        let by_row: Vec<f64> = labels.iter().map(|label| shares[*label as usize]).collect();
+        let mut by_class = vec![0.0; class_weights.len()];
+        weights::normalised_ratios(class_weights, &counts, &mut by_class)?;
+        let by_row: Vec<f64> = labels
+            .iter()
+            .map(|label| by_class[*label as usize])
+            .collect();
         Ok(Self {
             labels: engine.place.indices(labels)?,
             weights: engine.place.column(&by_row)?,
@@ -251,7 +254,7 @@ impl ClassifierTerms {
         let mut loss = cross_entropy.affine(objective.cross_entropy_weight, 0.0)?;
         let zero = pass.place.zeros(&[])?;
         let (mut entropy, mut diversity) = (zero.clone(), zero);
-        // Without a term on them, target rows must not move the running statistics either.
+        // Without a term on target rows, they must not update the running statistics either.
         if objective.uses_target() {
             let predictions = pass.train_classifier(head, target, generator)?;
             entropy = objectives::entropy(&predictions)?;

@@ -1,16 +1,16 @@
-//! The steps that train classifiers and encoders: chains from inputs to gradients.
+//! Chains of the steps that train classifiers and encoders, from inputs to gradients.
 
 use super::{
-    layer::{Keep, Mode},
+    layer::{DropoutMask, Mode},
     objective::{cross_entropy, entropy, information_gradient},
     state::{Arguments, Gradients, Scratch, State},
     steps::{gather, map_source},
+    sums::ClassifierSums,
     team::Member,
 };
 use crate::architecture::Network;
 
-/// Target classifier on mapped source rows and, if the objective says so, on target rows. Reports the
-/// cross-entropy, the sum of entropies and (alike in every member) the diversity.
+/// Target classifier on mapped source rows and, if the objective has a term on them, on target rows.
 pub(crate) fn classifier_chain(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
@@ -24,8 +24,8 @@ pub(crate) fn classifier_chain(state: &State, member: &Member<'_>) {
     target_classifier(state, arguments, scratch, gradients, member);
 }
 
-/// Encoder and target classifier (stage SSg). Reports as [`classifier_chain`], and the frozen source
-/// classifier's cross-entropy.
+/// Encoder and target classifier (stage SSg): the objective of [`classifier_chain`] plus the fixed source classifier's
+/// cross-entropy.
 pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
@@ -43,57 +43,75 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
         arguments
             .target_inputs
             .assemble(rows.clone(), architecture, networks, input);
-        let (tools, layers) = (&mut scratch.tools, networks.layers(Network::Encoder));
+        let (workspace, layers) = (&mut scratch.workspace, networks.layers(Network::Encoder));
         scratch
             .encoder
-            .forward(Mode::Training, layers, input, tools, member);
+            .forward(Mode::Training, layers, input, workspace, member);
         let latents = scratch.encoder.output(input);
         let layers = networks.layers(Network::Map);
-        scratch
-            .map
-            .forward(Mode::Evaluation, layers, &latents[..split], tools, member);
+        scratch.map.forward(
+            Mode::Evaluation,
+            layers,
+            &latents[..split],
+            workspace,
+            member,
+        );
         scratch.points.clear();
         scratch.points.extend_from_slice(&latents[split..]);
     }
     target_classifier(state, arguments, scratch, gradients, member);
 
     let Scratch {
-        tools,
+        workspace,
         encoder,
         encoder_input,
-        classifiers: [_, on_target, frozen],
-        frozen_gradients,
+        classifiers: [_, on_target, source_classifier],
+        unused_gradients,
         ..
     } = scratch;
     let layers = networks.layers(Network::SourceClassifier);
     let source = &encoder.output(encoder_input)[..split];
-    frozen.forward(Mode::Evaluation, layers, source, |_| None, tools, member);
+    source_classifier.forward(
+        Mode::Evaluation,
+        layers,
+        source,
+        |_| None,
+        workspace,
+        member,
+    );
     let labels = &arguments.labels[rows.clone()];
-    let plain = 1.0 / arguments.labels.len() as f64;
-    scratch.slopes.fill(plain);
-    let mut gradient = std::mem::take(&mut frozen.gradient);
-    let logits = frozen.output(source);
-    let source_loss = cross_entropy(logits, labels, &scratch.slopes, 1.0, &mut gradient);
-    frozen.gradient = gradient;
-    frozen_gradients.resize_with(layers.len(), Default::default);
-    frozen.backward(layers, source, |_| None, frozen_gradients, tools, member);
-    frozen.backward_input(layers, tools);
+    // Unweighted: every class counts alike. `slopes` is free again and has one entry for each class.
+    let class_weights = &mut scratch.slopes;
+    class_weights.fill(1.0 / arguments.labels.len() as f64);
+    let mut gradient = std::mem::take(&mut source_classifier.gradient);
+    let logits = source_classifier.output(source);
+    let source_loss = cross_entropy(logits, labels, class_weights, 1.0, &mut gradient);
+    source_classifier.gradient = gradient;
+    unused_gradients.resize_with(layers.len(), Default::default);
+    source_classifier.backward(
+        layers,
+        source,
+        |_| None,
+        unused_gradients,
+        workspace,
+        member,
+    );
+    source_classifier.backward_input(layers, workspace);
 
     let gradient = encoder.gradient_mut();
     gradient.clear();
-    gradient.extend_from_slice(&frozen.gradient);
-    match arguments.objective.uses_target {
-        true => {
-            on_target.backward_input(networks.layers(Network::TargetClassifier), tools);
-            gradient.extend_from_slice(&on_target.gradient);
-        }
-        false => gradient.resize(2 * split, 0.0),
+    gradient.extend_from_slice(&source_classifier.gradient);
+    if arguments.objective.uses_target {
+        on_target.backward_input(networks.layers(Network::TargetClassifier), workspace);
+        gradient.extend_from_slice(&on_target.gradient);
+    } else {
+        gradient.resize(2 * split, 0.0);
     }
     encoder_backward(state, arguments, scratch, gradients, rows, member);
-    scratch.report[3] = source_loss;
+    scratch.sums.source_cross_entropy = source_loss;
 }
 
-/// Encoder and source classifier by cross-entropy, which it reports.
+/// Encoder and source classifier by cross-entropy.
 pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
@@ -101,7 +119,7 @@ pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
     let rows = member.rows(arguments.inputs.rows());
     let networks = &state.networks;
     let Scratch {
-        tools,
+        workspace,
         encoder,
         encoder_input,
         classifiers: [classifier, ..],
@@ -112,12 +130,20 @@ pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
         .inputs
         .assemble(rows.clone(), &state.architecture, networks, encoder_input);
     let layers = networks.layers(Network::Encoder);
-    encoder.forward(Mode::Training, layers, encoder_input, tools, member);
+    encoder.forward(Mode::Training, layers, encoder_input, workspace, member);
     let latents = encoder.output(encoder_input);
     let layers = networks.layers(Network::SourceClassifier);
     let all = arguments.inputs.rows();
-    let keep = |layer: usize| keep_rows(&arguments.keep[0], layer, rows.clone(), all);
-    classifier.forward(Mode::Training, layers, latents, keep, tools, member);
+    let dropout_mask =
+        |layer: usize| dropout_mask_rows(&arguments.dropout_masks[0], layer, rows.clone(), all);
+    classifier.forward(
+        Mode::Training,
+        layers,
+        latents,
+        dropout_mask,
+        workspace,
+        member,
+    );
     let mut gradient = std::mem::take(&mut classifier.gradient);
     let weights = &arguments.objective.class_weights;
     let labels = &arguments.labels[rows.clone()];
@@ -130,14 +156,15 @@ pub(crate) fn pretrain_chain(state: &State, member: &Member<'_>) {
     );
     classifier.gradient = gradient;
     let parts = gradients.of_mut(Network::SourceClassifier);
-    classifier.backward(layers, latents, keep, parts, tools, member);
-    classifier.backward_input(layers, tools);
+    classifier.backward(layers, latents, dropout_mask, parts, workspace, member);
+    classifier.backward_input(layers, workspace);
     std::mem::swap(encoder.gradient_mut(), &mut classifier.gradient);
     encoder_backward(state, arguments, scratch, gradients, rows, member);
-    scratch.report = [loss, 0.0, 0.0, 0.0];
+    scratch.sums.source_cross_entropy = loss;
 }
 
-/// The target classifier's objective on `scratch.map.output` and `scratch.points`, and its gradients.
+/// The target classifier's objective and gradients, on mapped source rows in `scratch.map.output` and target rows in
+/// `scratch.points`.
 fn target_classifier(
     state: &State,
     arguments: &Arguments,
@@ -146,13 +173,14 @@ fn target_classifier(
     member: &Member<'_>,
 ) {
     let Scratch {
-        tools,
+        workspace,
         map,
         points,
         classifiers: [on_source, on_target, _],
         probabilities,
         marginal,
         slopes,
+        marginal_part,
         sums,
         ..
     } = scratch;
@@ -160,8 +188,16 @@ fn target_classifier(
     let layers = state.networks.layers(Network::TargetClassifier);
     let all = arguments.labels.len();
     let rows = member.rows(all);
-    let keep = |layer: usize| keep_rows(&arguments.keep[0], layer, rows.clone(), all);
-    on_source.forward(Mode::Training, layers, &map.output, keep, tools, member);
+    let dropout_mask =
+        |layer: usize| dropout_mask_rows(&arguments.dropout_masks[0], layer, rows.clone(), all);
+    on_source.forward(
+        Mode::Training,
+        layers,
+        &map.output,
+        dropout_mask,
+        workspace,
+        member,
+    );
     let mut gradient = std::mem::take(&mut on_source.gradient);
     let cross_entropy = cross_entropy(
         on_source.output(&map.output),
@@ -172,33 +208,44 @@ fn target_classifier(
     );
     on_source.gradient = gradient;
     let parts = gradients.of_mut(Network::TargetClassifier);
-    on_source.backward(layers, &map.output, keep, parts, tools, member);
-    scratch.report = [cross_entropy, 0.0, 0.0, 0.0];
+    on_source.backward(layers, &map.output, dropout_mask, parts, workspace, member);
+    sums.classifier = ClassifierSums {
+        cross_entropy,
+        ..Default::default()
+    };
     if !objective.uses_target {
         return;
     }
 
-    let keep = |layer: usize| keep_rows(&arguments.keep[1], layer, rows.clone(), all);
-    on_target.forward(Mode::Training, layers, points, keep, tools, member);
+    let dropout_mask =
+        |layer: usize| dropout_mask_rows(&arguments.dropout_masks[1], layer, rows.clone(), all);
+    on_target.forward(
+        Mode::Training,
+        layers,
+        points,
+        dropout_mask,
+        workspace,
+        member,
+    );
     let classes = state.architecture.classes;
     let mut gradient = std::mem::take(&mut on_target.gradient);
     let logits = on_target.output(points);
     let entropy_sum = entropy(logits, classes, probabilities, marginal);
-    member.sum(marginal, sums);
+    member.sum(marginal, marginal_part);
     marginal.iter_mut().for_each(|sum| *sum /= all as f64);
     let diversity = objective.diversity();
-    let diversity_value = diversity.value(marginal, slopes);
+    sums.classifier.entropy = entropy_sum;
+    sums.classifier.diversity = diversity.value(marginal, slopes);
     let slope_factor = diversity.signed_weight() / all as f64;
     slopes.iter_mut().for_each(|slope| *slope *= slope_factor);
     let entropy_factor = objective.entropy_weight / all as f64;
     information_gradient(logits, probabilities, entropy_factor, slopes, &mut gradient);
     on_target.gradient = gradient;
     let parts = &mut gradients.on_target;
-    on_target.backward(layers, points, keep, parts, tools, member);
-    scratch.report = [cross_entropy, entropy_sum, diversity_value, 0.0];
+    on_target.backward(layers, points, dropout_mask, parts, workspace, member);
 }
 
-/// From `scratch.encoder.gradient` to the encoder's gradients.
+/// From the gradient at the encoder's output to the gradients of its parameters.
 pub(super) fn encoder_backward(
     state: &State,
     arguments: &Arguments,
@@ -208,7 +255,7 @@ pub(super) fn encoder_backward(
     member: &Member<'_>,
 ) {
     let Scratch {
-        tools,
+        workspace,
         encoder,
         encoder_input,
         ..
@@ -216,9 +263,9 @@ pub(super) fn encoder_backward(
     let architecture = &state.architecture;
     let layers = state.networks.layers(Network::Encoder);
     let parts = gradients.of_mut(Network::Encoder);
-    encoder.backward(layers, encoder_input, parts, tools, member);
+    encoder.backward(layers, encoder_input, parts, workspace, member);
     if let Some(embedding) = &state.networks.embedding {
-        let gradient = encoder.input_gradient(layers, tools);
+        let gradient = encoder.input_gradient(layers, workspace);
         let table = &mut gradients.embedding;
         table.clear();
         table.resize(embedding.read().value.len(), 0.0);
@@ -233,14 +280,14 @@ pub(super) fn encoder_backward(
     }
 }
 
-/// The kept units of a member's rows in one layer.
-pub(super) fn keep_rows(
-    keep: &[Vec<f32>],
+/// The dropout mask of a member's rows in one layer; `all` is the number of rows of all members.
+pub(super) fn dropout_mask_rows(
+    masks: &[Vec<f32>],
     layer: usize,
     rows: std::ops::Range<usize>,
     all: usize,
-) -> Keep<'_> {
-    let units = keep.get(layer)?;
-    let width = units.len() / all;
-    Some(&units[rows.start * width..rows.end * width])
+) -> DropoutMask<'_> {
+    let mask = masks.get(layer)?;
+    let width = mask.len() / all;
+    Some(&mask[rows.start * width..rows.end * width])
 }

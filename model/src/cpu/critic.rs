@@ -1,38 +1,44 @@
 //! The critic v over one member's points: values, input gradients, and the gradient of its objective.
 //!
-//! For a ReLU network the input gradient is a product of weight matrices and 0/1 masks. With the masks
-//! held constant, the penalty is an ordinary expression of the weights, and its gradient and that of
-//! the values need the same deltas. So one pass gives both: with delta_l the derivative of v by layer
-//! l's output, and tangents A_0 = dPenalty/dgradient + c * x, A_{l+1} = mask_l * (A_l W_l^T + c b_l),
-//! where c is the objective's derivative by the point's value:
-//! dW_l = delta_l^T A_l and db_l = sum of c * delta_l.
+//! The input gradient of a ReLU network is a product of weight matrices and 0/1 masks. The masks are constant almost
+//! everywhere, so the gradient penalty is a polynomial of the weights, and its gradient needs the same deltas as
+//! that of the values. One pass gives both. Let delta_l be the derivative of v by layer l's output, c the loss's
+//! derivative by the point's value, and let the tangents be A_0 = dPenalty/dgradient + c * x and
+//! A_{l+1} = mask_l * (A_l W_l^T + c b_l). Then dW_l = delta_l^T A_l and db_l is the sum of c * delta_l.
 
 use pulp::Arch;
 
 use super::{
-    gemm::{Finish, Left},
-    layer::{Gradient, LayerCell, Tools, weight_gradient},
+    gemm::{Epilogue, Left},
+    layer::{LayerGradient, LayerWorkspace, SharedLayer, weight_gradient},
     normalise::dot,
 };
 
-/// What a pass over points leaves behind.
+/// Results of a pass over points, for the backward pass.
 #[derive(Debug, Default)]
 pub(crate) struct CriticTrace {
-    /// v of each point.
+    /// v at each point.
     pub(crate) values: Vec<f32>,
-    /// The input gradient of each point.
+    /// Gradient of v at each point, row by row.
     pub(crate) gradient: Vec<f32>,
     /// Outputs of the hidden layers.
     activations: Vec<Vec<f32>>,
-    /// Derivatives of v by the hidden layers' inputs to ReLU.
+    /// Derivatives of v by the hidden layers' values before their ReLU.
     deltas: Vec<Vec<f32>>,
-    /// A_l of the module's description.
+    /// A_0 of the module's description, to be filled before [`CriticTrace::backward`].
+    pub(crate) tangent: Vec<f32>,
+    /// A_l for l > 0.
     tangents: Vec<Vec<f32>>,
 }
 
 impl CriticTrace {
-    /// Values of row-major `points`.
-    pub(crate) fn forward(&mut self, layers: &[LayerCell], points: &[f32], tools: &mut Tools) {
+    /// Computes `values` of row-major `points`.
+    pub(crate) fn forward(
+        &mut self,
+        layers: &[SharedLayer],
+        points: &[f32],
+        workspace: &mut LayerWorkspace,
+    ) {
         let hidden = layers.len() - 1;
         self.activations.resize_with(hidden, Vec::new);
         for (number, layer) in layers[..hidden].iter().enumerate() {
@@ -41,9 +47,9 @@ impl CriticTrace {
             let input = before.last().map_or(points, Vec::as_slice);
             let rows = input.len() / weights.spec.inputs;
             after[0].resize(rows * weights.spec.outputs, 0.0);
-            let (left, finish) = (Left::Rows(input), Finish::BiasRelu(&weights.bias.value));
-            let multiplier = &mut tools.multiplier;
-            multiplier.multiply(rows, left, &weights.forward, finish, &mut after[0]);
+            let (left, epilogue) = (Left::Rows(input), Epilogue::BiasRelu(&weights.bias.value));
+            let multiplier = &mut workspace.multiplier;
+            multiplier.multiply(rows, left, &weights.forward, epilogue, &mut after[0]);
         }
         let weights = layers[hidden].weights.read();
         let last = self.activations.last().map_or(points, Vec::as_slice);
@@ -51,7 +57,7 @@ impl CriticTrace {
         self.values.clear();
         self.values.resize(last.len() / weight.len(), 0.0);
         let values = &mut self.values;
-        tools.arch.dispatch(
+        workspace.arch.dispatch(
             #[inline(always)]
             || {
                 for (value, row) in values.iter_mut().zip(last.chunks_exact(weight.len())) {
@@ -61,8 +67,12 @@ impl CriticTrace {
         );
     }
 
-    /// Input gradients of the points of the last forward.
-    pub(crate) fn input_gradient(&mut self, layers: &[LayerCell], tools: &mut Tools) {
+    /// Computes `gradient` at the points of the last forward.
+    pub(crate) fn input_gradient(
+        &mut self,
+        layers: &[SharedLayer],
+        workspace: &mut LayerWorkspace,
+    ) {
         let hidden = layers.len() - 1;
         let rows = self.values.len();
         self.deltas.resize_with(hidden, Vec::new);
@@ -72,7 +82,7 @@ impl CriticTrace {
             match (self.deltas.last_mut(), self.activations.last()) {
                 (Some(delta), Some(activations)) => {
                     delta.resize(activations.len(), 0.0);
-                    masked_rows(tools.arch, weight, activations, delta);
+                    masked_rows(workspace.arch, weight, activations, delta);
                 }
                 _ => {
                     self.gradient.clear();
@@ -83,26 +93,61 @@ impl CriticTrace {
         for number in (0..hidden).rev() {
             let weights = layers[number].weights.read();
             let (before, after) = self.deltas.split_at_mut(number);
-            let (to, finish) = match before.last_mut() {
-                Some(delta) => (delta, Finish::Mask(&self.activations[number - 1])),
-                None => (&mut self.gradient, Finish::Set),
+            let (to, epilogue) = match before.last_mut() {
+                Some(delta) => (delta, Epilogue::Mask(&self.activations[number - 1])),
+                None => (&mut self.gradient, Epilogue::Set),
             };
             to.resize(rows * weights.spec.inputs, 0.0);
             let left = Left::Rows(&after[0]);
-            let multiplier = &mut tools.multiplier;
-            multiplier.multiply(rows, left, &weights.backward, finish, to);
+            let multiplier = &mut workspace.multiplier;
+            multiplier.multiply(rows, left, &weights.backward, epilogue, to);
         }
     }
 
-    /// The objective's gradient by the parameters. `tangent` is A_0 and `factors` is c, both of the
-    /// module's description.
+    /// Sets `tangent` (A_0) from the gradient penalty and `factors` (c), after [`CriticTrace::input_gradient`] of the
+    /// same points. Returns the sum of (gradient norm - 1)^2; `penalty_factor` is the derivative of the loss by half of
+    /// it.
+    pub(crate) fn set_tangent(
+        &mut self,
+        points: &[f32],
+        width: usize,
+        factors: &[f32],
+        penalty_factor: f64,
+        arch: Arch,
+    ) -> f64 {
+        self.tangent.resize(points.len(), 0.0);
+        let mut penalty = 0.0;
+        arch.dispatch(
+            #[inline(always)]
+            || {
+                let gradients = self.gradient.chunks_exact(width);
+                let rows = gradients.zip(points.chunks_exact(width));
+                let tangents = self.tangent.chunks_exact_mut(width).zip(factors);
+                for ((gradient, point), (tangent, factor)) in rows.zip(tangents) {
+                    let norm = f64::from(dot(gradient, gradient)).sqrt();
+                    penalty += (norm - 1.0).powi(2);
+                    // The norm has no derivative at 0; 0 is a subgradient.
+                    let scale = if norm > 0.0 {
+                        (penalty_factor * (norm - 1.0) / norm) as f32
+                    } else {
+                        0.0
+                    };
+                    for ((to, gradient), point) in tangent.iter_mut().zip(gradient).zip(point) {
+                        *to = scale * gradient + factor * point;
+                    }
+                }
+            },
+        );
+        penalty
+    }
+
+    /// The loss's gradient by the parameters, from `tangent` and `factors` (c of the module's description).
     pub(crate) fn backward(
         &mut self,
-        layers: &[LayerCell],
-        tangent: &[f32],
+        layers: &[SharedLayer],
         factors: &[f32],
-        parts: &mut [Gradient],
-        tools: &mut Tools,
+        parts: &mut [LayerGradient],
+        workspace: &mut LayerWorkspace,
     ) {
         let hidden = layers.len() - 1;
         let rows = factors.len();
@@ -112,25 +157,28 @@ impl CriticTrace {
             let part = &mut parts[number];
             part.fit(&weights.spec);
             let (before, after) = self.tangents.split_at_mut(number);
-            let input = before.last().map_or(tangent, Vec::as_slice);
+            let input = before.last().map_or(&self.tangent[..], Vec::as_slice);
             let delta = &self.deltas[number];
-            weight_gradient(input, delta, &weights.spec, &mut part.weight, tools);
-            weighted_column_sums(tools.arch, delta, factors, &mut part.bias);
+            weight_gradient(input, delta, &weights.spec, &mut part.weight, workspace);
+            weighted_column_sums(workspace.arch, delta, factors, &mut part.bias);
             after[0].resize(rows * weights.spec.outputs, 0.0);
-            let finish = Finish::MaskScaledBias {
+            let epilogue = Epilogue::MaskScaledBias {
                 activations: &self.activations[number],
                 bias: &weights.bias.value,
                 factors,
             };
             let left = Left::Rows(input);
-            let multiplier = &mut tools.multiplier;
-            multiplier.multiply(rows, left, &weights.forward, finish, &mut after[0]);
+            let multiplier = &mut workspace.multiplier;
+            multiplier.multiply(rows, left, &weights.forward, epilogue, &mut after[0]);
         }
         let weights = layers[hidden].weights.read();
         let part = &mut parts[hidden];
         part.fit(&weights.spec);
-        let last = self.tangents.last().map_or(tangent, Vec::as_slice);
-        super::layer::column_sums(tools.arch, last, &mut part.weight);
+        let last = self
+            .tangents
+            .last()
+            .map_or(&self.tangent[..], Vec::as_slice);
+        super::layer::column_sums(workspace.arch, last, &mut part.weight);
         part.bias[0] = factors.iter().sum();
     }
 }

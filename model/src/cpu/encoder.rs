@@ -1,4 +1,4 @@
-//! Encoder inputs of one member's rows: dense ones as they are, fields with their embeddings.
+//! Inputs of the encoder's first layer for one member's rows: dense rows unchanged, fields with their embeddings.
 
 use std::ops::Range;
 
@@ -9,18 +9,18 @@ use crate::{
     inputs::{Inputs, add_mean_embedding},
 };
 
-/// A block of encoder inputs, copied to where members can see it.
+/// An owned [`Inputs`], so that members can read it.
 #[derive(Debug, Default)]
 pub(crate) struct OwnedInputs {
     rows: usize,
-    /// Dense rows, or the numbers of field rows.
+    /// Dense rows, or the number fields of field rows.
     dense: Vec<f32>,
     tokens: Vec<u32>,
     offsets: Vec<u32>,
 }
 
 impl OwnedInputs {
-    /// Takes over checked `inputs`.
+    /// Copies `inputs`, which must have been checked.
     pub(crate) fn copy(&mut self, inputs: &Inputs<'_>, architecture: &Architecture) {
         self.rows = inputs.count(architecture);
         let scalars = match inputs {
@@ -46,14 +46,14 @@ impl OwnedInputs {
         out.extend_from_slice(&self.dense[rows.start * width..rows.end * width]);
     }
 
-    /// Takes over dense rows that do not pass the encoder.
+    /// Copies latents, which do not pass through the encoder.
     pub(crate) fn copy_latents(&mut self, latents: &Rows<'_>) {
         self.rows = latents.count();
         self.dense.resize(latents.values().len(), 0.0);
         latents.values().copy_f32(0, &mut self.dense);
     }
 
-    /// Appends what the encoder's first layer sees of `rows` to `out`.
+    /// Appends the encoder's first-layer inputs of `rows` to `out`.
     pub(crate) fn assemble(
         &self,
         rows: Range<usize>,
@@ -87,7 +87,7 @@ impl OwnedInputs {
         }
     }
 
-    /// Adds the embedding table's gradient, from that of what [`OwnedInputs::assemble`] gave.
+    /// Adds to the embedding table's gradient, given the gradient at what [`OwnedInputs::assemble`] appended.
     pub(crate) fn embedding_gradient(
         &self,
         rows: Range<usize>,

@@ -1,28 +1,33 @@
-//! A forward pass of the encoder over one member's rows, and its way back.
+//! A forward pass of the encoder over one member's rows, and its backward pass.
 
+#[cfg(feature = "experiments")]
+use super::convolution::Convolution;
 use super::{
-    convolution::Convolution,
-    layer::{Gradient, LayerCell, Mode, Tools},
+    layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
     stack::StackTrace,
     team::Member,
 };
 use crate::architecture::EncoderShape;
 
-/// What a forward pass leaves behind: pooled convolutions where the encoder has them, then plain layers.
+/// Trace of the encoder: of pooled convolutions if it has them, then of plain layers.
 #[derive(Debug)]
 pub(crate) struct EncoderTrace {
+    #[cfg(feature = "experiments")]
     convolution: Option<Box<Convolution>>,
     stack: StackTrace,
 }
 
-/// Layers that the pooled convolutions take.
+/// The first layers of a convolution encoder, which end in pooling. The third convolution is a plain layer: it sees one
+/// window of each image.
+#[cfg(feature = "experiments")]
 const POOLED_LAYERS: usize = 2;
 
 impl EncoderTrace {
+    #[cfg_attr(not(feature = "experiments"), allow(unused_variables))]
     pub(crate) fn new(shape: &EncoderShape) -> Self {
-        let convolution = matches!(shape, EncoderShape::Convolution { .. });
         Self {
-            convolution: convolution.then(Box::default),
+            #[cfg(feature = "experiments")]
+            convolution: matches!(shape, EncoderShape::Convolution { .. }).then(Box::default),
             stack: StackTrace::default(),
         }
     }
@@ -31,24 +36,22 @@ impl EncoderTrace {
     pub(crate) fn forward(
         &mut self,
         mode: Mode,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         input: &[f32],
-        tools: &mut Tools,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
-        match &mut self.convolution {
-            None => {
-                self.stack
-                    .forward(mode, layers, input, |_| None, tools, member);
-            }
-            Some(convolution) => {
-                let (pooled, rest) = layers.split_at(POOLED_LAYERS);
-                convolution.forward(mode, pooled, input, tools, member);
-                let features = convolution.output();
-                self.stack
-                    .forward(mode, rest, features, |_| None, tools, member);
-            }
+        #[cfg(feature = "experiments")]
+        if let Some(convolution) = &mut self.convolution {
+            let (pooled, rest) = layers.split_at(POOLED_LAYERS);
+            convolution.forward(mode, pooled, input, workspace, member);
+            let features = convolution.output();
+            self.stack
+                .forward(mode, rest, features, |_| None, workspace, member);
+            return;
         }
+        self.stack
+            .forward(mode, layers, input, |_| None, workspace, member);
     }
 
     /// The last forward's output; `input` itself for an encoder without layers.
@@ -64,30 +67,34 @@ impl EncoderTrace {
     /// Backward to the parameters' gradients.
     pub(crate) fn backward(
         &mut self,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         input: &[f32],
-        parts: &mut [Gradient],
-        tools: &mut Tools,
+        parts: &mut [LayerGradient],
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         let stack = &mut self.stack;
-        match &mut self.convolution {
-            None => stack.backward(layers, input, |_| None, parts, tools, member),
-            Some(convolution) => {
-                let (pooled, rest) = layers.split_at(POOLED_LAYERS);
-                let (pooled_parts, rest_parts) = parts.split_at_mut(POOLED_LAYERS);
-                let features = convolution.output();
-                stack.backward(rest, features, |_| None, rest_parts, tools, member);
-                stack.backward_input(rest, tools);
-                let gradient = &mut stack.gradient;
-                convolution.backward(pooled, input, gradient, pooled_parts, tools, member);
-            }
+        #[cfg(feature = "experiments")]
+        if let Some(convolution) = &mut self.convolution {
+            let (pooled, rest) = layers.split_at(POOLED_LAYERS);
+            let (pooled_parts, rest_parts) = parts.split_at_mut(POOLED_LAYERS);
+            let features = convolution.output();
+            stack.backward(rest, features, |_| None, rest_parts, workspace, member);
+            stack.backward_input(rest, workspace);
+            let gradient = &mut stack.gradient;
+            convolution.backward(pooled, input, gradient, pooled_parts, workspace, member);
+            return;
         }
+        stack.backward(layers, input, |_| None, parts, workspace, member);
     }
 
     /// After [`EncoderTrace::backward`] of plain layers: the gradient at their input.
-    pub(crate) fn input_gradient(&mut self, layers: &[LayerCell], tools: &mut Tools) -> &[f32] {
-        self.stack.backward_input(layers, tools);
+    pub(crate) fn input_gradient(
+        &mut self,
+        layers: &[SharedLayer],
+        workspace: &mut LayerWorkspace,
+    ) -> &[f32] {
+        self.stack.backward_input(layers, workspace);
         &self.stack.gradient
     }
 }

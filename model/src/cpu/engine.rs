@@ -1,11 +1,13 @@
-//! [`CpuEngine`]: checks arguments, hands them to the team, collects reports.
+//! [`CpuEngine`]: checks a step's arguments, runs its jobs and reports.
 
 use super::{
     classifier_steps,
     gemm::Product,
-    state::{Arguments, Evaluation, State},
+    jobs::refill,
+    state::{Evaluation, State},
     steps::{self, MAX_MEMBERS},
-    team::{Job, Team},
+    sums::ClassifierSums,
+    team::Team,
 };
 use crate::{
     Architecture, Engine, Error, Generator, Inputs, NamedTensors, Result, Rows,
@@ -15,25 +17,24 @@ use crate::{
         Batch, ClassifierReport, ClassifierStep, CriticReport, CriticStep, EncoderReport,
         EncoderStep, Head, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch,
     },
-    optimiser::Adam,
     parameters::{check_import, steps_name, steps_tensor},
     weights,
 };
 
-/// The engine on flat f32 buffers.
+/// The default engine: single precision, on a fixed number of threads.
 pub struct CpuEngine {
     pub(super) team: Team<State>,
     /// Optimiser steps taken, by network.
-    steps: [u64; 5],
-    /// Networks that the last step moved.
-    moved: Vec<Network>,
-    /// Rows of each class in the batch at hand.
+    pub(super) steps: [u64; 5],
+    /// Networks that the last step updated.
+    pub(super) moved: Vec<Network>,
+    /// How many source rows of the current batch each class has.
     pub(super) counts: Vec<f64>,
 }
 
 impl CpuEngine {
-    /// An engine with `parameters` (see [`Engine::import`]) on `threads` threads, the caller's among
-    /// them.
+    /// Makes an engine with `parameters` (see [`Engine::import`]) on `threads` threads. The caller's thread is one
+    /// of them.
     pub fn new(
         architecture: Architecture,
         parameters: &NamedTensors,
@@ -63,18 +64,18 @@ impl CpuEngine {
         Ok(engine)
     }
 
-    /// Starts or stops to log the matrix products of every thread.
+    /// Starts or stops recording the sizes of every thread's matrix products, for benchmarks.
     pub fn record_products(&mut self, record: bool) {
         for scratch in &self.team.state().scratch {
-            scratch.lock().tools.multiplier.record = record;
+            scratch.lock().workspace.multiplier.record = record;
         }
     }
 
-    /// The products logged so far, thread by thread, and empties the logs.
+    /// Takes the products recorded so far, one list for each thread.
     pub fn take_products(&mut self) -> Vec<Vec<Product>> {
         let scratch = self.team.state().scratch.iter();
         scratch
-            .map(|scratch| std::mem::take(&mut scratch.lock().tools.multiplier.products))
+            .map(|scratch| std::mem::take(&mut scratch.lock().workspace.multiplier.products))
             .collect()
     }
 
@@ -82,92 +83,8 @@ impl CpuEngine {
         self.team.state()
     }
 
-    /// Puts the batch and its labels into the arguments and counts its classes.
-    pub(super) fn place_batch(&mut self, batch: &Batch<'_>) -> Result<()> {
-        let arguments = &mut *self.team.state().arguments.write();
-        let latent = self.team.state().architecture.latent;
-        let target_rows = arguments.target.latents.len() / latent;
-        checks::batch(batch, arguments.source.labels.len(), target_rows)?;
-        refill(&mut arguments.source_rows, batch.source.iter().copied());
-        refill(&mut arguments.target_rows, batch.target.iter().copied());
-        let labels = &arguments.source.labels;
-        let labels = batch.source.iter().map(|row| labels[*row as usize]);
-        refill(&mut arguments.labels, labels);
-        weights::class_counts(arguments.labels.iter().copied(), &mut self.counts);
-        Ok(())
-    }
-
-    /// omega and 1 / n_k of the batch at hand.
-    pub(super) fn place_source_weights(&mut self, proportions: &[f64]) -> Result<()> {
-        let arguments = &mut *self.team.state().arguments.write();
-        arguments.source_weights.resize(self.counts.len(), 0.0);
-        weights::source_weights(proportions, &self.counts, &mut arguments.source_weights)?;
-        let cost = self.counts.iter().map(|count| match *count > 0.0 {
-            true => 1.0 / count,
-            false => 0.0,
-        });
-        refill(&mut arguments.cost_weights, cost);
-        Ok(())
-    }
-
-    pub(super) fn place_class_weights(&mut self, class_weights: &[f64]) -> Result<()> {
-        let arguments = &mut *self.team.state().arguments.write();
-        let weights = &mut arguments.objective.class_weights;
-        weights.resize(self.counts.len(), 0.0);
-        weights::normalised_ratios(class_weights, &self.counts, weights)
-    }
-
-    /// Runs a step's chain and gives the members' reports, added up.
-    pub(super) fn run(&mut self, chain: Job<State>) -> [f64; 4] {
-        self.team.state().networks.save_running_statistics();
-        self.team.run(chain);
-        let mut sums = [0.0; 4];
-        for scratch in &self.state().scratch {
-            for (sum, part) in sums.iter_mut().zip(scratch.lock().report) {
-                *sum += part;
-            }
-        }
-        sums
-    }
-
-    /// Refuses a loss that is not a number, and takes back what the chain has moved.
-    pub(super) fn accept(&self, step: &'static str, loss: f64) -> Result<()> {
-        let accepted = checks::finite_loss(step, loss);
-        if accepted.is_err() {
-            self.state().networks.restore_running_statistics();
-        }
-        accepted
-    }
-
-    /// Moves networks along the gradients of the chain that was run.
-    pub(super) fn update(&mut self, updates: &[(Network, Adam)]) {
-        {
-            let arguments = &mut *self.team.state().arguments.write();
-            arguments.updates.clear();
-            self.moved.clear();
-            for (network, adam) in updates {
-                let steps = &mut self.steps[*network as usize];
-                arguments
-                    .updates
-                    .push((*network, adam.coefficients(*steps)));
-                *steps += 1;
-                self.moved.push(*network);
-            }
-        }
-        self.team.run(steps::update);
-    }
-
-    fn evaluate(&mut self, evaluation: Evaluation, out: &mut Vec<f32>) {
-        self.team.state().arguments.write().evaluation = evaluation;
-        self.team.run(steps::evaluate);
-        out.clear();
-        for scratch in &self.state().scratch {
-            out.extend_from_slice(&scratch.lock().output);
-        }
-    }
-
-    /// A critic step in which the target's mean counts `target_weight` times.
-    pub(super) fn criticise(
+    /// A critic step with the target's mean multiplied by `target_weight`.
+    pub(super) fn critic_step_at_target_weight(
         &mut self,
         batch: Batch<'_>,
         step: &CriticStep<'_>,
@@ -177,8 +94,8 @@ impl CpuEngine {
         checks::positions(step.positions, batch.source.len())?;
         checks::weight("penalty_weight", step.penalty_weight)?;
         step.adam.validate()?;
-        self.place_batch(&batch)?;
-        self.place_source_weights(step.proportions)?;
+        self.set_batch(&batch)?;
+        self.set_source_weights(step.proportions)?;
         {
             let arguments = &mut *self.team.state().arguments.write();
             refill(
@@ -188,11 +105,12 @@ impl CpuEngine {
             arguments.penalty_weight = step.penalty_weight;
             arguments.target_weight = target_weight;
         }
-        let [source, target, penalty, _] = self.run(steps::critic_chain);
-        let distance = source - target;
-        let penalty = penalty / (3 * batch.source.len()) as f64;
+        let sums = self.run_chain(steps::critic_chain).critic;
+        let distance = sums.source - sums.target;
+        // The penalty is taken at three points for each row.
+        let penalty = sums.penalty / (3 * batch.source.len()) as f64;
         let loss = -distance + step.penalty_weight * penalty;
-        self.accept("critic", loss)?;
+        self.check_loss("critic", loss)?;
         self.update(&[(Network::Critic, step.adam)]);
         Ok(CriticReport {
             loss,
@@ -201,19 +119,17 @@ impl CpuEngine {
         })
     }
 
-    fn classifier_report(&self, sums: &[f64; 4], rows: usize) -> ClassifierReport {
+    fn classifier_report(&self, sums: &ClassifierSums, rows: usize) -> ClassifierReport {
         let arguments = self.state().arguments.read();
         let objective = &arguments.objective;
-        let entropy = sums[1] / rows as f64;
-        // Every member knows the same diversity.
-        let diversity = sums[2] / self.team.members() as f64;
+        let entropy = sums.entropy / rows as f64;
         ClassifierReport {
-            loss: objective.cross_entropy_weight * sums[0]
+            loss: objective.cross_entropy_weight * sums.cross_entropy
                 + objective.entropy_weight * entropy
-                + objective.diversity().signed_weight() * diversity,
-            cross_entropy: sums[0],
+                + objective.diversity().signed_weight() * sums.diversity,
+            cross_entropy: sums.cross_entropy,
             entropy,
-            diversity,
+            diversity: sums.diversity,
         }
     }
 }
@@ -250,25 +166,25 @@ impl Engine for CpuEngine {
     }
 
     fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport> {
-        self.criticise(batch, step, 1.0)
+        self.critic_step_at_target_weight(batch, step, 1.0)
     }
 
     fn map_step(&mut self, batch: Batch<'_>, step: &MapStep<'_>) -> Result<MapReport> {
         checks::per_class("proportion", step.proportions, self.counts.len())?;
         checks::weight("transport_weight", step.transport_weight)?;
         step.adam.validate()?;
-        self.place_batch(&batch)?;
-        self.place_source_weights(step.proportions)?;
+        self.set_batch(&batch)?;
+        self.set_source_weights(step.proportions)?;
         self.team.state().arguments.write().transport_weight = step.transport_weight;
-        let [source, target, transport_cost, _] = self.run(steps::map_chain);
-        let distance = source - target;
-        let loss = distance + step.transport_weight * transport_cost;
-        self.accept("map", loss)?;
+        let sums = self.run_chain(steps::map_chain).map;
+        let distance = sums.source - sums.target;
+        let loss = distance + step.transport_weight * sums.transport_cost;
+        self.check_loss("map", loss)?;
         self.update(&[(Network::Map, step.adam)]);
         Ok(MapReport {
             loss,
             distance,
-            transport_cost,
+            transport_cost: sums.transport_cost,
         })
     }
 
@@ -280,19 +196,19 @@ impl Engine for CpuEngine {
     ) -> Result<ClassifierReport> {
         checks::objective(&step.objective, self.counts.len())?;
         step.adam.validate()?;
-        self.place_batch(&batch)?;
-        self.place_class_weights(step.objective.class_weights)?;
+        self.set_batch(&batch)?;
+        self.set_class_weights(step.objective.class_weights)?;
         let rows = batch.source.len();
         let state = self.team.state();
         {
             let arguments = &mut *state.arguments.write();
             arguments.objective.copy(&step.objective);
             let forwards = 1 + usize::from(arguments.objective.uses_target);
-            arguments.draw_keep(&state.architecture, rows, forwards, generator);
+            arguments.draw_dropout_masks(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run(classifier_steps::classifier_chain);
-        let report = self.classifier_report(&sums, rows);
-        self.accept("classifier", report.loss)?;
+        let sums = self.run_chain(classifier_steps::classifier_chain);
+        let report = self.classifier_report(&sums.classifier, rows);
+        self.check_loss("classifier", report.loss)?;
         self.update(&[(Network::TargetClassifier, step.adam)]);
         Ok(report)
     }
@@ -308,22 +224,22 @@ impl Engine for CpuEngine {
         step.encoder_adam.validate()?;
         step.classifier_adam.validate()?;
         weights::class_counts(batch.labels.iter().copied(), &mut self.counts);
-        self.place_class_weights(step.objective.class_weights)?;
+        self.set_class_weights(step.objective.class_weights)?;
         let state = self.team.state();
         {
             let arguments = &mut *state.arguments.write();
-            arguments.place_inputs(&batch.source, batch.labels, &state.architecture);
+            arguments.set_inputs(&batch.source, batch.labels, &state.architecture);
             arguments
                 .target_inputs
                 .copy(&batch.target, &state.architecture);
             arguments.objective.copy(&step.objective);
             let forwards = 1 + usize::from(arguments.objective.uses_target);
-            arguments.draw_keep(&state.architecture, rows, forwards, generator);
+            arguments.draw_dropout_masks(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run(classifier_steps::encoder_chain);
-        let classifier = self.classifier_report(&sums, rows);
-        let loss = classifier.loss + sums[3];
-        self.accept("encoder", loss)?;
+        let sums = self.run_chain(classifier_steps::encoder_chain);
+        let classifier = self.classifier_report(&sums.classifier, rows);
+        let loss = classifier.loss + sums.source_cross_entropy;
+        self.check_loss("encoder", loss)?;
         self.update(&[
             (Network::Encoder, step.encoder_adam),
             (Network::TargetClassifier, step.classifier_adam),
@@ -331,7 +247,7 @@ impl Engine for CpuEngine {
         Ok(EncoderReport {
             loss,
             classifier,
-            source_cross_entropy: sums[3],
+            source_cross_entropy: sums.source_cross_entropy,
         })
     }
 
@@ -347,15 +263,16 @@ impl Engine for CpuEngine {
         step.encoder_adam.validate()?;
         step.classifier_adam.validate()?;
         weights::class_counts(labels.iter().copied(), &mut self.counts);
-        self.place_class_weights(step.class_weights)?;
+        self.set_class_weights(step.class_weights)?;
         let state = self.team.state();
         {
             let arguments = &mut *state.arguments.write();
-            arguments.place_inputs(&inputs, labels, &state.architecture);
-            arguments.draw_keep(&state.architecture, rows, 1, generator);
+            arguments.set_inputs(&inputs, labels, &state.architecture);
+            arguments.draw_dropout_masks(&state.architecture, rows, 1, generator);
         }
-        let [loss, ..] = self.run(classifier_steps::pretrain_chain);
-        self.accept("pretraining", loss)?;
+        let sums = self.run_chain(classifier_steps::pretrain_chain);
+        let loss = sums.source_cross_entropy;
+        self.check_loss("pretraining", loss)?;
         self.update(&[
             (Network::Encoder, step.encoder_adam),
             (Network::SourceClassifier, step.classifier_adam),
@@ -421,24 +338,5 @@ impl Engine for CpuEngine {
                 .export_gradients(*network, &mut tensors);
         }
         Ok(tensors)
-    }
-}
-
-fn refill<T>(values: &mut Vec<T>, new: impl Iterator<Item = T>) {
-    values.clear();
-    values.extend(new);
-}
-
-// === impl Arguments ===
-
-impl Arguments {
-    pub(super) fn place_inputs(
-        &mut self,
-        inputs: &Inputs<'_>,
-        labels: &[u32],
-        architecture: &Architecture,
-    ) {
-        self.inputs.copy(inputs, architecture);
-        refill(&mut self.labels, labels.iter().copied());
     }
 }

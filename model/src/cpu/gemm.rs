@@ -1,21 +1,20 @@
 //! Matrix products on packed panels, without allocation and without unsafe code.
 //!
-//! The `gemm` crate, which this was to stand on, allocates in every call and packs weights anew that have
-//! not changed. Here weights are packed once an update, and what follows a product (bias, ReLU, mask)
-//! happens on the tile while it is in registers. The SIMD instructions come from `pulp`, which picks
-//! them at run time. docs/BENCHMARKS.md says why, with figures.
+//! The `gemm` crate allocates in every call and packs weights again that have not changed. Here weights are packed once
+//! per update, and the epilogue of a product (bias, ReLU, mask) runs while the tile is in registers. `pulp` selects the
+//! SIMD instructions at run time. docs/BENCHMARKS.md has the measurements.
 
 use pulp::{Arch, Simd, WithSimd};
 
-pub(crate) use super::finish::Finish;
-use super::finish::Place;
+pub(crate) use super::epilogue::Epilogue;
+use super::epilogue::TilePosition;
 
-/// Columns of a tile: two AVX2 registers, four NEON ones.
+/// Columns of a tile: two AVX2 registers, or four NEON registers.
 pub(crate) const TILE_COLUMNS: usize = 16;
-/// Rows of a tile: with two registers of columns, 12 accumulators of AVX2's 16 registers.
+/// Rows of a tile: with two registers of columns each, 12 accumulators in AVX2's 16 registers.
 pub(crate) const TILE_ROWS: usize = 6;
-/// Numbers of the left factor that are multiplied with all panels before the next are: they stay in
-/// the second-level cache meanwhile.
+/// Numbers of the left factor in a block. A block is multiplied with all panels before the next one, so that it stays
+/// in the L2 cache.
 const LEFT_BLOCK: usize = 32 * 1024;
 
 /// The right factor of products, `depth` x `width`, as panels of `TILE_COLUMNS` columns.
@@ -26,7 +25,7 @@ pub(crate) struct Packed {
     panels: Vec<f32>,
 }
 
-/// A left factor that is stored transposed, as panels of `TILE_ROWS` of its columns.
+/// The left factor of products, stored transposed: panels of `TILE_ROWS` rows of the product.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PackedLeft {
     pub(crate) panels: Vec<f32>,
@@ -35,28 +34,29 @@ pub(crate) struct PackedLeft {
 /// The left factor of a product.
 #[derive(Clone, Copy)]
 pub(crate) enum Left<'a> {
-    /// Row-major rows.
+    /// A row-major matrix.
     Rows(&'a [f32]),
-    /// Rows that start at these places of one slice and may overlap: a convolution's windows.
+    /// Rows that start at these indices of one slice and may overlap: windows of a convolution.
+    #[cfg(feature = "experiments")]
     Windows(&'a [f32], &'a [usize]),
-    /// The transpose of what was packed.
+    /// The transpose of the matrix that was packed.
     Transposed(&'a PackedLeft),
 }
 
 /// Sizes of a product: `rows` x `depth` times `depth` x `width`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Product {
-    /// Rows of the left factor.
+    /// Rows of the left factor and of the result.
     pub rows: usize,
-    /// Columns of the right factor.
+    /// Columns of the right factor and of the result.
     pub width: usize,
-    /// The inner dimension.
+    /// Columns of the left factor and rows of the right one.
     pub depth: usize,
     /// Whether the left factor is stored transposed.
     pub transposed: bool,
 }
 
-/// Multiplies, and logs what it multiplied while `record` is set.
+/// Multiplies matrices, and records the sizes while `record` is set.
 #[derive(Debug)]
 pub(crate) struct Multiplier {
     arch: Arch,
@@ -72,7 +72,7 @@ impl Packed {
         self.pack_part_of_rows(matrix, width, depth, width);
     }
 
-    /// As [`Packed::pack_rows`], of the first `width` columns of a matrix whose rows are `stride` apart.
+    /// Like [`Packed::pack_rows`], for the first `width` columns of a matrix whose rows are `stride` apart.
     pub(crate) fn pack_part_of_rows(
         &mut self,
         matrix: &[f32],
@@ -106,7 +106,7 @@ impl Packed {
         self.pack_part_of_columns(matrix, depth, depth, width);
     }
 
-    /// As [`Packed::pack_columns`], of the first `depth` columns of a matrix whose rows are `stride` apart.
+    /// Like [`Packed::pack_columns`], for the first `depth` columns of a matrix whose rows are `stride` apart.
     pub(crate) fn pack_part_of_columns(
         &mut self,
         matrix: &[f32],
@@ -173,13 +173,13 @@ impl Multiplier {
         }
     }
 
-    /// out = finish(left * right) for `rows` rows, row-major.
+    /// out = epilogue(left * right), row-major with `rows` rows.
     pub(crate) fn multiply(
         &mut self,
         rows: usize,
         left: Left<'_>,
         right: &Packed,
-        finish: Finish<'_>,
+        epilogue: Epilogue<'_>,
         out: &mut [f32],
     ) {
         if self.record {
@@ -190,10 +190,11 @@ impl Multiplier {
                 transposed: matches!(left, Left::Transposed(_)),
             });
         }
-        multiply(self.arch, rows, left, right, finish, out);
+        multiply(self.arch, rows, left, right, epilogue, out);
     }
 
-    /// Adds every row of left * right to the place of `out` where `starts` says it begins.
+    /// Adds row r of left * right to `out`, starting at `starts[r]`.
+    #[cfg(feature = "experiments")]
     pub(crate) fn add_windows(
         &mut self,
         left: &[f32],
@@ -201,52 +202,52 @@ impl Multiplier {
         starts: &[usize],
         out: &mut [f32],
     ) {
-        self.arch.dispatch(Task {
+        self.arch.dispatch(MultiplyTask {
             rows: starts.len(),
             left: Left::Rows(left),
             right,
-            finish: Finish::Add,
+            epilogue: Epilogue::Add,
             starts: Some(starts),
             out,
         });
     }
 }
 
-/// out = finish(left * right) for `rows` rows, row-major.
+/// out = epilogue(left * right), row-major with `rows` rows.
 pub(crate) fn multiply(
     arch: Arch,
     rows: usize,
     left: Left<'_>,
     right: &Packed,
-    finish: Finish<'_>,
+    epilogue: Epilogue<'_>,
     out: &mut [f32],
 ) {
-    arch.dispatch(Task {
+    arch.dispatch(MultiplyTask {
         rows,
         left,
         right,
-        finish,
+        epilogue,
         starts: None,
         out,
     });
 }
 
-struct Task<'a> {
+struct MultiplyTask<'a> {
     rows: usize,
     left: Left<'a>,
     right: &'a Packed,
-    finish: Finish<'a>,
-    /// Where each row of the result begins, unless row follows row.
+    epilogue: Epilogue<'a>,
+    /// Where each row of the result starts in `out`; `None` when rows are contiguous.
     starts: Option<&'a [usize]>,
     out: &'a mut [f32],
 }
 
-impl WithSimd for Task<'_> {
+impl WithSimd for MultiplyTask<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // How many registers hold a tile's columns, and half of them.
+        // Registers that hold a tile's columns, and half of them for a panel that is at most half used.
         match S::F32_LANES {
             4 => self.run::<S, 4, 2>(simd),
             8 => self.run::<S, 2, 1>(simd),
@@ -256,7 +257,7 @@ impl WithSimd for Task<'_> {
     }
 }
 
-impl Task<'_> {
+impl MultiplyTask<'_> {
     #[inline(always)]
     fn run<S: Simd, const V: usize, const HALF: usize>(self, simd: S) {
         let Packed {
@@ -274,59 +275,77 @@ impl Task<'_> {
                 let column = number * TILE_COLUMNS;
                 let (lanes, _) = S::as_simd_f32s(panel);
                 let (panel, _) = lanes.as_chunks::<V>();
-                let place = Place {
+                let position = TilePosition {
                     row: first,
                     column,
                     width,
                     used: TILE_COLUMNS.min(width - column),
                 };
-                let task = (self.left, depth, self.finish, self.starts);
-                match place.used > TILE_COLUMNS / 2 {
-                    true => tiles::<S, V, V>(simd, task, panel, place, end, self.out),
-                    false => tiles::<S, V, HALF>(simd, task, panel, place, end, self.out),
+                let input = TileInput {
+                    left: self.left,
+                    depth,
+                    epilogue: self.epilogue,
+                    starts: self.starts,
+                };
+                if position.used > TILE_COLUMNS / 2 {
+                    tiles::<S, V, V>(simd, input, panel, position, end, self.out);
+                } else {
+                    tiles::<S, V, HALF>(simd, input, panel, position, end, self.out);
                 }
             }
         }
     }
 }
 
-/// What a tile is made from: left factor, inner dimension, what is done with sums, and where rows begin.
-type TileTask<'a> = (Left<'a>, usize, Finish<'a>, Option<&'a [usize]>);
+/// What all tiles of a panel have in common, besides the panel.
+#[derive(Clone, Copy)]
+struct TileInput<'a> {
+    left: Left<'a>,
+    depth: usize,
+    epilogue: Epilogue<'a>,
+    starts: Option<&'a [usize]>,
+}
 
-/// All rows of a panel from `place` to `end`, in `W` of its `V` registers of columns.
+/// Computes all rows of a panel from `position` to `end`, using `W` of its `V` registers of columns.
 #[inline(always)]
 fn tiles<S: Simd, const V: usize, const W: usize>(
     simd: S,
-    task: TileTask<'_>,
+    input: TileInput<'_>,
     panel: &[[S::f32s; V]],
-    mut place: Place,
+    mut position: TilePosition,
     end: usize,
     out: &mut [f32],
 ) {
-    while place.row < end {
-        match end - place.row {
-            TILE_ROWS.. => tile::<S, 6, V, W>(simd, task, panel, &mut place, out),
-            4.. => tile::<S, 4, V, W>(simd, task, panel, &mut place, out),
-            2.. => tile::<S, 2, V, W>(simd, task, panel, &mut place, out),
-            _ => tile::<S, 1, V, W>(simd, task, panel, &mut place, out),
+    while position.row < end {
+        match end - position.row {
+            TILE_ROWS.. => tile::<S, 6, V, W>(simd, input, panel, &mut position, out),
+            4.. => tile::<S, 4, V, W>(simd, input, panel, &mut position, out),
+            2.. => tile::<S, 2, V, W>(simd, input, panel, &mut position, out),
+            _ => tile::<S, 1, V, W>(simd, input, panel, &mut position, out),
         }
     }
 }
 
-/// Computes and stores `R` rows of a panel and moves `place` behind them.
+/// Computes and stores `R` rows of a panel, and advances `position` by as many.
 #[inline(always)]
 fn tile<S: Simd, const R: usize, const V: usize, const W: usize>(
     simd: S,
-    (left, depth, finish, starts): TileTask<'_>,
+    input: TileInput<'_>,
     panel: &[[S::f32s; V]],
-    place: &mut Place,
+    position: &mut TilePosition,
     out: &mut [f32],
 ) {
+    let TileInput {
+        left,
+        depth,
+        epilogue,
+        starts,
+    } = input;
     let mut sums = [[simd.splat_f32s(0.0); W]; R];
     match left {
         Left::Transposed(packed) => {
             // Tiles start at multiples of TILE_ROWS except in the last, partly filled panel.
-            let (number, inside) = (place.row / TILE_ROWS, place.row % TILE_ROWS);
+            let (number, inside) = (position.row / TILE_ROWS, position.row % TILE_ROWS);
             let from = &packed.panels[number * TILE_ROWS * depth..][..TILE_ROWS * depth];
             let (lines, _) = from.as_chunks::<TILE_ROWS>();
             for (line, right) in lines.iter().zip(panel) {
@@ -337,33 +356,34 @@ fn tile<S: Simd, const R: usize, const V: usize, const W: usize>(
             }
         }
         Left::Rows(matrix) => {
-            let row = |r: usize| &matrix[(place.row + r) * depth..][..depth];
+            let row = |r: usize| &matrix[(position.row + r) * depth..][..depth];
             add_rows::<S, R, V, W>(simd, row, panel, &mut sums);
         }
+        #[cfg(feature = "experiments")]
         Left::Windows(values, windows) => {
-            let row = |r: usize| &values[windows[place.row + r]..][..depth];
+            let row = |r: usize| &values[windows[position.row + r]..][..depth];
             add_rows::<S, R, V, W>(simd, row, panel, &mut sums);
         }
     }
     for (r, lanes) in sums.iter().enumerate() {
-        let row = place.row + r;
-        let begin = starts.map_or_else(|| row * place.width, |starts| starts[row]);
-        let start = begin + place.column;
-        let here = &mut out[start..start + place.used];
+        let row = position.row + r;
+        let begin = starts.map_or_else(|| row * position.width, |starts| starts[row]);
+        let start = begin + position.column;
+        let here = &mut out[start..start + position.used];
         match here.first_chunk_mut() {
-            Some(full) => finish.store_tile(simd, row, place, lanes, full),
+            Some(full) => epilogue.store_tile(simd, row, position, lanes, full),
             None => {
                 let mut line = [0.0; TILE_COLUMNS];
                 S::as_mut_simd_f32s(&mut line).0[..W].copy_from_slice(lanes);
-                finish.store(row, place, &line[..place.used], here);
+                epilogue.store(row, position, &line[..position.used], here);
             }
         }
     }
-    place.row += R;
+    position.row += R;
 }
 
-/// Adds the products of up to six rows with a panel. Six iterators side by side need no bounds checks; a
-/// smaller tile reads its last row more than once and drops the copies.
+/// Adds the products of up to six rows with a panel. Six zipped iterators need no bounds checks; a smaller tile reads its
+/// last row more than once and ignores the copies.
 #[inline(always)]
 fn add_rows<'r, S: Simd, const R: usize, const V: usize, const W: usize>(
     simd: S,
@@ -381,7 +401,7 @@ fn add_rows<'r, S: Simd, const R: usize, const V: usize, const W: usize>(
     }
 }
 
-/// The registers of a line that are used.
+/// The first `W` registers of a line, which are used.
 #[inline(always)]
 fn first<T, const V: usize, const W: usize>(line: &[T; V]) -> &[T; W] {
     line.first_chunk().expect("a part of the registers")
@@ -444,40 +464,40 @@ mod tests {
             let mut out = vec![f32::NAN; m * n];
 
             right.pack_rows(&b, k, n);
-            multiply(arch, m, Left::Rows(&a), &right, Finish::Set, &mut out);
+            multiply(arch, m, Left::Rows(&a), &right, Epilogue::Set, &mut out);
             let expected = naive(m, n, k, |i, l| a[i * k + l], |l, j| b[l * n + j]);
             assert_close(&out, &expected);
 
             // The same numbers read as transposed factors.
             left.pack(&a, k, m);
             right.pack_columns(&b, k, n);
-            multiply(arch, m, Left::Transposed(&left), &right, Finish::Set, &mut out);
+            multiply(arch, m, Left::Transposed(&left), &right, Epilogue::Set, &mut out);
             let expected = naive(m, n, k, |i, l| a[l * m + i], |l, j| b[j * k + l]);
             assert_close(&out, &expected);
 
-            // Every way to finish, on the product that `expected` holds.
+            // Every epilogue, on the product in `expected`.
             let (bias, factors) = (matrix(n, &mut generator), matrix(m, &mut generator));
             let activations = matrix(m * n, &mut generator);
-            let plain = |p: usize, sum: f32, finish: &Finish<'_>| match finish {
-                Finish::Set => sum,
-                Finish::Add => 1.0 + sum,
-                Finish::AddBias(_) => 1.0 + sum + bias[p % n],
-                Finish::Bias(_) => sum + bias[p % n],
-                Finish::BiasRelu(_) => (sum + bias[p % n]).max(0.0),
-                Finish::Mask(_) => if activations[p] > 0.0 { sum } else { 0.0 },
-                Finish::MaskScaledBias { .. } => if activations[p] > 0.0 { sum + factors[p / n] * bias[p % n] } else { 0.0 },
+            let plain = |p: usize, sum: f32, epilogue: &Epilogue<'_>| match epilogue {
+                Epilogue::Set => sum,
+                Epilogue::Add => 1.0 + sum,
+                Epilogue::AddBias(_) => 1.0 + sum + bias[p % n],
+                Epilogue::Bias(_) => sum + bias[p % n],
+                Epilogue::BiasRelu(_) => (sum + bias[p % n]).max(0.0),
+                Epilogue::Mask(_) => if activations[p] > 0.0 { sum } else { 0.0 },
+                Epilogue::MaskScaledBias { .. } => if activations[p] > 0.0 { sum + factors[p / n] * bias[p % n] } else { 0.0 },
             };
-            for finish in [
-                Finish::Add,
-                Finish::AddBias(&bias),
-                Finish::Bias(&bias),
-                Finish::BiasRelu(&bias),
-                Finish::Mask(&activations),
-                Finish::MaskScaledBias { activations: &activations, bias: &bias, factors: &factors },
+            for epilogue in [
+                Epilogue::Add,
+                Epilogue::AddBias(&bias),
+                Epilogue::Bias(&bias),
+                Epilogue::BiasRelu(&bias),
+                Epilogue::Mask(&activations),
+                Epilogue::MaskScaledBias { activations: &activations, bias: &bias, factors: &factors },
             ] {
                 out.fill(1.0);
-                multiply(arch, m, Left::Transposed(&left), &right, finish, &mut out);
-                let finished: Vec<f32> = expected.iter().enumerate().map(|(p, sum)| plain(p, *sum, &finish)).collect();
+                multiply(arch, m, Left::Transposed(&left), &right, epilogue, &mut out);
+                let finished: Vec<f32> = expected.iter().enumerate().map(|(p, sum)| plain(p, *sum, &epilogue)).collect();
                 assert_close(&out, &finished);
             }
         }

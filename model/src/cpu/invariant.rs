@@ -1,12 +1,12 @@
-//! The steps of methods that look for latents in which source and target are alike: what OSTAR is compared
-//! with. The encoder is trained against an adversary, which is the critic's network. There is no map.
+//! Steps of the methods that OSTAR is compared with in experiments: they look for latents in which source and target
+//! cannot be told apart. The encoder is trained against an adversary, the critic's network. There is no map.
 
 use super::{
     CpuEngine,
-    classifier_steps::{encoder_backward, keep_rows},
+    classifier_steps::{dropout_mask_rows, encoder_backward},
     layer::Mode,
     objective::cross_entropy,
-    state::{Scratch, State},
+    state::{Arguments, Scratch, State},
     steps,
     team::Member,
 };
@@ -19,18 +19,18 @@ use crate::{
     weights,
 };
 
-/// Whom the encoder is trained against.
+/// What the encoder is trained against.
 #[derive(Debug, Clone, Copy)]
 pub enum Adversary<'a> {
-    /// Nobody.
+    /// No adversary: the source's cross-entropy alone.
     None,
     /// A Wasserstein critic: sum of omega v(z_S) - (1 + beta) mean v(z_T).
     Critic {
         /// Weight of the distance in the encoder's loss.
         weight: f64,
-        /// p_N of omega; a batch's own class shares weight all its rows alike.
+        /// p_N of omega. With the batch's own proportions all its rows have the same weight.
         proportions: &'a [f64],
-        /// 1 + beta.
+        /// Factor of the target's mean (1 + beta).
         target_weight: f64,
     },
     /// A domain discriminator behind a gradient reversal: the logistic loss of v, positive on the source.
@@ -43,19 +43,19 @@ pub enum Adversary<'a> {
 /// Settings of a step of encoder and source classifier.
 #[derive(Debug, Clone, Copy)]
 pub struct InvariantStep<'a> {
-    /// Class weights of the source's cross-entropy, normalised over the batch by the engine.
+    /// Class weights of the source's cross-entropy; the engine normalises them over the batch.
     pub class_weights: &'a [f64],
-    /// Whom the encoder is trained against.
+    /// What the encoder is trained against, in addition to the cross-entropy.
     pub adversary: Adversary<'a>,
-    /// The encoder's optimiser.
+    /// Optimiser settings for this step of the encoder.
     pub encoder_adam: Adam,
-    /// The source classifier's optimiser.
+    /// Optimiser settings for this step of the source classifier.
     pub classifier_adam: Adam,
 }
 
-/// What the adversary's part of the chain does, with row weights by class and domain.
+/// An owned [`Adversary`] without its proportions, which are in the arguments as source weights.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Opposition {
+pub(crate) enum AdversaryTerm {
     #[default]
     None,
     Critic {
@@ -68,7 +68,7 @@ pub(crate) enum Opposition {
 }
 
 impl CpuEngine {
-    /// One step of encoder and source classifier on both domains in one batch, in training mode: the
+    /// One step of encoder and source classifier on both domains in one batch, in training mode: minimises the
     /// cross-entropy of the source, which is returned, and the adversary's term.
     pub fn invariant_step(
         &mut self,
@@ -82,9 +82,9 @@ impl CpuEngine {
         step.encoder_adam.validate()?;
         step.classifier_adam.validate()?;
         weights::class_counts(batch.labels.iter().copied(), &mut self.counts);
-        self.place_class_weights(step.class_weights)?;
-        let opposition = match step.adversary {
-            Adversary::None => Opposition::None,
+        self.set_class_weights(step.class_weights)?;
+        let adversary = match step.adversary {
+            Adversary::None => AdversaryTerm::None,
             Adversary::Critic {
                 weight,
                 proportions,
@@ -93,29 +93,29 @@ impl CpuEngine {
                 checks::per_class("proportion", proportions, classes)?;
                 checks::weight("adversary.weight", weight)?;
                 checks::weight("adversary.target_weight", target_weight)?;
-                self.place_source_weights(proportions)?;
-                Opposition::Critic {
+                self.set_source_weights(proportions)?;
+                AdversaryTerm::Critic {
                     weight,
                     target_weight,
                 }
             }
             Adversary::Discriminator { weight } => {
                 checks::weight("adversary.weight", weight)?;
-                Opposition::Discriminator { weight }
+                AdversaryTerm::Discriminator { weight }
             }
         };
         let state = self.team.state();
         {
             let arguments = &mut *state.arguments.write();
-            arguments.place_inputs(&batch.source, batch.labels, &state.architecture);
+            arguments.set_inputs(&batch.source, batch.labels, &state.architecture);
             arguments
                 .target_inputs
                 .copy(&batch.target, &state.architecture);
-            arguments.opposition = opposition;
-            arguments.draw_keep(&state.architecture, rows, 1, generator);
+            arguments.adversary = adversary;
+            arguments.draw_dropout_masks(&state.architecture, rows, 1, generator);
         }
-        let [loss, ..] = self.run(invariant_chain);
-        self.accept("invariant", loss)?;
+        let loss = self.run_chain(invariant_chain).source_cross_entropy;
+        self.check_loss("invariant", loss)?;
         self.update(&[
             (Network::Encoder, step.encoder_adam),
             (Network::SourceClassifier, step.classifier_adam),
@@ -131,22 +131,22 @@ impl CpuEngine {
         target_weight: f64,
     ) -> Result<CriticReport> {
         checks::weight("target_weight", target_weight)?;
-        self.criticise(batch, step, target_weight)
+        self.critic_step_at_target_weight(batch, step, target_weight)
     }
 
-    /// One step of the critic's network as a domain discriminator on resident latents; gives its logistic
+    /// One step of the critic's network as a domain discriminator on resident latents. Returns its logistic
     /// loss.
     pub fn discriminator_step(&mut self, batch: Batch<'_>, adam: Adam) -> Result<f64> {
         adam.validate()?;
-        self.place_batch(&batch)?;
-        let [loss, ..] = self.run(discriminator_chain);
-        self.accept("discriminator", loss)?;
+        self.set_batch(&batch)?;
+        let loss = self.run_chain(discriminator_chain).discriminator_loss;
+        self.check_loss("discriminator", loss)?;
         self.update(&[(Network::Critic, adam)]);
         Ok(loss)
     }
 
-    /// Latents of both domains in one batch, in training mode: normalised by the batch's statistics, towards
-    /// which the running ones move.
+    /// Latents of both domains in one batch, in training mode: normalised by the batch's statistics, which also update
+    /// the running ones.
     pub fn encode_together(
         &mut self,
         batch: RawBatch<'_>,
@@ -157,12 +157,12 @@ impl CpuEngine {
         let state = self.team.state();
         {
             let arguments = &mut *state.arguments.write();
-            arguments.place_inputs(&batch.source, batch.labels, &state.architecture);
+            arguments.set_inputs(&batch.source, batch.labels, &state.architecture);
             arguments
                 .target_inputs
                 .copy(&batch.target, &state.architecture);
         }
-        self.run(encode_chain);
+        self.run_chain(encode_chain);
         source.clear();
         target.clear();
         for scratch in &self.team.state().scratch {
@@ -176,12 +176,7 @@ impl CpuEngine {
 }
 
 /// Encoder on this member's source and target rows, in training mode.
-fn encode_both(
-    state: &State,
-    arguments: &super::state::Arguments,
-    scratch: &mut Scratch,
-    member: &Member<'_>,
-) {
+fn encode_both(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {
     let rows = member.rows(arguments.inputs.rows());
     let (architecture, networks) = (&state.architecture, &state.networks);
     let input = &mut scratch.encoder_input;
@@ -190,8 +185,8 @@ fn encode_both(
         inputs.assemble(rows.clone(), architecture, networks, input);
     }
     let layers = networks.layers(Network::Encoder);
-    let (encoder, tools) = (&mut scratch.encoder, &mut scratch.tools);
-    encoder.forward(Mode::Training, layers, input, tools, member);
+    let (encoder, workspace) = (&mut scratch.encoder, &mut scratch.workspace);
+    encoder.forward(Mode::Training, layers, input, workspace, member);
 }
 
 fn encode_chain(state: &State, member: &Member<'_>) {
@@ -203,7 +198,7 @@ fn encode_chain(state: &State, member: &Member<'_>) {
     scratch.output.extend_from_slice(latents);
 }
 
-/// Encoder and source classifier against the adversary. Reports the cross-entropy.
+/// Encoder and source classifier against the adversary.
 fn invariant_chain(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
@@ -214,7 +209,7 @@ fn invariant_chain(state: &State, member: &Member<'_>) {
     let width = state.architecture.latent;
     let split = rows.len() * width;
     let Scratch {
-        tools,
+        workspace,
         encoder,
         encoder_input,
         classifiers: [classifier, ..],
@@ -225,8 +220,16 @@ fn invariant_chain(state: &State, member: &Member<'_>) {
     let latents = encoder.output(encoder_input);
     let source = &latents[..split];
     let layers = state.networks.layers(Network::SourceClassifier);
-    let keep = |layer: usize| keep_rows(&arguments.keep[0], layer, rows.clone(), all);
-    classifier.forward(Mode::Training, layers, source, keep, tools, member);
+    let dropout_mask =
+        |layer: usize| dropout_mask_rows(&arguments.dropout_masks[0], layer, rows.clone(), all);
+    classifier.forward(
+        Mode::Training,
+        layers,
+        source,
+        dropout_mask,
+        workspace,
+        member,
+    );
     let mut gradient = std::mem::take(&mut classifier.gradient);
     let labels = &arguments.labels[rows.clone()];
     let weights = &arguments.objective.class_weights;
@@ -234,18 +237,18 @@ fn invariant_chain(state: &State, member: &Member<'_>) {
     let loss = cross_entropy(logits, labels, weights, 1.0, &mut gradient);
     classifier.gradient = gradient;
     let parts = gradients.of_mut(Network::SourceClassifier);
-    classifier.backward(layers, source, keep, parts, tools, member);
-    classifier.backward_input(layers, tools);
+    classifier.backward(layers, source, dropout_mask, parts, workspace, member);
+    classifier.backward_input(layers, workspace);
 
     factors.clear();
-    if !matches!(arguments.opposition, Opposition::None) {
+    if !matches!(arguments.adversary, AdversaryTerm::None) {
         let layers = state.networks.layers(Network::Critic);
-        critic.forward(layers, latents, tools);
-        critic.input_gradient(layers, tools);
+        critic.forward(layers, latents, workspace);
+        critic.input_gradient(layers, workspace);
     }
-    match arguments.opposition {
-        Opposition::None => factors.resize(2 * rows.len(), 0.0),
-        Opposition::Critic {
+    match arguments.adversary {
+        AdversaryTerm::None => factors.resize(2 * rows.len(), 0.0),
+        AdversaryTerm::Critic {
             weight,
             target_weight,
         } => {
@@ -256,8 +259,8 @@ fn invariant_chain(state: &State, member: &Member<'_>) {
                 (-weight * target_weight / all as f64) as f32,
             );
         }
-        // Reversed: the encoder goes up the discriminator's loss.
-        Opposition::Discriminator { weight } => {
+        // Gradient reversal: the encoder maximises the discriminator's loss.
+        AdversaryTerm::Discriminator { weight } => {
             logistic(&critic.values, -weight / (2 * all) as f64, factors);
         }
     }
@@ -274,10 +277,10 @@ fn invariant_chain(state: &State, member: &Member<'_>) {
         }
     }
     encoder_backward(state, arguments, scratch, gradients, rows, member);
-    scratch.report = [loss, 0.0, 0.0, 0.0];
+    scratch.sums.source_cross_entropy = loss;
 }
 
-/// Logistic loss of v on source and target rows of the resident buffers, which it reports.
+/// Logistic loss of v on source and target rows of the resident buffers.
 fn discriminator_chain(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
@@ -286,41 +289,38 @@ fn discriminator_chain(state: &State, member: &Member<'_>) {
     let rows = member.rows(all);
     let width = state.architecture.latent;
     let Scratch {
-        tools,
+        workspace,
         points,
         critic,
-        tangent,
         factors,
         ..
     } = scratch;
     points.clear();
-    let source = &arguments.source_rows[rows.clone()];
-    steps::gather(&arguments.source, source, width, points);
-    let target = &arguments.target_rows[rows];
-    steps::gather(&arguments.target, target, width, points);
+    let source_rows = &arguments.source_rows[rows.clone()];
+    steps::gather(&arguments.source, source_rows, width, points);
+    let target_rows = &arguments.target_rows[rows];
+    steps::gather(&arguments.target, target_rows, width, points);
     let layers = state.networks.layers(Network::Critic);
-    critic.forward(layers, points, tools);
-    critic.input_gradient(layers, tools);
+    critic.forward(layers, points, workspace);
+    critic.input_gradient(layers, workspace);
     factors.clear();
     let loss = logistic(&critic.values, 1.0 / (2 * all) as f64, factors);
-    tangent.clear();
+    critic.tangent.clear();
     for (point, factor) in points.chunks_exact(width).zip(&*factors) {
-        tangent.extend(point.iter().map(|value| factor * value));
+        let tangent = point.iter().map(|value| factor * value);
+        critic.tangent.extend(tangent);
     }
     let parts = gradients.of_mut(Network::Critic);
-    critic.backward(layers, tangent, factors, parts, tools);
-    scratch.report = [loss, 0.0, 0.0, 0.0];
+    critic.backward(layers, factors, parts, workspace);
+    scratch.sums.discriminator_loss = loss;
 }
 
-/// `factor` times the sum of log(1 + exp(-s v)), s = 1 in the first half (the source) and -1 in the second;
-/// `slopes` gets its derivative by each v.
+/// `factor` times the sum of log(1 + exp(-s v)), with s = 1 in the first half (the source) and -1 in the second.
+/// `slopes` receives its derivative by each v.
 fn logistic(values: &[f32], factor: f64, slopes: &mut Vec<f32>) -> f64 {
     let mut loss = 0.0;
     for (number, value) in values.iter().enumerate() {
-        let sign = match number < values.len() / 2 {
-            true => 1.0,
-            false => -1.0,
-        };
+        let sign = if number < values.len() / 2 { 1.0 } else { -1.0 };
         let margin = sign * f64::from(*value);
         loss += factor * ((-margin.abs()).exp().ln_1p() + (-margin).max(0.0));
         slopes.push((-factor * sign / (1.0 + margin.exp())) as f32);

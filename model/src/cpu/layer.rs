@@ -1,34 +1,36 @@
-//! A linear layer with its normalisation, ReLU and dropout: forward in training mode, and backward.
+//! A linear layer with its normalisation, ReLU and dropout: forward and backward over one member's rows.
 
 use parking_lot::RwLock;
 use pulp::Arch;
 
 use super::{
-    gemm::{Finish, Left, Multiplier, Packed, PackedLeft},
+    gemm::{Epilogue, Left, Multiplier, Packed, PackedLeft},
     normalise::{
-        Affine, AffineGradient, BackwardSums, Kept, batch_backward, batch_forward, frozen_backward,
-        layer_backward, layer_forward,
+        Affine, AffineGradient, BackwardSums, NormTrace, batch_backward, batch_evaluation_backward,
+        batch_forward, layer_backward, layer_forward,
     },
     parameter::Parameter,
     statistics::BatchStatistics,
     team::Member,
 };
+#[cfg(feature = "experiments")]
+use crate::architecture::KERNEL_SIDE;
 use crate::{
     NamedTensors,
-    architecture::{KERNEL_SIDE, LayerSpec, Norm, ParameterSpec, Role},
+    architecture::{LayerSpec, Norm, ParameterSpec, Role},
     optimiser::AdamCoefficients,
     parameters::ImportedParameter,
 };
 
-/// A layer that members share. Running statistics have a lock of their own: they move in forwards,
-/// while the weights are being read.
+/// A layer that members share. Running statistics have a lock of their own: they change in forward passes, while the
+/// weights are being read.
 #[derive(Debug)]
-pub(crate) struct LayerCell {
+pub(crate) struct SharedLayer {
     pub(crate) weights: RwLock<Weights>,
-    pub(crate) running: RwLock<Option<Running>>,
+    pub(crate) running: RwLock<Option<RunningStatistics>>,
 }
 
-/// What the optimiser moves, and the weights as products want them.
+/// Parameters of a layer, and its weights packed for products. They are packed again after every change.
 #[derive(Debug)]
 pub(crate) struct Weights {
     pub(crate) spec: LayerSpec,
@@ -36,25 +38,26 @@ pub(crate) struct Weights {
     pub(crate) bias: Parameter,
     pub(crate) scale: Option<Parameter>,
     pub(crate) shift: Option<Parameter>,
-    /// inputs x outputs.
+    /// The weights as the right factor of the forward product, inputs x outputs.
     pub(crate) forward: Packed,
-    /// outputs x inputs.
+    /// The weights as the right factor of the backward product, outputs x inputs.
     pub(crate) backward: Packed,
-    /// Of a convolution over several channels: the same two for each row of the filters, whose inputs lie
-    /// side by side in an image.
+    /// For a convolution over several channels: `forward` and `backward` of each row of the filters, whose inputs are
+    /// contiguous in an image.
+    #[cfg(feature = "experiments")]
     pub(crate) filter_rows: Vec<[Packed; 2]>,
 }
 
-/// Running statistics of a batch normalisation.
+/// Running mean and variance of a batch normalisation. They are exported with the parameters but not trained.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningStatistics {
     pub(crate) mean: Parameter,
     pub(crate) variance: Parameter,
-    /// Mean and variance before the step under way.
+    /// Mean and variance before the current step, to restore if it fails.
     saved: [Vec<f32>; 2],
 }
 
-/// Whether batch normalisation measures the batch or trusts its running statistics.
+/// Whether batch normalisation uses the batch's statistics or the running ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]
@@ -62,29 +65,29 @@ pub(crate) enum Mode {
     Evaluation,
 }
 
-/// What a forward pass leaves for the backward pass, for one member's rows.
+/// Values of a forward pass that the backward pass needs, for one member's rows.
 #[derive(Debug, Default)]
-pub(crate) struct Trace {
+pub(crate) struct LayerTrace {
     pub(crate) output: Vec<f32>,
     mode: Mode,
     normalised: Vec<f32>,
     inverse_deviations: Vec<f32>,
-    /// Rows of all members, which batch statistics were taken over.
+    /// Rows of all members, over which batch statistics were taken.
     rows_of_all: usize,
 }
 
-/// One member's part of a layer's gradients.
+/// A layer's gradients from one member's rows.
 #[derive(Debug, Default)]
-pub(crate) struct Gradient {
+pub(crate) struct LayerGradient {
     pub(crate) weight: Vec<f32>,
     pub(crate) bias: Vec<f32>,
     pub(crate) scale: Vec<f32>,
     pub(crate) shift: Vec<f32>,
 }
 
-/// A member's tools: what it multiplies and packs with, reused from layer to layer.
+/// What a member computes layers with: the instruction set, the multiplier, and buffers that every layer reuses.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub(crate) struct LayerWorkspace {
     pub(crate) arch: Arch,
     pub(crate) multiplier: Multiplier,
     pub(crate) left: PackedLeft,
@@ -93,13 +96,14 @@ pub(crate) struct Tools {
     pub(crate) sums: BackwardSums,
 }
 
-/// Units that dropout keeps, for one member's rows of one layer: 0 or 1 / (1 - dropout).
-pub(crate) type Keep<'a> = Option<&'a [f32]>;
+/// Factors of a layer's outputs, for one member's rows: 0 for a dropped unit, else 1 / (1 - dropout). `None` without
+/// dropout.
+pub(crate) type DropoutMask<'a> = Option<&'a [f32]>;
 
-// === impl LayerCell ===
+// === impl SharedLayer ===
 
-impl LayerCell {
-    /// A layer of zeros, whose parameters are the next of `specs`.
+impl SharedLayer {
+    /// A layer with all parameters 0. Takes its parameters' specs from the front of `specs`.
     pub(crate) fn new(spec: LayerSpec, specs: &mut impl Iterator<Item = ParameterSpec>) -> Self {
         let mut next = |role: Role| {
             let parameter = specs
@@ -113,7 +117,7 @@ impl LayerCell {
             Norm::None => (None, None),
             Norm::Batch | Norm::Layer => (Some(next(Role::Scale)), Some(next(Role::Bias))),
         };
-        let running = (spec.norm == Norm::Batch).then(|| Running {
+        let running = (spec.norm == Norm::Batch).then(|| RunningStatistics {
             mean: next(Role::RunningMean),
             variance: next(Role::RunningVariance),
             saved: Default::default(),
@@ -127,21 +131,21 @@ impl LayerCell {
                 shift,
                 forward: Packed::default(),
                 backward: Packed::default(),
+                #[cfg(feature = "experiments")]
                 filter_rows: Vec::new(),
             }),
             running: RwLock::new(running),
         }
     }
 
-    /// Forward of one member's rows into `trace.output`. In training mode running statistics move,
-    /// once, by member 0.
+    /// Forward of one member's rows, to `trace.output`. In training mode member 0 updates the running statistics.
     pub(crate) fn forward(
         &self,
         mode: Mode,
         input: &[f32],
-        keep: Keep<'_>,
-        trace: &mut Trace,
-        tools: &mut Tools,
+        dropout_mask: DropoutMask<'_>,
+        trace: &mut LayerTrace,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         let weights = self.weights.read();
@@ -150,31 +154,30 @@ impl LayerCell {
         trace.mode = mode;
         trace.output.resize(rows * outputs, 0.0);
         let bias = &weights.bias.value;
-        let (finish, normalised) = match (weights.spec.norm, weights.spec.relu) {
-            // The bias cancels in the normalised value; only the running mean knows it.
-            (Norm::Batch, _) if mode == Mode::Training => (Finish::Set, true),
-            (Norm::Batch | Norm::Layer, _) => (Finish::Bias(bias), true),
-            (Norm::None, true) => (Finish::BiasRelu(bias), false),
-            (Norm::None, false) => (Finish::Bias(bias), false),
+        let (epilogue, normalised) = match (weights.spec.norm, weights.spec.relu) {
+            // The bias cancels in the normalised value. Only the running mean needs it.
+            (Norm::Batch, _) if mode == Mode::Training => (Epilogue::Set, true),
+            (Norm::Batch | Norm::Layer, _) => (Epilogue::Bias(bias), true),
+            (Norm::None, true) => (Epilogue::BiasRelu(bias), false),
+            (Norm::None, false) => (Epilogue::Bias(bias), false),
         };
-        let product = match normalised {
-            true => {
-                trace.normalised.resize(rows * outputs, 0.0);
-                &mut trace.normalised
-            }
-            false => &mut trace.output,
+        let product = if normalised {
+            trace.normalised.resize(rows * outputs, 0.0);
+            &mut trace.normalised
+        } else {
+            &mut trace.output
         };
         let left = Left::Rows(input);
-        let multiplier = &mut tools.multiplier;
-        multiplier.multiply(rows, left, &weights.forward, finish, product);
+        let multiplier = &mut workspace.multiplier;
+        multiplier.multiply(rows, left, &weights.forward, epilogue, product);
         if let Some(affine) = weights.affine() {
             match weights.spec.norm {
                 Norm::Batch => {
                     let relu = weights.spec.relu;
-                    self.normalise_batch(affine, relu, bias, trace, tools, member);
+                    self.normalise_batch(affine, relu, bias, trace, workspace, member);
                 }
                 Norm::Layer | Norm::None => layer_forward(
-                    tools.arch,
+                    workspace.arch,
                     &mut trace.normalised,
                     &mut trace.inverse_deviations,
                     affine,
@@ -182,8 +185,8 @@ impl LayerCell {
                 ),
             }
         }
-        if let Some(keep) = keep {
-            multiply_by(tools.arch, &mut trace.output, keep);
+        if let Some(mask) = dropout_mask {
+            multiply_by(workspace.arch, &mut trace.output, mask);
         }
     }
 
@@ -192,22 +195,22 @@ impl LayerCell {
         affine: Affine<'_>,
         relu: bool,
         bias: &[f32],
-        trace: &mut Trace,
-        tools: &mut Tools,
+        trace: &mut LayerTrace,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
-        let statistics = &mut tools.statistics;
+        let statistics = &mut workspace.statistics;
         match trace.mode {
             Mode::Training => {
-                statistics.measure(tools.arch, &trace.normalised, bias.len(), member);
-                self.move_running(bias, statistics, member);
+                statistics.measure(workspace.arch, &trace.normalised, bias.len(), member);
+                self.update_running(bias, statistics, member);
             }
-            Mode::Evaluation => self.recall(statistics),
+            Mode::Evaluation => self.load_running(statistics),
         }
         statistics.inverse_deviations(&mut trace.inverse_deviations);
         trace.rows_of_all = statistics.count as usize;
         batch_forward(
-            tools.arch,
+            workspace.arch,
             &mut trace.normalised,
             statistics,
             &trace.inverse_deviations,
@@ -217,8 +220,8 @@ impl LayerCell {
         );
     }
 
-    /// Moves running statistics towards a batch's, once, by member 0.
-    pub(crate) fn move_running(
+    /// Updates the running statistics by a batch's. Only member 0 does: all members call it with the same statistics.
+    pub(crate) fn update_running(
         &self,
         bias: &[f32],
         statistics: &BatchStatistics,
@@ -228,34 +231,34 @@ impl LayerCell {
             && let Some(running) = self.running.write().as_mut()
         {
             let (mean, variance) = (&mut running.mean, &mut running.variance);
-            statistics.move_running(bias, &mut mean.value, &mut variance.value);
+            statistics.update_running(bias, &mut mean.value, &mut variance.value);
         }
     }
 
-    /// Takes running statistics in place of a batch's.
-    pub(crate) fn recall(&self, statistics: &mut BatchStatistics) {
+    /// Loads the running statistics in place of a batch's.
+    pub(crate) fn load_running(&self, statistics: &mut BatchStatistics) {
         if let Some(running) = &*self.running.read() {
-            statistics.recall(&running.mean.value, &running.variance.value);
+            statistics.load_running(&running.mean.value, &running.variance.value);
         }
     }
 
-    /// Backward of one member's rows: `gradient` enters as the gradient at the ReLU's input (masked
-    /// already) and leaves as that of the linear layer's output; `part` gets the parameters' gradients.
+    /// Backward of one member's rows. On entry `gradient` is the gradient at the ReLU's input (the mask is applied
+    /// already), on return that at the linear layer's output. `part` receives the parameters' gradients.
     pub(crate) fn backward(
         &self,
         input: &[f32],
         gradient: &mut [f32],
-        trace: &Trace,
-        part: &mut Gradient,
-        tools: &mut Tools,
+        trace: &LayerTrace,
+        part: &mut LayerGradient,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         let weights = self.weights.read();
         let spec = &weights.spec;
         part.fit(spec);
-        let arch = tools.arch;
+        let arch = workspace.arch;
         if let Some(affine) = weights.affine() {
-            let kept = Kept {
+            let norm_trace = NormTrace {
                 normalised: &trace.normalised,
                 inverse_deviations: &trace.inverse_deviations,
                 scale: affine.scale,
@@ -267,46 +270,57 @@ impl LayerCell {
             match (spec.norm, trace.mode) {
                 (Norm::Batch, Mode::Training) => {
                     let rows = trace.rows_of_all;
-                    batch_backward(arch, gradient, kept, parts, rows, member, &mut tools.sums);
+                    batch_backward(
+                        arch,
+                        gradient,
+                        norm_trace,
+                        parts,
+                        rows,
+                        member,
+                        &mut workspace.sums,
+                    );
                 }
-                (Norm::Batch, Mode::Evaluation) => frozen_backward(arch, gradient, kept, parts),
-                (Norm::Layer | Norm::None, _) => layer_backward(arch, gradient, kept, parts),
+                (Norm::Batch, Mode::Evaluation) => {
+                    batch_evaluation_backward(arch, gradient, norm_trace, parts)
+                }
+                (Norm::Layer | Norm::None, _) => layer_backward(arch, gradient, norm_trace, parts),
             }
         }
         match (spec.norm, trace.mode) {
-            // Exactly zero: what shifts every row alike cancels in the normalised value.
+            // Exactly 0: a shift of all rows cancels in the normalised value.
             (Norm::Batch, Mode::Training) => part.bias.fill(0.0),
             _ => column_sums(arch, gradient, &mut part.bias),
         }
-        weight_gradient(input, gradient, spec, &mut part.weight, tools);
+        weight_gradient(input, gradient, spec, &mut part.weight, workspace);
     }
 
     /// The gradient at the layer's input, from that at the linear layer's output.
     pub(crate) fn backward_input(
         &self,
         gradient: &[f32],
-        finish: Finish<'_>,
+        epilogue: Epilogue<'_>,
         input_gradient: &mut Vec<f32>,
-        tools: &mut Tools,
+        workspace: &mut LayerWorkspace,
     ) {
         let weights = self.weights.read();
         let rows = gradient.len() / weights.spec.outputs;
         input_gradient.resize(rows * weights.spec.inputs, 0.0);
         let left = Left::Rows(gradient);
-        let multiplier = &mut tools.multiplier;
-        multiplier.multiply(rows, left, &weights.backward, finish, input_gradient);
+        let multiplier = &mut workspace.multiplier;
+        multiplier.multiply(rows, left, &weights.backward, epilogue, input_gradient);
     }
 
-    /// One optimiser step along the sum of the members' parts.
+    /// One optimiser step by the sum of the members' gradients.
     pub(crate) fn update<'p>(
         &self,
         arch: Arch,
-        parts: impl Iterator<Item = &'p Gradient> + Clone,
+        parts: impl Iterator<Item = &'p LayerGradient> + Clone,
         adam: &AdamCoefficients,
     ) {
         let mut guard = self.weights.write();
         let weights = &mut *guard;
-        let slices = |of: fn(&Gradient) -> &Vec<f32>| parts.clone().map(move |p| of(p).as_slice());
+        let slices =
+            |of: fn(&LayerGradient) -> &Vec<f32>| parts.clone().map(move |p| of(p).as_slice());
         weights.weight.update(arch, slices(|p| &p.weight), adam);
         weights.bias.update(arch, slices(|p| &p.bias), adam);
         if let (Some(scale), Some(shift)) = (&mut weights.scale, &mut weights.shift) {
@@ -333,7 +347,7 @@ impl LayerCell {
         }
     }
 
-    /// Takes the next of `imported` for each of its parameters, in the order it was made in.
+    /// Imports this layer's parameters from the front of `imported`, in the order of [`SharedLayer::new`].
     pub(crate) fn import<'i>(
         &self,
         imported: &mut impl Iterator<Item = &'i ImportedParameter<'i>>,
@@ -373,23 +387,31 @@ impl Weights {
     fn pack(&mut self) {
         let (inputs, outputs) = (self.spec.inputs, self.spec.outputs);
         let weight = &self.weight.value;
-        if self.spec.channels.is_some_and(|channels| channels > 1) {
-            let depth = inputs / KERNEL_SIDE;
-            self.filter_rows.resize_with(KERNEL_SIDE, Default::default);
-            for (number, [forward, backward]) in self.filter_rows.iter_mut().enumerate() {
-                let part = &weight[number * depth..];
-                forward.pack_part_of_columns(part, inputs, depth, outputs);
-                backward.pack_part_of_rows(part, inputs, outputs, depth);
-            }
-        }
         self.forward.pack_columns(weight, inputs, outputs);
         self.backward.pack_rows(weight, outputs, inputs);
+        #[cfg(feature = "experiments")]
+        self.pack_filter_rows();
+    }
+
+    #[cfg(feature = "experiments")]
+    fn pack_filter_rows(&mut self) {
+        if self.spec.channels.is_none_or(|channels| channels == 1) {
+            return;
+        }
+        let (inputs, outputs) = (self.spec.inputs, self.spec.outputs);
+        let depth = inputs / KERNEL_SIDE;
+        self.filter_rows.resize_with(KERNEL_SIDE, Default::default);
+        for (number, [forward, backward]) in self.filter_rows.iter_mut().enumerate() {
+            let part = &self.weight.value[number * depth..];
+            forward.pack_part_of_columns(part, inputs, depth, outputs);
+            backward.pack_part_of_rows(part, inputs, outputs, depth);
+        }
     }
 }
 
-// === impl Running ===
+// === impl RunningStatistics ===
 
-impl Running {
+impl RunningStatistics {
     pub(crate) fn save(&mut self) {
         for (saved, parameter) in self.saved.iter_mut().zip([&self.mean, &self.variance]) {
             saved.clear();
@@ -403,9 +425,9 @@ impl Running {
     }
 }
 
-// === impl Gradient ===
+// === impl LayerGradient ===
 
-impl Gradient {
+impl LayerGradient {
     pub(crate) fn fit(&mut self, spec: &LayerSpec) {
         self.weight.resize(spec.outputs * spec.inputs, 0.0);
         self.bias.resize(spec.outputs, 0.0);
@@ -416,9 +438,9 @@ impl Gradient {
     }
 }
 
-// === impl Tools ===
+// === impl LayerWorkspace ===
 
-impl Tools {
+impl LayerWorkspace {
     pub(crate) fn new(arch: Arch) -> Self {
         Self {
             arch,
@@ -431,24 +453,24 @@ impl Tools {
     }
 }
 
-/// weight gradient = gradient^T * input.
+/// Gradient of a linear layer's weights: gradient^T * input.
 pub(crate) fn weight_gradient(
     input: &[f32],
     gradient: &[f32],
     spec: &LayerSpec,
     out: &mut [f32],
-    tools: &mut Tools,
+    workspace: &mut LayerWorkspace,
 ) {
     let rows = input.len() / spec.inputs;
     if rows == 0 {
         out.fill(0.0);
         return;
     }
-    tools.left.pack(gradient, rows, spec.outputs);
-    tools.right.pack_rows(input, rows, spec.inputs);
-    let left = Left::Transposed(&tools.left);
-    let multiplier = &mut tools.multiplier;
-    multiplier.multiply(spec.outputs, left, &tools.right, Finish::Set, out);
+    workspace.left.pack(gradient, rows, spec.outputs);
+    workspace.right.pack_rows(input, rows, spec.inputs);
+    let left = Left::Transposed(&workspace.left);
+    let multiplier = &mut workspace.multiplier;
+    multiplier.multiply(spec.outputs, left, &workspace.right, Epilogue::Set, out);
 }
 
 /// Sum of each column of row-major `values`.

@@ -1,44 +1,44 @@
 //! The transport map phi over one member's rows.
 
 use super::{
-    gemm::{Finish, Left},
-    layer::{Gradient, LayerCell, Mode, Tools, Trace},
+    gemm::{Epilogue, Left},
+    layer::{LayerGradient, LayerTrace, LayerWorkspace, Mode, SharedLayer},
     team::Member,
 };
 
-/// What a forward pass of the map leaves behind.
+/// Values of a forward pass of the map that the backward pass needs.
 #[derive(Debug, Default)]
 pub(crate) struct MapTrace {
     blocks: Vec<BlockTrace>,
-    /// phi(z).
+    /// phi(z) of each row.
     pub(crate) output: Vec<f32>,
 }
 
 #[derive(Debug, Default)]
 struct BlockTrace {
     input: Vec<f32>,
-    hidden: Trace,
+    hidden: LayerTrace,
     residual: Vec<f32>,
 }
 
-/// Working space of a backward pass.
+/// Buffers of a backward pass.
 #[derive(Debug, Default)]
 pub(crate) struct MapBackward {
-    /// Enters as the gradient at phi's output and leaves as that at its input.
+    /// On entry the gradient at phi's output, on return that at its input.
     pub(crate) gradient: Vec<f32>,
     residual: Vec<f32>,
     hidden: Vec<f32>,
 }
 
 impl MapTrace {
-    /// Forward that keeps only phi(z): the critic's and classifier's steps do not go
-    /// back through the map, and one block's memory stays in the cache.
+    /// Forward that keeps only phi(z). The critic's and classifier's steps have no backward pass through the map, and
+    /// one block's memory stays in the cache.
     pub(crate) fn forward(
         &mut self,
         mode: Mode,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         input: &[f32],
-        tools: &mut Tools,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         self.blocks
@@ -47,23 +47,23 @@ impl MapTrace {
         self.output.clear();
         self.output.extend_from_slice(input);
         for (first, second) in pairs(layers) {
-            first.forward(mode, &self.output, None, hidden, tools, member);
+            first.forward(mode, &self.output, None, hidden, workspace, member);
             let weights = second.weights.read();
             let width = weights.spec.outputs;
             let rows = self.output.len() / width;
             let left = Left::Rows(&hidden.output);
-            let finish = Finish::AddBias(&weights.bias.value);
-            let multiplier = &mut tools.multiplier;
-            multiplier.multiply(rows, left, &weights.forward, finish, &mut self.output);
+            let epilogue = Epilogue::AddBias(&weights.bias.value);
+            let multiplier = &mut workspace.multiplier;
+            multiplier.multiply(rows, left, &weights.forward, epilogue, &mut self.output);
         }
     }
 
     /// Training-mode forward that keeps every block for [`MapTrace::backward`].
     pub(crate) fn forward_and_keep(
         &mut self,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         input: &[f32],
-        tools: &mut Tools,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         self.blocks
@@ -74,14 +74,21 @@ impl MapTrace {
             block.input.clear();
             block.input.extend_from_slice(&self.output);
             let mode = Mode::Training;
-            first.forward(mode, &block.input, None, &mut block.hidden, tools, member);
+            first.forward(
+                mode,
+                &block.input,
+                None,
+                &mut block.hidden,
+                workspace,
+                member,
+            );
             let weights = second.weights.read();
             let rows = block.input.len() / weights.spec.inputs;
             block.residual.resize(block.input.len(), 0.0);
             let left = Left::Rows(&block.hidden.output);
-            let finish = Finish::Bias(&weights.bias.value);
-            let multiplier = &mut tools.multiplier;
-            multiplier.multiply(rows, left, &weights.forward, finish, &mut block.residual);
+            let epilogue = Epilogue::Bias(&weights.bias.value);
+            let multiplier = &mut workspace.multiplier;
+            multiplier.multiply(rows, left, &weights.forward, epilogue, &mut block.residual);
             for (value, residual) in self.output.iter_mut().zip(&block.residual) {
                 *value += residual;
             }
@@ -103,15 +110,15 @@ impl MapTrace {
         cost
     }
 
-    /// Backward through all blocks. `cost_weights` are the derivative of the cost by half the squared
-    /// residual, row by row.
+    /// Backward through all blocks. `cost_weights` are the derivatives of the cost by half the squared residual, one
+    /// for each row.
     pub(crate) fn backward(
         &self,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         cost_weights: &[f32],
         space: &mut MapBackward,
-        parts: &mut [Gradient],
-        tools: &mut Tools,
+        parts: &mut [LayerGradient],
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         let blocks = pairs(layers)
@@ -122,30 +129,37 @@ impl MapTrace {
                 unreachable!("chunks of two");
             };
             let width = first.weights.read().spec.inputs;
-            add_cost_gradient(tools, space, &block.residual, cost_weights, width);
+            add_cost_gradient(workspace, space, &block.residual, cost_weights, width);
             let hidden = &block.hidden.output;
-            // A plain linear layer leaves nothing to remember.
-            let trace = Trace::default();
+            // A plain linear layer needs no trace.
+            let trace = LayerTrace::default();
             second.backward(
                 hidden,
                 &mut space.residual,
                 &trace,
                 second_part,
-                tools,
+                workspace,
                 member,
             );
-            let mask = Finish::Mask(hidden);
-            second.backward_input(&space.residual, mask, &mut space.hidden, tools);
+            let mask = Epilogue::Mask(hidden);
+            second.backward_input(&space.residual, mask, &mut space.hidden, workspace);
             let (input, trace) = (&block.input, &block.hidden);
-            first.backward(input, &mut space.hidden, trace, first_part, tools, member);
-            first.backward_input(&space.hidden, Finish::Add, &mut space.gradient, tools);
+            first.backward(
+                input,
+                &mut space.hidden,
+                trace,
+                first_part,
+                workspace,
+                member,
+            );
+            first.backward_input(&space.hidden, Epilogue::Add, &mut space.gradient, workspace);
         }
     }
 }
 
-/// space.residual = space.gradient + weight * residual, row by row.
+/// `space.residual = space.gradient + weight * residual`, with one weight for each row.
 fn add_cost_gradient(
-    tools: &Tools,
+    workspace: &LayerWorkspace,
     space: &mut MapBackward,
     residual: &[f32],
     cost_weights: &[f32],
@@ -153,7 +167,7 @@ fn add_cost_gradient(
 ) {
     space.residual.resize(space.gradient.len(), 0.0);
     let (to, from) = (&mut space.residual, &space.gradient);
-    tools.arch.dispatch(
+    workspace.arch.dispatch(
         #[inline(always)]
         || {
             let rows = to.chunks_exact_mut(width).zip(from.chunks_exact(width));
@@ -168,7 +182,7 @@ fn add_cost_gradient(
 }
 
 fn pairs(
-    layers: &[LayerCell],
-) -> impl DoubleEndedIterator<Item = (&LayerCell, &LayerCell)> + ExactSizeIterator {
+    layers: &[SharedLayer],
+) -> impl DoubleEndedIterator<Item = (&SharedLayer, &SharedLayer)> + ExactSizeIterator {
     layers.chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
 }

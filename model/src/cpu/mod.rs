@@ -1,19 +1,22 @@
-//! The default engine: forward and backward by hand on flat buffers, threads that own rows.
+//! The default engine: hand-written forward and backward passes on flat buffers, with threads that own rows.
 //!
-//! A step is two jobs of a small team of threads: the chain, in which every member takes its share of
-//! the batch's rows from latents to gradients, and the update, in which every member takes its share
-//! of the layers. Members meet inside a chain only where batch normalisation or the marginal entropy
-//! needs sums over all rows. Once every buffer has grown to the batch's size nothing is allocated.
+//! A step is two jobs of a small team of threads. In the *chain* every member computes gradients of its part of the
+//! batch's rows; in the *update* every member updates its part of the layers. Inside a chain members wait for each
+//! other only where batch normalisation or the diversity term needs sums over all rows. Once every buffer has grown to
+//! the batch's size, a step allocates nothing.
 
 mod classifier_steps;
+#[cfg(feature = "experiments")]
 mod convolution;
 mod critic;
 mod encoder;
 mod encoder_trace;
 mod engine;
-mod finish;
+mod epilogue;
 pub(crate) mod gemm;
+#[cfg(feature = "experiments")]
 mod invariant;
+mod jobs;
 mod layer;
 mod map;
 mod networks;
@@ -24,8 +27,10 @@ mod stack;
 mod state;
 mod statistics;
 mod steps;
+mod sums;
 mod team;
 
 pub use engine::CpuEngine;
 pub use gemm::Product;
+#[cfg(feature = "experiments")]
 pub use invariant::{Adversary, InvariantStep};

@@ -1,8 +1,8 @@
-//! The five networks as members share them.
+//! The five networks, shared by the members of the team.
 
 use parking_lot::RwLock;
 
-use super::{layer::LayerCell, parameter::Parameter};
+use super::{layer::SharedLayer, parameter::Parameter};
 use crate::{
     Architecture, NamedTensors,
     architecture::{EncoderShape, Network},
@@ -11,35 +11,35 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct Networks {
-    /// The encoder's embedding table, if its inputs are named fields.
+    /// The encoder's embedding table; `None` unless its inputs are named fields.
     pub(crate) embedding: Option<RwLock<Parameter>>,
-    layers: [Vec<LayerCell>; 5],
+    layers: [Vec<SharedLayer>; 5],
 }
 
 impl Networks {
-    /// Networks of zeros.
+    /// Networks with all parameters 0.
     pub(crate) fn new(architecture: &Architecture) -> Self {
         let mut specs = architecture.parameters().into_iter();
         let embedding = match architecture.encoder {
             EncoderShape::Fields { .. } => specs.next().map(Parameter::new).map(RwLock::new),
-            EncoderShape::Identity
-            | EncoderShape::Mlp { .. }
-            | EncoderShape::Convolution { .. } => None,
+            EncoderShape::Identity | EncoderShape::Mlp { .. } => None,
+            #[cfg(feature = "experiments")]
+            EncoderShape::Convolution { .. } => None,
         };
         let layers = Network::ALL.map(|network| {
             let layers = architecture.layers(network).into_iter();
             layers
-                .map(|layer| LayerCell::new(layer, &mut specs))
+                .map(|layer| SharedLayer::new(layer, &mut specs))
                 .collect()
         });
         Self { embedding, layers }
     }
 
-    pub(crate) fn layers(&self, network: Network) -> &[LayerCell] {
+    pub(crate) fn layers(&self, network: Network) -> &[SharedLayer] {
         &self.layers[network as usize]
     }
 
-    /// Remembers running statistics, so that a step that fails can be taken back.
+    /// Saves running statistics, so that a failed step can restore them.
     pub(crate) fn save_running_statistics(&self) {
         for layer in self.layers.iter().flatten() {
             if let Some(running) = layer.running.write().as_mut() {
@@ -48,7 +48,7 @@ impl Networks {
         }
     }
 
-    /// Back to the running statistics last saved.
+    /// Restores the running statistics that were saved last.
     pub(crate) fn restore_running_statistics(&self) {
         for layer in self.layers.iter().flatten() {
             if let Some(running) = layer.running.write().as_mut() {
@@ -75,7 +75,7 @@ impl Networks {
         }
     }
 
-    /// Takes all parameters, in the architecture's order.
+    /// Imports all parameters, which are in the order of [`Architecture::parameters`].
     pub(crate) fn import(&self, parameters: &[ImportedParameter<'_>]) {
         let mut parameters = parameters.iter();
         if let Some(embedding) = &self.embedding {

@@ -1,4 +1,4 @@
-//! Batch and layer normalisation of one member's rows, forward and backward, each with its ReLU.
+//! Batch and layer normalisation of one member's rows, forward and backward, each together with the ReLU after it.
 
 use pulp::Arch;
 
@@ -14,14 +14,14 @@ pub(crate) struct Affine<'a> {
     pub(crate) shift: &'a [f32],
 }
 
-/// Gradients of a normalisation's scale and shift: this member's part.
+/// Gradients of a normalisation's scale and shift from one member's rows.
 pub(crate) struct AffineGradient<'a> {
     pub(crate) scale: &'a mut [f32],
     pub(crate) shift: &'a mut [f32],
 }
 
-/// values <- (values - mean) * inverse deviation, column by column; output <- affine(values), with or
-/// without a ReLU.
+/// values = (values - mean) * inverse deviation, column by column; output = scale * values + shift, with or without a
+/// ReLU.
 pub(crate) fn batch_forward(
     arch: Arch,
     values: &mut [f32],
@@ -32,10 +32,7 @@ pub(crate) fn batch_forward(
     output: &mut [f32],
 ) {
     let width = inverse_deviations.len();
-    let floor = match relu {
-        true => 0.0,
-        false => f32::NEG_INFINITY,
-    };
+    let lowest = if relu { 0.0 } else { f32::NEG_INFINITY };
     arch.dispatch(
         #[inline(always)]
         || {
@@ -49,14 +46,14 @@ pub(crate) fn batch_forward(
                     row.iter_mut().zip(out).zip(columns).zip(affine)
                 {
                     *value = (*value - mean) * inverse;
-                    *out = (*value * scale + shift).max(floor);
+                    *out = (*value * scale + shift).max(lowest);
                 }
             }
         },
     );
 }
 
-/// What the members' sums of a backward pass need: in double precision, and narrowed.
+/// Buffers in which members add up their sums of a backward pass: in double precision, then rounded to single.
 #[derive(Debug, Default)]
 pub(crate) struct BackwardSums {
     wide: Vec<f64>,
@@ -65,8 +62,8 @@ pub(crate) struct BackwardSums {
 }
 
 impl BackwardSums {
-    /// The members' gradients of scale and shift, added up and divided by `rows`: the mean of gradient
-    /// times normalised value and the mean gradient, column by column.
+    /// Adds up the members' gradients of scale and shift and divides them by `rows`: the means over all rows of gradient
+    /// times normalised value, and of the gradient, column by column.
     pub(crate) fn exchange(
         &mut self,
         scale: &[f32],
@@ -85,35 +82,35 @@ impl BackwardSums {
     }
 }
 
-/// What the forward pass kept for the backward pass.
+/// Values of a normalisation's forward pass that the backward pass needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct NormTrace<'a> {
     pub(crate) normalised: &'a [f32],
     pub(crate) inverse_deviations: &'a [f32],
     pub(crate) scale: &'a [f32],
 }
 
-/// `gradient` enters as the gradient at the ReLU's input and leaves as that of the normalisation's.
-/// `rows` counts those of all members.
+/// On entry `gradient` is the gradient at the ReLU's input, on return that at the normalisation's input. `rows` is the
+/// number of rows of all members.
 pub(crate) fn batch_backward(
     arch: Arch,
     gradient: &mut [f32],
-    kept: Kept<'_>,
+    trace: NormTrace<'_>,
     parts: AffineGradient<'_>,
     rows: usize,
     member: &Member<'_>,
     sums: &mut BackwardSums,
 ) {
-    let width = kept.scale.len();
-    affine_gradient(arch, gradient, kept.normalised, parts.scale, parts.shift);
+    let width = trace.scale.len();
+    affine_gradient(arch, gradient, trace.normalised, parts.scale, parts.shift);
     let (along, mean) = sums.exchange(parts.scale, parts.shift, rows, member);
     arch.dispatch(
         #[inline(always)]
         || {
-            let normalised = kept.normalised.chunks_exact(width);
+            let normalised = trace.normalised.chunks_exact(width);
             for (row, normalised) in gradient.chunks_exact_mut(width).zip(normalised) {
                 let means = along.iter().zip(mean);
-                let factors = kept.scale.iter().zip(kept.inverse_deviations);
+                let factors = trace.scale.iter().zip(trace.inverse_deviations);
                 for (((value, normalised), (along, mean)), (scale, inverse)) in
                     row.iter_mut().zip(normalised).zip(means).zip(factors)
                 {
@@ -124,20 +121,20 @@ pub(crate) fn batch_backward(
     );
 }
 
-/// As [`batch_backward`], with statistics that do not depend on the batch.
-pub(crate) fn frozen_backward(
+/// Like [`batch_backward`], for running statistics, which do not depend on the batch.
+pub(crate) fn batch_evaluation_backward(
     arch: Arch,
     gradient: &mut [f32],
-    kept: Kept<'_>,
+    trace: NormTrace<'_>,
     parts: AffineGradient<'_>,
 ) {
-    let width = kept.scale.len();
-    affine_gradient(arch, gradient, kept.normalised, parts.scale, parts.shift);
+    let width = trace.scale.len();
+    affine_gradient(arch, gradient, trace.normalised, parts.scale, parts.shift);
     arch.dispatch(
         #[inline(always)]
         || {
             for row in gradient.chunks_exact_mut(width) {
-                let factors = kept.scale.iter().zip(kept.inverse_deviations);
+                let factors = trace.scale.iter().zip(trace.inverse_deviations);
                 for (value, (scale, inverse)) in row.iter_mut().zip(factors) {
                     *value *= scale * inverse;
                 }
@@ -146,7 +143,7 @@ pub(crate) fn frozen_backward(
     );
 }
 
-/// Each row by its own mean and deviation; otherwise as [`batch_forward`].
+/// Like [`batch_forward`] with a ReLU, but each row is normalised by its own mean and deviation.
 pub(crate) fn layer_forward(
     arch: Arch,
     values: &mut [f32],
@@ -178,23 +175,23 @@ pub(crate) fn layer_forward(
     );
 }
 
-/// As [`batch_backward`], row by row.
+/// Like [`batch_backward`], for [`layer_forward`].
 pub(crate) fn layer_backward(
     arch: Arch,
     gradient: &mut [f32],
-    kept: Kept<'_>,
+    trace: NormTrace<'_>,
     parts: AffineGradient<'_>,
 ) {
-    let width = kept.scale.len();
-    affine_gradient(arch, gradient, kept.normalised, parts.scale, parts.shift);
+    let width = trace.scale.len();
+    affine_gradient(arch, gradient, trace.normalised, parts.scale, parts.shift);
     arch.dispatch(
         #[inline(always)]
         || {
             let rows = gradient
                 .chunks_exact_mut(width)
-                .zip(kept.normalised.chunks_exact(width));
-            for ((row, normalised), inverse) in rows.zip(kept.inverse_deviations) {
-                for (value, scale) in row.iter_mut().zip(kept.scale) {
+                .zip(trace.normalised.chunks_exact(width));
+            for ((row, normalised), inverse) in rows.zip(trace.inverse_deviations) {
+                for (value, scale) in row.iter_mut().zip(trace.scale) {
                     *value *= scale;
                 }
                 let mean = sum(row) / width as f32;
@@ -236,7 +233,7 @@ pub(crate) fn affine_gradient(
     );
 }
 
-/// Sum of products in eight lanes, which the compiler turns into vector instructions.
+/// Dot product in eight lanes, which the compiler vectorises. It must not reorder a plain sum of floats.
 #[inline(always)]
 pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
     let (left, left_rest) = left.as_chunks::<8>();
@@ -251,7 +248,7 @@ pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
     lanes.iter().sum::<f32>() + rest.map(|(a, b)| a * b).sum::<f32>()
 }
 
-/// Sum in eight lanes.
+/// Sum in eight lanes, for the same reason as [`dot`].
 #[inline(always)]
 fn sum(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! Losses on logits, and their gradients, for one member's rows.
+//! Losses of logits and their gradients, over one member's rows.
 
 use crate::powers;
 
@@ -15,8 +15,8 @@ pub(crate) fn softmax_rows(logits: &mut [f32], classes: usize) {
     }
 }
 
-/// Weighted cross-entropy of rows of `logits`; `gradient` gets `factor` times its derivative. A row's
-/// weight is that of its label's class.
+/// Weighted cross-entropy of rows of `logits`. A row has the weight of its label's class. `gradient` receives `factor`
+/// times the derivative.
 pub(crate) fn cross_entropy(
     logits: &[f32],
     labels: &[u32],
@@ -43,8 +43,7 @@ pub(crate) fn cross_entropy(
     loss
 }
 
-/// Sum over rows of the entropy of softmax(logits); `probabilities` gets the softmax and `marginal` its
-/// column sums.
+/// Sum over rows of the entropy of softmax(logits). `probabilities` receives the softmax, `marginal` its column sums.
 pub(crate) fn entropy(
     logits: &[f32],
     classes: usize,
@@ -68,8 +67,8 @@ pub(crate) fn entropy(
     sum
 }
 
-/// Derivative by the logits of `entropy_factor` times each row's entropy plus `slopes` times the row's
-/// probabilities.
+/// `gradient` receives the derivative by the logits of `entropy_factor` times each row's entropy plus `slopes` times the
+/// row's probabilities.
 pub(crate) fn information_gradient(
     logits: &[f32],
     probabilities: &[f32],

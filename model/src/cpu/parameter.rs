@@ -9,8 +9,8 @@ use crate::{
     parameters::{ImportedParameter, first_moment_name, second_moment_name},
 };
 
-/// Values, Adam's moments and the gradient of the last step that moved them. A convolution's weights are
-/// held as `[out, height, width, in]`: images lie in memory pixel by pixel, channels side by side.
+/// Values, Adam's moments, and the gradient of the last step that updated them. A convolution's weights are stored as
+/// `[out, height, width, in]`, because images are stored pixel by pixel with their channels next to each other.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) spec: ParameterSpec,
@@ -23,9 +23,10 @@ pub(crate) struct Parameter {
 impl Parameter {
     pub(crate) fn new(spec: ParameterSpec) -> Self {
         let zeros = vec![0.0; spec.len()];
-        let moments = match spec.is_trained() {
-            true => zeros.clone(),
-            false => Vec::new(),
+        let moments = if spec.is_trained() {
+            zeros.clone()
+        } else {
+            Vec::new()
         };
         Self {
             value: zeros,
@@ -36,7 +37,7 @@ impl Parameter {
         }
     }
 
-    /// One step of Adam along the sum of the members' partial gradients.
+    /// One step of Adam by the sum of the members' gradients.
     pub(crate) fn update<'p>(
         &mut self,
         arch: Arch,
@@ -87,7 +88,7 @@ impl Parameter {
         tensors.insert(self.spec.name.clone(), tensor);
     }
 
-    /// Takes values and moments; moments that did not come start at zero.
+    /// Replaces values and moments. Moments that are not in the import start at 0.
     pub(crate) fn import(&mut self, imported: &ImportedParameter<'_>) {
         debug_assert_eq!(self.spec, imported.spec);
         self.value = self.channels_last(imported.value.to_f32());
@@ -118,7 +119,7 @@ impl Parameter {
     }
 }
 
-/// Every block of `rows` x `columns` transposed.
+/// Transposes every block of `rows` x `columns` numbers.
 fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let blocks = values.chunks_exact(rows * columns);
     let entry = |block: &[f32], place: usize| block[place % rows * columns + place / rows];

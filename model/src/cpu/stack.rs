@@ -1,37 +1,46 @@
 //! A stack of layers over one member's rows: classifiers and encoders.
 
 use super::{
-    gemm::Finish,
-    layer::{Gradient, Keep, LayerCell, Mode, Tools, Trace, multiply_by},
+    gemm::Epilogue,
+    layer::{
+        DropoutMask, LayerGradient, LayerTrace, LayerWorkspace, Mode, SharedLayer, multiply_by,
+    },
     team::Member,
 };
 
-/// What a forward pass leaves behind, and the working space of the backward pass.
+/// Values of a forward pass that the backward pass needs, and its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct StackTrace {
-    layers: Vec<Trace>,
-    /// Gradient at the output, to be filled before [`StackTrace::backward`]; the gradient at the input
-    /// after [`StackTrace::backward_input`].
+    layers: Vec<LayerTrace>,
+    /// Gradient at the output, to be filled before [`StackTrace::backward`]. After [`StackTrace::backward_input`] the
+    /// gradient at the input.
     pub(crate) gradient: Vec<f32>,
     spare: Vec<f32>,
 }
 
 impl StackTrace {
-    /// Forward of one member's rows; `keep(layer)` gives the units that dropout keeps.
+    /// Forward of one member's rows. `dropout_mask` returns the mask of a layer.
     pub(crate) fn forward<'k>(
         &mut self,
         mode: Mode,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         input: &[f32],
-        keep: impl Fn(usize) -> Keep<'k>,
-        tools: &mut Tools,
+        dropout_mask: impl Fn(usize) -> DropoutMask<'k>,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
-        self.layers.resize_with(layers.len(), Trace::default);
+        self.layers.resize_with(layers.len(), LayerTrace::default);
         for (number, layer) in layers.iter().enumerate() {
             let (before, after) = self.layers.split_at_mut(number);
             let input = before.last().map_or(input, |trace| trace.output.as_slice());
-            layer.forward(mode, input, keep(number), &mut after[0], tools, member);
+            layer.forward(
+                mode,
+                input,
+                dropout_mask(number),
+                &mut after[0],
+                workspace,
+                member,
+            );
         }
     }
 
@@ -42,14 +51,14 @@ impl StackTrace {
             .map_or(input, |trace| trace.output.as_slice())
     }
 
-    /// Backward from `self.gradient`. `keep` must be that of the forward.
+    /// Backward from `self.gradient`, with the dropout masks of the forward.
     pub(crate) fn backward<'k>(
         &mut self,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         input: &[f32],
-        keep: impl Fn(usize) -> Keep<'k>,
-        parts: &mut [Gradient],
-        tools: &mut Tools,
+        dropout_mask: impl Fn(usize) -> DropoutMask<'k>,
+        parts: &mut [LayerGradient],
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         if let (Some(layer), Some(trace)) = (layers.last(), self.layers.last())
@@ -69,25 +78,29 @@ impl StackTrace {
                 &mut self.gradient,
                 &after[0],
                 part,
-                tools,
+                workspace,
                 member,
             );
             let Some(output) = previous else {
                 return;
             };
-            let mask = Finish::Mask(output);
-            layer.backward_input(&self.gradient, mask, &mut self.spare, tools);
+            let mask = Epilogue::Mask(output);
+            layer.backward_input(&self.gradient, mask, &mut self.spare, workspace);
             std::mem::swap(&mut self.gradient, &mut self.spare);
-            if let Some(keep) = keep(number - 1) {
-                multiply_by(tools.arch, &mut self.gradient, keep);
+            if let Some(mask) = dropout_mask(number - 1) {
+                multiply_by(workspace.arch, &mut self.gradient, mask);
             }
         }
     }
 
-    /// After [`StackTrace::backward`]: through the first layer, to the gradient at the input.
-    pub(crate) fn backward_input(&mut self, layers: &[LayerCell], tools: &mut Tools) {
+    /// After [`StackTrace::backward`]: backward through the first layer, to the gradient at the input.
+    pub(crate) fn backward_input(
+        &mut self,
+        layers: &[SharedLayer],
+        workspace: &mut LayerWorkspace,
+    ) {
         if let Some(first) = layers.first() {
-            first.backward_input(&self.gradient, Finish::Set, &mut self.spare, tools);
+            first.backward_input(&self.gradient, Epilogue::Set, &mut self.spare, workspace);
             std::mem::swap(&mut self.gradient, &mut self.spare);
         }
     }

@@ -1,17 +1,19 @@
-//! What the members of the team share, and what each of them owns.
+//! State of the CPU engine: what the members of the team share, and what each of them owns.
 
 use parking_lot::{Mutex, RwLock};
 use pulp::Arch;
 
+#[cfg(feature = "experiments")]
+use super::invariant::AdversaryTerm;
 use super::{
     critic::CriticTrace,
     encoder::OwnedInputs,
     encoder_trace::EncoderTrace,
-    invariant::Opposition,
-    layer::{Gradient, Tools},
+    layer::{LayerGradient, LayerWorkspace},
     map::{MapBackward, MapTrace},
     networks::Networks,
     stack::StackTrace,
+    sums::ChainSums,
 };
 use crate::{
     Architecture, Generator,
@@ -20,60 +22,62 @@ use crate::{
     optimiser::AdamCoefficients,
 };
 
-/// Everything a job can reach. Members read the networks and arguments together, and write only what
-/// their rank owns; layers are written in updates, each by one member.
+/// Everything that a job can reach. All members read the networks and the arguments. A member writes only what its
+/// rank owns, and in updates the layers dealt to it.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) arch: Arch,
     pub(crate) architecture: Architecture,
     pub(crate) networks: Networks,
-    /// Written by the engine between jobs, read by members.
+    /// Written by the engine between jobs, read by members during them. Never contended.
     pub(crate) arguments: RwLock<Arguments>,
-    /// One a member: its working space.
+    /// One for each member. A mutex only because the engine reads results; members lock their own.
     pub(crate) scratch: Vec<Mutex<Scratch>>,
-    /// One a member: its part of the gradients, written in a step's chain and read in its update.
+    /// One for each member: written by it in a step's chain, read by all in its update.
     pub(crate) gradients: Vec<RwLock<Gradients>>,
 }
 
-/// What a job works on.
+/// Input of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     pub(crate) source: Buffer,
     pub(crate) target: Buffer,
-    /// Rows of the batch in the two buffers.
+    /// The batch: row numbers of the two buffers.
     pub(crate) source_rows: Vec<u32>,
     pub(crate) target_rows: Vec<u32>,
-    /// The batch's labels.
+    /// Labels of the batch's source rows.
     pub(crate) labels: Vec<u32>,
-    /// omega, by class.
+    /// omega of a source row, by class.
     pub(crate) source_weights: Vec<f64>,
-    /// 1 / n_k, by class.
+    /// Weight of a source row in the transport cost, by class: 1 / n_k.
     pub(crate) cost_weights: Vec<f64>,
+    /// Where interpolates lie between a mapped source row (0) and a target row (1).
     pub(crate) positions: Vec<f32>,
     pub(crate) penalty_weight: f64,
-    /// What the target's mean is multiplied by in the critic's distance.
+    /// Factor of the target's mean in the critic's distance: 1, except in experiments.
     pub(crate) target_weight: f64,
-    pub(crate) opposition: Opposition,
+    #[cfg(feature = "experiments")]
+    pub(crate) adversary: AdversaryTerm,
     pub(crate) transport_weight: f64,
     pub(crate) objective: Objective,
-    /// Encoder inputs of the source batch, or of whatever is encoded or evaluated.
+    /// Encoder inputs of the source batch, or the rows of an evaluation.
     pub(crate) inputs: OwnedInputs,
     pub(crate) target_inputs: OwnedInputs,
-    /// Units that dropout keeps: for mapped source rows, and for target rows.
-    pub(crate) keep: [Vec<Vec<f32>>; 2],
-    /// Which networks the update moves, and how.
+    /// By hidden layer of the classifier, for mapped source rows and for target rows; empty without dropout.
+    pub(crate) dropout_masks: [Vec<Vec<f32>>; 2],
+    /// Networks that the next update changes.
     pub(crate) updates: Vec<(Network, AdamCoefficients)>,
     pub(crate) evaluation: Evaluation,
 }
 
-/// Resident latents, row after row, and the labels of the source's.
+/// A resident buffer: latents row by row, and labels if it is the source's.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     pub(crate) latents: Vec<f32>,
     pub(crate) labels: Vec<u32>,
 }
 
-/// What an evaluation job computes from `Arguments::inputs`.
+/// What an evaluation computes from `Arguments::inputs`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Evaluation {
     #[default]
@@ -82,7 +86,7 @@ pub(crate) enum Evaluation {
     Score(Head),
 }
 
-/// The target classifier's objective, owned.
+/// An owned [`ClassifierObjective`], so that members can read it.
 #[derive(Debug, Default)]
 pub(crate) struct Objective {
     /// Weight of a row in the cross-entropy, by class.
@@ -91,7 +95,7 @@ pub(crate) struct Objective {
     pub(crate) entropy_weight: f64,
     pub(crate) uses_target: bool,
     diversity: OwnedDiversity,
-    /// What a divergence is taken from.
+    /// Proportions of [`Diversity::Divergence`].
     proportions: Vec<f64>,
 }
 
@@ -103,41 +107,45 @@ enum OwnedDiversity {
     Divergence(f64),
 }
 
-/// A member's working space; everything grows to the largest batch seen and is then reused.
+/// A member's working space. Every buffer grows to the largest batch seen and is then reused.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    pub(crate) tools: Tools,
-    /// Source latents of this member's rows.
+    pub(crate) workspace: LayerWorkspace,
+    /// Latents of this member's source rows.
     pub(crate) source: Vec<f32>,
-    /// Points the critic sees, or target latents.
+    /// Inputs of the critic, or latents of this member's target rows.
     pub(crate) points: Vec<f32>,
-    pub(crate) tangent: Vec<f32>,
+    /// Derivative of the loss by the critic's value at each point.
     pub(crate) factors: Vec<f32>,
+    /// Weight of each source row in the transport cost.
     pub(crate) row_weights: Vec<f32>,
     pub(crate) map: MapTrace,
     pub(crate) map_backward: MapBackward,
     pub(crate) critic: CriticTrace,
     pub(crate) encoder: EncoderTrace,
     pub(crate) encoder_input: Vec<f32>,
-    /// The classifier on mapped source rows, on target rows, and the frozen one.
+    /// Target classifier on mapped source rows, the same on target rows, source classifier in an encoder step.
     pub(crate) classifiers: [StackTrace; 3],
-    pub(crate) frozen_gradients: Vec<Gradient>,
+    /// Gradients that the source classifier's backward pass computes on the way to its input. Not used.
+    pub(crate) unused_gradients: Vec<LayerGradient>,
     pub(crate) probabilities: Vec<f32>,
+    /// Mean target prediction over all members' rows.
     pub(crate) marginal: Vec<f64>,
+    /// Derivative of the diversity term by `marginal`.
     pub(crate) slopes: Vec<f64>,
-    pub(crate) sums: Vec<f64>,
-    /// Sums for the step's report, to be added over members.
-    pub(crate) report: [f64; 4],
-    /// Rows of an evaluation.
+    /// This member's part while members add up `marginal`.
+    pub(crate) marginal_part: Vec<f64>,
+    pub(crate) sums: ChainSums,
+    /// Result of an evaluation of this member's rows.
     pub(crate) output: Vec<f32>,
 }
 
 /// A member's part of the gradients.
 #[derive(Debug, Default)]
 pub(crate) struct Gradients {
-    networks: [Vec<Gradient>; 5],
-    /// The target classifier's from target rows, beside those from mapped source rows.
-    pub(crate) on_target: Vec<Gradient>,
+    networks: [Vec<LayerGradient>; 5],
+    /// The target classifier's gradients from target rows; those from mapped source rows are in `networks`.
+    pub(crate) on_target: Vec<LayerGradient>,
     pub(crate) embedding: Vec<f32>,
 }
 
@@ -149,7 +157,7 @@ impl State {
         let gradients = || {
             let parts = |network| {
                 let layers = architecture.layers(network).len();
-                (0..layers).map(|_| Gradient::default()).collect()
+                (0..layers).map(|_| LayerGradient::default()).collect()
             };
             RwLock::new(Gradients {
                 networks: Network::ALL.map(parts),
@@ -176,10 +184,9 @@ impl Scratch {
     fn new(arch: Arch, architecture: &Architecture) -> Self {
         let classes = architecture.classes;
         Self {
-            tools: Tools::new(arch),
+            workspace: LayerWorkspace::new(arch),
             source: Vec::new(),
             points: Vec::new(),
-            tangent: Vec::new(),
             factors: Vec::new(),
             row_weights: Vec::new(),
             map: MapTrace::default(),
@@ -188,12 +195,12 @@ impl Scratch {
             encoder: EncoderTrace::new(&architecture.encoder),
             encoder_input: Vec::new(),
             classifiers: Default::default(),
-            frozen_gradients: Vec::new(),
+            unused_gradients: Vec::new(),
             probabilities: Vec::new(),
             marginal: vec![0.0; classes],
             slopes: vec![0.0; classes],
-            sums: Vec::new(),
-            report: [0.0; 4],
+            marginal_part: Vec::new(),
+            sums: ChainSums::default(),
             output: Vec::new(),
         }
     }
@@ -202,11 +209,11 @@ impl Scratch {
 // === impl Gradients ===
 
 impl Gradients {
-    pub(crate) fn of(&self, network: Network) -> &[Gradient] {
+    pub(crate) fn of(&self, network: Network) -> &[LayerGradient] {
         &self.networks[network as usize]
     }
 
-    pub(crate) fn of_mut(&mut self, network: Network) -> &mut [Gradient] {
+    pub(crate) fn of_mut(&mut self, network: Network) -> &mut [LayerGradient] {
         &mut self.networks[network as usize]
     }
 }
@@ -214,8 +221,9 @@ impl Gradients {
 // === impl Arguments ===
 
 impl Arguments {
-    /// Draws which units of the classifier's hidden layers are kept, for both forwards.
-    pub(crate) fn draw_keep(
+    /// Draws the dropout masks of the classifier's hidden layers, for `forwards` passes over `rows` rows. One thread
+    /// draws them all: the result does not depend on the number of members.
+    pub(crate) fn draw_dropout_masks(
         &mut self,
         architecture: &Architecture,
         rows: usize,
@@ -224,7 +232,7 @@ impl Arguments {
     ) {
         let dropout = architecture.classifier.dropout;
         let kept = (1.0 / (1.0 - dropout)) as f32;
-        for (number, layers) in self.keep.iter_mut().enumerate() {
+        for (number, layers) in self.dropout_masks.iter_mut().enumerate() {
             if dropout == 0.0 || number >= forwards {
                 layers.clear();
                 continue;
@@ -232,12 +240,13 @@ impl Arguments {
             layers.resize_with(architecture.classifier.hidden.len(), Vec::new);
             for (units, width) in layers.iter_mut().zip(&architecture.classifier.hidden) {
                 units.clear();
-                units.extend(
-                    (0..rows * width).map(|_| match generator.uniform() >= dropout {
-                        true => kept,
-                        false => 0.0,
-                    }),
-                );
+                units.extend((0..rows * width).map(|_| {
+                    if generator.uniform() >= dropout {
+                        kept
+                    } else {
+                        0.0
+                    }
+                }));
             }
         }
     }
@@ -246,7 +255,7 @@ impl Arguments {
 // === impl Objective ===
 
 impl Objective {
-    /// Takes over `objective`, except its class weights, which the batch normalises.
+    /// Copies `objective` except its class weights, which depend on the batch.
     pub(crate) fn copy(&mut self, objective: &ClassifierObjective<'_>) {
         self.cross_entropy_weight = objective.cross_entropy_weight;
         self.entropy_weight = objective.entropy_weight;

@@ -1,24 +1,24 @@
-//! Statistics of a batch that lies with several members, and the running ones that follow it.
+//! Statistics of a batch whose rows are spread over members, and the running statistics that follow them.
 
 use pulp::Arch;
 
 use super::{normalise::EPSILON, team::Member};
 
-/// Weight of the newest batch in running statistics.
+/// Weight of the newest batch in running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
 
-/// Statistics of a batch over all members, and what combining them needs.
+/// Statistics of a batch over all members' rows, and the buffers to combine them.
 #[derive(Debug, Default)]
 pub(crate) struct BatchStatistics {
-    /// Mean of each column.
+    /// Mean of each column over all members.
     pub(crate) mean: Vec<f64>,
-    /// Sum of squared deviations of each column.
+    /// Sum of squared deviations from the mean, by column.
     pub(crate) squares: Vec<f64>,
-    /// Rows of all members.
+    /// How many rows all members have.
     pub(crate) count: f64,
-    /// What this member brings to the exchange.
+    /// This member's part: count, means, squared deviations.
     local: Vec<f64>,
-    /// Mean and squared deviations in single precision, of this member and then of all.
+    /// In single precision: first this member's means and squared deviations, then the means of all.
     narrow: Vec<f32>,
 }
 
@@ -36,7 +36,7 @@ impl BatchStatistics {
         self.exchange(member);
     }
 
-    /// Starts a measurement that [`BatchStatistics::add`] and [`BatchStatistics::exchange`] make.
+    /// Starts a measurement, for [`BatchStatistics::add`] and then [`BatchStatistics::exchange`].
     pub(crate) fn begin(&mut self, width: usize) {
         self.local.clear();
         self.local.resize(1 + 2 * width, 0.0);
@@ -62,7 +62,7 @@ impl BatchStatistics {
         merge(into, (values.len() / width) as f64, parts);
     }
 
-    /// Brings the members' measurements together.
+    /// Combines the members' measurements. Every member gets the same result.
     pub(crate) fn exchange(&mut self, member: &Member<'_>) {
         let width = self.local.len() / 2;
         self.count = 0.0;
@@ -82,9 +82,8 @@ impl BatchStatistics {
             .extend(self.mean.iter().map(|mean| *mean as f32));
     }
 
-    /// Takes running statistics in place of a batch's. (A batch of one row has squares equal to its
-    /// variance.)
-    pub(crate) fn recall(&mut self, mean: &[f32], variance: &[f32]) {
+    /// Uses running statistics in place of a batch's. With a count of 1, squares are the variance.
+    pub(crate) fn load_running(&mut self, mean: &[f32], variance: &[f32]) {
         self.count = 1.0;
         self.narrow.clear();
         self.narrow.extend_from_slice(mean);
@@ -109,9 +108,9 @@ impl BatchStatistics {
         &self.narrow[..self.mean.len()]
     }
 
-    /// Moves running statistics towards this batch's. `bias` belongs to the layer in front, whose
-    /// output was measured without it. A batch of one row says nothing about the variance.
-    pub(crate) fn move_running(
+    /// Moves running statistics towards this batch's. `bias` is that of the layer in front, whose output was measured
+    /// without it. A batch of one row has no variance and does not change the running one.
+    pub(crate) fn update_running(
         &self,
         bias: &[f32],
         running_mean: &mut [f32],
@@ -131,8 +130,8 @@ impl BatchStatistics {
     }
 }
 
-/// Merges a part's count, means and squared deviations into those so far, by Chan's formula, which does
-/// not cancel as a difference of squares would.
+/// Merges a part's count, means and squared deviations into those so far, by Chan's formula: it has no cancellation, as
+/// a difference of squares would.
 fn merge(
     (count, mean, squares): (&mut f64, &mut [f64], &mut [f64]),
     part_count: f64,

@@ -1,19 +1,23 @@
-//! The jobs of the team: the critic's and the map's chains from latents to gradients, the update of any
-//! network, and evaluation.
+//! Jobs of the team: the critic's and the map's chains, from latents to gradients; the update of any network;
+//! evaluation.
+
+use std::ops::Range;
+
+use pulp::Arch;
 
 use super::{
     layer::Mode,
-    normalise::dot,
     objective::softmax_rows,
     state::{Arguments, Buffer, Evaluation, Scratch, State},
+    sums::{CriticSums, MapSums},
     team::Member,
 };
 use crate::{architecture::Network, engine::Head};
 
-/// Rows an evaluation works on at a time: enough for full tiles, few enough for the cache.
+/// Rows that an evaluation handles at a time: enough to fill tiles, few enough to stay in the cache.
 const EVALUATION_ROWS: usize = 256;
 
-/// Critic: -W(v) + gamma GP(v). Reports the sums of omega v(phi(z_S)), of v(z_T) and of the penalty.
+/// Critic: -W(v) + gamma GP(v).
 pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
@@ -23,93 +27,78 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     map_source(state, arguments, scratch, member);
 
     let Scratch {
-        tools,
-        source,
+        workspace,
         points,
         map,
         critic,
-        tangent,
         factors,
         ..
     } = scratch;
-    // The three sets of points: interpolates, mapped source, target. `source` is free again.
-    source.clear();
-    gather(
-        &arguments.target,
-        &arguments.target_rows[rows.clone()],
-        width,
-        source,
-    );
-    let (mapped, target) = (&map.output, &*source);
-    points.resize(mapped.len(), 0.0);
+    // Three sets of points, one after the other: interpolates, mapped source rows, target rows.
+    points.resize(map.output.len(), 0.0);
+    points.extend_from_slice(&map.output);
+    let target_rows = &arguments.target_rows[rows.clone()];
+    gather(&arguments.target, target_rows, width, points);
     let positions = &arguments.positions[rows.clone()];
-    tools.arch.dispatch(
+    interpolate(workspace.arch, points, positions, width);
+
+    let layers = state.networks.layers(Network::Critic);
+    critic.forward(layers, points, workspace);
+    critic.input_gradient(layers, workspace);
+    let (count, all) = (rows.len(), arguments.source_rows.len());
+    critic_factors(arguments, rows, factors);
+    let negative_source = weighted_sum(factors, &critic.values, count..2 * count);
+    let target = weighted_sum(factors, &critic.values, 2 * count..3 * count);
+    let penalty_factor = arguments.penalty_weight * 2.0 / (3 * all) as f64;
+    let penalty = critic.set_tangent(points, width, factors, penalty_factor, workspace.arch);
+    let parts = gradients.of_mut(Network::Critic);
+    critic.backward(layers, factors, parts, workspace);
+    scratch.sums.critic = CriticSums {
+        source: -negative_source,
+        target,
+        penalty,
+    };
+}
+
+/// Fills the first third of `points`. Each interpolate lies at its position on the line from a mapped source row, in the
+/// second third, to a target row, in the last.
+fn interpolate(arch: Arch, points: &mut [f32], positions: &[f32], width: usize) {
+    let (interpolates, ends) = points.split_at_mut(points.len() / 3);
+    let (mapped, target) = ends.split_at(interpolates.len());
+    arch.dispatch(
         #[inline(always)]
         || {
             let ends = mapped.chunks_exact(width).zip(target.chunks_exact(width));
-            let lines = points.chunks_exact_mut(width).zip(positions);
-            for ((from, to), (line, position)) in ends.zip(lines) {
-                for ((point, from), to) in line.iter_mut().zip(from).zip(to) {
+            let interpolates = interpolates.chunks_exact_mut(width).zip(positions);
+            for ((from, to), (interpolate, position)) in ends.zip(interpolates) {
+                for ((point, from), to) in interpolate.iter_mut().zip(from).zip(to) {
                     *point = from + position * (to - from);
                 }
             }
         },
     );
-    points.extend_from_slice(mapped);
-    points.extend_from_slice(target);
+}
 
-    let layers = state.networks.layers(Network::Critic);
-    critic.forward(layers, points, tools);
-    critic.input_gradient(layers, tools);
-
+/// Derivative of the critic's loss by its value at each point: 0 at interpolates, -omega at mapped source rows, the
+/// target's weight over N at target rows.
+fn critic_factors(arguments: &Arguments, rows: Range<usize>, factors: &mut Vec<f32>) {
     let (count, all) = (rows.len(), arguments.source_rows.len());
     factors.clear();
     factors.resize(count, 0.0);
     let labels = arguments.labels[rows].iter();
     factors.extend(labels.map(|label| -arguments.source_weights[*label as usize] as f32));
     factors.resize(3 * count, (arguments.target_weight / all as f64) as f32);
-    let weighted = |from: usize| {
-        let pairs = factors[from..from + count]
-            .iter()
-            .zip(&critic.values[from..]);
-        pairs
-            .map(|(factor, value)| f64::from(*factor) * f64::from(*value))
-            .sum::<f64>()
-    };
-    let (source_sum, target_sum) = (weighted(count), weighted(2 * count));
-
-    let penalty_factor = arguments.penalty_weight * 2.0 / (3 * all) as f64;
-    tangent.resize(points.len(), 0.0);
-    let mut penalty = 0.0;
-    tools.arch.dispatch(
-        #[inline(always)]
-        || {
-            let rows = critic
-                .gradient
-                .chunks_exact(width)
-                .zip(points.chunks_exact(width));
-            let lines = tangent.chunks_exact_mut(width).zip(&*factors);
-            for ((gradient, point), (line, factor)) in rows.zip(lines) {
-                let norm = f64::from(dot(gradient, gradient)).sqrt();
-                penalty += (norm - 1.0).powi(2);
-                // Where the gradient vanishes, 0 is a subgradient of its norm.
-                let scale = match norm > 0.0 {
-                    true => (penalty_factor * (norm - 1.0) / norm) as f32,
-                    false => 0.0,
-                };
-                for ((to, gradient), point) in line.iter_mut().zip(gradient).zip(point) {
-                    *to = scale * gradient + factor * point;
-                }
-            }
-        },
-    );
-    let parts = gradients.of_mut(Network::Critic);
-    critic.backward(layers, tangent, factors, parts, tools);
-    scratch.report = [-source_sum, target_sum, penalty, 0.0];
 }
 
-/// Map: W(phi) + lambda_OT times the transport cost. Reports the sums of omega v(phi(z_S)) and of
-/// v(z_T) / N, and the cost.
+/// Sum of factor times value over `range`, in double precision.
+fn weighted_sum(factors: &[f32], values: &[f32], range: Range<usize>) -> f64 {
+    let pairs = factors[range.clone()].iter().zip(&values[range]);
+    pairs
+        .map(|(factor, value)| f64::from(*factor) * f64::from(*value))
+        .sum()
+}
+
+/// Map: W(phi) + lambda_OT times the transport cost.
 pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
@@ -117,7 +106,7 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
     let rows = member.rows(arguments.source_rows.len());
     let width = state.architecture.latent;
     let Scratch {
-        tools,
+        workspace,
         source,
         points,
         map,
@@ -131,35 +120,22 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
     let map_layers = state.networks.layers(Network::Map);
 
     points.clear();
-    gather(
-        &arguments.target,
-        &arguments.target_rows[rows.clone()],
-        width,
-        points,
-    );
-    critic.forward(critic_layers, points, tools);
+    let target_rows = &arguments.target_rows[rows.clone()];
+    gather(&arguments.target, target_rows, width, points);
+    critic.forward(critic_layers, points, workspace);
     let target_sum: f64 = critic.values.iter().map(|value| f64::from(*value)).sum();
 
     source.clear();
-    gather(
-        &arguments.source,
-        &arguments.source_rows[rows.clone()],
-        width,
-        source,
-    );
-    map.forward_and_keep(map_layers, source, tools, member);
-    critic.forward(critic_layers, &map.output, tools);
-    critic.input_gradient(critic_layers, tools);
+    let source_rows = &arguments.source_rows[rows.clone()];
+    gather(&arguments.source, source_rows, width, source);
+    map.forward_and_keep(map_layers, source, workspace, member);
+    critic.forward(critic_layers, &map.output, workspace);
+    critic.input_gradient(critic_layers, workspace);
 
     let labels = &arguments.labels[rows];
-    let by_class = |weights: &[f64], out: &mut Vec<f32>| {
-        out.clear();
-        out.extend(labels.iter().map(|label| weights[*label as usize] as f32));
-    };
-    by_class(&arguments.source_weights, factors);
-    by_class(&arguments.cost_weights, row_weights);
-    let pairs = factors.iter().zip(&critic.values);
-    let source_sum: f64 = pairs.map(|(f, v)| f64::from(*f) * f64::from(*v)).sum();
+    weights_by_row(labels, &arguments.source_weights, factors);
+    weights_by_row(labels, &arguments.cost_weights, row_weights);
+    let source_sum = weighted_sum(factors, &critic.values, 0..factors.len());
     let cost = map.transport_cost(map_layers.len() / 2, row_weights);
 
     let gradient = &mut map_backward.gradient;
@@ -172,32 +148,50 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
         .iter_mut()
         .for_each(|weight| *weight *= cost_slope);
     let parts = gradients.of_mut(Network::Map);
-    map.backward(map_layers, row_weights, map_backward, parts, tools, member);
-    let all = arguments.source_rows.len() as f64;
-    scratch.report = [source_sum, target_sum / all, cost, 0.0];
+    map.backward(
+        map_layers,
+        row_weights,
+        map_backward,
+        parts,
+        workspace,
+        member,
+    );
+    scratch.sums.map = MapSums {
+        source: source_sum,
+        target: target_sum / arguments.source_rows.len() as f64,
+        transport_cost: cost,
+    };
 }
 
-/// Adam, layer by layer, each layer by one member.
+/// Each row's weight, given one for each class.
+fn weights_by_row(labels: &[u32], class_weights: &[f64], out: &mut Vec<f32>) {
+    out.clear();
+    let weights = labels.iter().map(|label| class_weights[*label as usize]);
+    out.extend(weights.map(|weight| weight as f32));
+}
+
+/// One step of Adam. Layers are dealt out in turn, so that each is updated by one member.
 pub(crate) fn update(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let gradients: [_; MAX_MEMBERS] =
         std::array::from_fn(|rank| state.gradients.get(rank).map(|g| g.read()));
     let parts = gradients.iter().flatten();
     let mut turn = 0;
-    let mut mine = || {
+    let mut is_mine = || {
         turn += 1;
         (turn - 1) % member.members() == member.rank
     };
     for (network, adam) in &arguments.updates {
         if let (Network::Encoder, Some(embedding)) = (network, &state.networks.embedding)
-            && mine()
+            && is_mine()
         {
             let parts = parts.clone().map(|part| part.embedding.as_slice());
             embedding.write().update(state.arch, parts, adam);
         }
+        // The target classifier's gradients from target rows are kept apart from those of mapped source rows.
         let twice = *network == Network::TargetClassifier && arguments.objective.uses_target;
         for (number, layer) in state.networks.layers(*network).iter().enumerate() {
-            if mine() {
+            if is_mine() {
                 let first = parts.clone().map(|part| &part.of(*network)[number]);
                 let on_target = parts.clone().filter(|_| twice);
                 let second = on_target.map(|part| &part.on_target[number]);
@@ -207,15 +201,15 @@ pub(crate) fn update(state: &State, member: &Member<'_>) {
     }
 }
 
-/// Most threads an engine may have.
+/// Largest number of threads of an engine. Bounds an array, so that an update allocates nothing.
 pub(crate) const MAX_MEMBERS: usize = 64;
 
-/// Encodes, maps or scores this member's rows into its output.
+/// Encodes, maps or scores this member's rows and leaves the result in its `output`.
 pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
     let Scratch {
-        tools,
+        workspace,
         encoder,
         encoder_input,
         map,
@@ -236,7 +230,7 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
                     .inputs
                     .assemble(block, architecture, networks, encoder_input);
                 let layers = networks.layers(Network::Encoder);
-                encoder.forward(mode, layers, encoder_input, tools, member);
+                encoder.forward(mode, layers, encoder_input, workspace, member);
                 output.extend_from_slice(encoder.output(encoder_input));
             }
             Evaluation::Transport => {
@@ -244,7 +238,7 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
                     .inputs
                     .copy_rows(block, architecture.latent, encoder_input);
                 let layers = networks.layers(Network::Map);
-                map.forward(mode, layers, encoder_input, tools, member);
+                map.forward(mode, layers, encoder_input, workspace, member);
                 output.extend_from_slice(&map.output);
             }
             Evaluation::Score(head) => {
@@ -255,7 +249,7 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
                     Head::Source => Network::SourceClassifier,
                     Head::Target => Network::TargetClassifier,
                 });
-                classifier.forward(mode, layers, encoder_input, |_| None, tools, member);
+                classifier.forward(mode, layers, encoder_input, |_| None, workspace, member);
                 let from = output.len();
                 output.extend_from_slice(classifier.output(encoder_input));
                 softmax_rows(&mut output[from..], architecture.classes);
@@ -280,10 +274,11 @@ pub(crate) fn map_source(
         &mut scratch.source,
     );
     let layers = state.networks.layers(Network::Map);
-    let (map, source, tools) = (&mut scratch.map, &scratch.source, &mut scratch.tools);
-    map.forward(Mode::Training, layers, source, tools, member);
+    let (map, source, workspace) = (&mut scratch.map, &scratch.source, &mut scratch.workspace);
+    map.forward(Mode::Training, layers, source, workspace, member);
 }
 
+/// Appends rows of a buffer to `out`.
 pub(crate) fn gather(buffer: &Buffer, rows: &[u32], width: usize, out: &mut Vec<f32>) {
     for row in rows {
         out.extend_from_slice(&buffer.latents[*row as usize * width..][..width]);

@@ -1,7 +1,7 @@
 //! A team of threads that run one function together, each on its own rows.
 //!
-//! Jobs are plain functions on shared state, so there is nothing to allocate and no lifetime to erase.
-//! Steps follow each other within microseconds, so waiting spins first and sleeps only when idle.
+//! Jobs are plain functions on shared state: starting one allocates nothing and needs no unsafe code. Steps follow each
+//! other within microseconds, so a waiting thread spins first and sleeps only when idle.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -14,46 +14,46 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Spins before a waiting thread yields its core, and before an idle helper goes to sleep.
+/// Spins before a waiting thread yields its core, and before an idle helper parks.
 const SPINS: usize = 2_000;
 
-/// What every member runs: the shared state, and which member it is.
+/// A function that every member runs, with the shared state and its own membership.
 pub(crate) type Job<S> = fn(&S, &Member<'_>);
 
-/// Helper threads and what they share with the caller, who is member 0.
+/// Helper threads, and what they share with the caller, which is member 0.
 pub(crate) struct Team<S: Send + Sync + 'static> {
     shared: Arc<Shared<S>>,
     helpers: Vec<JoinHandle<()>>,
 }
 
-/// A member's view of the team while a job runs.
+/// One thread's membership in the team while a job runs.
 pub(crate) struct Member<'a> {
     pub(crate) rank: usize,
-    meeting: &'a Meeting,
+    exchange: &'a Exchange,
 }
 
 struct Shared<S> {
     state: S,
     /// The job of the current round.
     job: Mutex<Option<Job<S>>>,
-    /// Counts jobs; helpers wait for it to move. Also set to wake helpers for the end.
+    /// Counts jobs. Helpers wait for a change; closing changes it too, to wake them.
     round: AtomicUsize,
     /// Helpers that have finished the current round.
     finished: AtomicUsize,
-    /// Tells helpers to return.
+    /// Set before the last change of `round`: helpers return.
     closing: AtomicBool,
-    meeting: Meeting,
+    exchange: Exchange,
 }
 
-/// Where members exchange partial sums in the middle of a job.
-struct Meeting {
+/// Barrier at which members exchange partial sums in the middle of a job.
+struct Exchange {
     members: usize,
     arrived: AtomicUsize,
     turn: AtomicUsize,
-    /// Set when a member panics, so that the others do not wait for it for ever.
+    /// Set when a member panics, so that the others do not wait for it forever.
     broken: AtomicBool,
-    /// What members bring, by parity of the turn: a fast member fills the next turn's slot while a
-    /// slow one still reads this turn's.
+    /// One slot for each member, for even and for odd turns: a fast member fills its slot of the next turn while a slow
+    /// one still reads this turn's.
     slots: [Vec<Mutex<Vec<f64>>>; 2],
 }
 
@@ -68,7 +68,7 @@ impl<S: Send + Sync + 'static> Team<S> {
             round: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
-            meeting: Meeting {
+            exchange: Exchange {
                 members,
                 arrived: AtomicUsize::new(0),
                 turn: AtomicUsize::new(0),
@@ -91,15 +91,10 @@ impl<S: Send + Sync + 'static> Team<S> {
         &self.shared.state
     }
 
-    pub(crate) fn members(&self) -> usize {
-        self.shared.meeting.members
-    }
-
-    /// Runs `job` on every member and returns when all have finished. `&mut self` because there is one
-    /// job at a time.
+    /// Runs `job` on every member and returns when all have finished. `&mut self`: there is one job at a time.
     ///
     /// # Panics
-    /// When the job panicked in any member; the team cannot be used any more.
+    /// When the job panics in any member. The team cannot be used afterwards.
     pub(crate) fn run(&mut self, job: Job<S>) {
         let shared = &*self.shared;
         *shared.job.lock() = Some(job);
@@ -114,7 +109,7 @@ impl<S: Send + Sync + 'static> Team<S> {
             resume_unwind(panic);
         }
         assert!(
-            !shared.meeting.broken.load(Ordering::Acquire),
+            !shared.exchange.broken.load(Ordering::Acquire),
             "a helper thread panicked"
         );
     }
@@ -126,7 +121,7 @@ impl<S: Send + Sync + 'static> Drop for Team<S> {
         self.shared.round.fetch_add(1, Ordering::Release);
         for helper in self.helpers.drain(..) {
             helper.thread().unpark();
-            // A helper that panicked has reported it in `run`.
+            // `run` has already reported a helper's panic.
             let _ = helper.join();
         }
     }
@@ -141,9 +136,10 @@ impl<S> Shared<S> {
             let mut spins = 0;
             while self.round.load(Ordering::Acquire) == seen {
                 spins += 1;
-                match spins > SPINS {
-                    true => thread::park(),
-                    false => std::hint::spin_loop(),
+                if spins > SPINS {
+                    thread::park();
+                } else {
+                    std::hint::spin_loop();
                 }
             }
             seen = seen.wrapping_add(1);
@@ -152,7 +148,7 @@ impl<S> Shared<S> {
             }
             let job = *self.job.lock();
             if let Some(job) = job {
-                // The panic's message has been printed by the hook; `run` reports it to the caller.
+                // The panic hook has printed the message. `run` sees `broken` and panics in the caller.
                 let _ = catch_unwind(AssertUnwindSafe(|| self.work(job, rank)));
             }
             self.finished.fetch_add(1, Ordering::Release);
@@ -160,14 +156,15 @@ impl<S> Shared<S> {
     }
 
     fn work(&self, job: Job<S>, rank: usize) {
-        let breaker = BreakOnUnwind(&self.meeting.broken);
+        let breaker = BreakOnUnwind(&self.exchange.broken);
         job(
             &self.state,
             &Member {
                 rank,
-                meeting: &self.meeting,
+                exchange: &self.exchange,
             },
         );
+        // Not reached when the job panics: then `breaker` is dropped and sets `broken`.
         std::mem::forget(breaker);
     }
 }
@@ -184,29 +181,29 @@ impl Drop for BreakOnUnwind<'_> {
 
 impl Member<'_> {
     pub(crate) fn members(&self) -> usize {
-        self.meeting.members
+        self.exchange.members
     }
 
-    /// This member's share of `rows`.
+    /// The part of `rows` rows that this member handles.
     pub(crate) fn rows(&self, rows: usize) -> std::ops::Range<usize> {
         let members = self.members();
         rows * self.rank / members..rows * (self.rank + 1) / members
     }
 
-    /// Brings `numbers`, waits for all, and shows what each member brought, in order of rank, so that
-    /// every member combines the same numbers in the same order.
+    /// Waits until every member has called this, then visits all members' `numbers` in the order of ranks. Every member
+    /// combines the same numbers in the same order, so all get the same bytes.
     pub(crate) fn gather(&self, numbers: &[f64], mut visit: impl FnMut(&[f64])) {
         if self.members() == 1 {
             return visit(numbers);
         }
-        let turn = self.meeting.turn.load(Ordering::Acquire);
-        let slots = &self.meeting.slots[turn % 2];
+        let turn = self.exchange.turn.load(Ordering::Acquire);
+        let slots = &self.exchange.slots[turn % 2];
         {
             let mut slot = slots[self.rank].lock();
             slot.clear();
             slot.extend_from_slice(numbers);
         }
-        self.meeting.wait(turn);
+        self.exchange.wait(turn);
         for slot in slots {
             visit(&slot.lock());
         }
@@ -217,19 +214,20 @@ impl Member<'_> {
         scratch.clear();
         scratch.extend_from_slice(numbers);
         numbers.fill(0.0);
-        self.gather(scratch, |brought| {
-            for (sum, number) in numbers.iter_mut().zip(brought) {
+        self.gather(scratch, |part| {
+            for (sum, number) in numbers.iter_mut().zip(part) {
                 *sum += number;
             }
         });
     }
 }
 
-// === impl Meeting ===
+// === impl Exchange ===
 
-impl Meeting {
+impl Exchange {
     fn wait(&self, turn: usize) {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
+            // The others see this before they can arrive again: they wait for `turn`, stored after it with Release.
             self.arrived.store(0, Ordering::Relaxed);
             self.turn.store(turn.wrapping_add(1), Ordering::Release);
             return;
@@ -248,9 +246,10 @@ fn wait_until(mut done: impl FnMut() -> bool) {
     let mut spins = 0;
     while !done() {
         spins += 1;
-        match spins > SPINS {
-            true => thread::yield_now(),
-            false => std::hint::spin_loop(),
+        if spins > SPINS {
+            thread::yield_now();
+        } else {
+            std::hint::spin_loop();
         }
     }
 }

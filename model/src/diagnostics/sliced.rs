@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{count_rows, line::SortedLine};
 use crate::{
     Error, Generator, Result, checks,
-    cpu::gemm::{Finish, Left, Packed, multiply},
+    cpu::gemm::{Epilogue, Left, Packed, multiply},
 };
 
 /// Fixed random unit vectors onto which latents are projected.
@@ -87,7 +87,7 @@ impl Directions {
             self.count(),
             Left::Rows(&self.vectors),
             &packed,
-            Finish::Set,
+            Epilogue::Set,
             &mut projections,
         );
         projections

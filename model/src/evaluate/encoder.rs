@@ -5,7 +5,7 @@ use super::{
     layer::{BLOCK_ROWS, FrozenStack},
 };
 use crate::{
-    Architecture, Error, FieldRows, Inputs, NamedTensors, Result, Rows,
+    Architecture, FieldRows, Inputs, NamedTensors, Result, Rows,
     architecture::{EncoderShape, Network},
     inputs::add_mean_embedding,
     parameters::finite,
@@ -40,8 +40,9 @@ impl FrozenEncoder {
         let embedding = match architecture.encoder {
             EncoderShape::Identity | EncoderShape::Mlp { .. } => Vec::new(),
             // Experiments encode with an engine; what is deployed takes features or fields.
+            #[cfg(feature = "experiments")]
             EncoderShape::Convolution { .. } => {
-                return Err(Error::setting(
+                return Err(crate::Error::setting(
                     "encoder",
                     "is a convolution, which is not served",
                 ));

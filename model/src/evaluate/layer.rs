@@ -6,7 +6,7 @@ use crate::{
     Architecture, NamedTensors, Result,
     architecture::{LayerSpec, Network, Norm},
     cpu::{
-        gemm::{Finish, Left, Packed, multiply},
+        gemm::{Epilogue, Left, Packed, multiply},
         normalise::{Affine, EPSILON, layer_forward},
     },
     parameters::{finite, not_negative},
@@ -103,14 +103,14 @@ impl FrozenLayer {
         match &self.normalisation {
             None => {
                 let finish = match self.relu {
-                    true => Finish::BiasRelu(&self.bias),
-                    false => Finish::Bias(&self.bias),
+                    true => Epilogue::BiasRelu(&self.bias),
+                    false => Epilogue::Bias(&self.bias),
                 };
                 multiply(arch, rows, left, &self.weights, finish, out);
             }
             Some((scale, shift)) => {
                 spare.product.resize(rows * self.bias.len(), 0.0);
-                let finish = Finish::Bias(&self.bias);
+                let finish = Epilogue::Bias(&self.bias);
                 multiply(arch, rows, left, &self.weights, finish, &mut spare.product);
                 layer_forward(
                     arch,
@@ -172,7 +172,7 @@ impl FrozenStack {
         for pair in self.layers.chunks_exact(2) {
             pair[0].forward(self.arch, point, &mut scratch.next, &mut scratch.spare);
             let rows = point.len() / pair[0].inputs;
-            let (left, finish) = (Left::Rows(&scratch.next), Finish::AddBias(&pair[1].bias));
+            let (left, finish) = (Left::Rows(&scratch.next), Epilogue::AddBias(&pair[1].bias));
             multiply(self.arch, rows, left, &pair[1].weights, finish, point);
         }
     }

@@ -147,6 +147,7 @@ fn first_layer(model: &LatentModel) -> &'static str {
     match model.encoder {
         EncoderShape::Identity => "f_s.fc1",
         EncoderShape::Mlp { .. } | EncoderShape::Fields { .. } => "g.fc1",
+        #[cfg(feature = "experiments")]
         EncoderShape::Convolution { .. } => "g.conv1",
     }
 }

@@ -1,29 +1,29 @@
-//! The first convolution: one channel, 25 numbers a window. The product is small beside the memory it would
-//! fill, so an image's values are made, measured, pooled and forgotten while they are in the cache.
+//! The first convolution: one channel, 25 numbers in a window. The product is cheap compared with the memory that its
+//! results need, so an image's values are computed, measured, pooled and discarded while they are in the cache.
 //!
-//! The backward pass does without them, too. The gradient at the convolution's output is
-//! scale / deviation * (g - mean g - x^ mean(g x^)), with g zero everywhere but at the winners of pooling
-//! and x^ = (W window - mean) / deviation. Summed over all windows this leaves the sum of g times its
-//! window, the sum of windows and their Gram matrix: 25 x 25 numbers.
+//! The backward pass does not need them either. The gradient at the convolution's output is
+//! scale / deviation * (g - mean g - x^ mean(g x^)), where g is 0 except at the winners of pooling and
+//! x^ = (W window - mean) / deviation. The sum over all windows then needs only the sum of g times its window, the sum of
+//! windows, and their Gram matrix of 25 x 25 numbers.
 
 use super::pool::Pooled;
 use crate::{
     architecture::{IMAGE_SIDE, KERNEL_SIDE},
     cpu::{
-        gemm::{Finish, Left},
-        layer::{Gradient, LayerCell, Mode, Tools, column_sums},
+        gemm::{Epilogue, Left},
+        layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer, column_sums},
         team::Member,
     },
 };
 
 const PIXELS: usize = IMAGE_SIDE * IMAGE_SIDE;
-/// Places of a window in a row of an image.
+/// Positions of a window in a row of an image.
 const SIDE: usize = IMAGE_SIDE - KERNEL_SIDE + 1;
 const PLACES: usize = SIDE * SIDE;
 const WINDOW: usize = KERNEL_SIDE * KERNEL_SIDE;
 const POOLED_SIDE: usize = SIDE / 2;
 
-/// The stage's trace and working space.
+/// Values of the stage's forward pass, and its buffers.
 #[derive(Debug, Default)]
 pub(super) struct First {
     pooled: Pooled,
@@ -48,37 +48,38 @@ impl First {
     pub(super) fn forward(
         &mut self,
         mode: Mode,
-        cell: &LayerCell,
+        layer: &SharedLayer,
         images: &[f32],
-        tools: &mut Tools,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         {
-            let weights = cell.weights.read();
+            let weights = layer.weights.read();
             let filters = weights.spec.outputs;
             let affine = weights.affine().expect("convolutions are normalised");
             let count = images.len() / PIXELS;
             self.pooled
                 .begin(count * POOLED_SIDE * POOLED_SIDE * filters, affine);
             self.raw.resize(PLACES * filters, 0.0);
-            tools.statistics.begin(filters);
-            // The bias cancels in the normalised value; only the running mean knows it.
-            let finish = match mode {
-                Mode::Training => Finish::Set,
-                Mode::Evaluation => Finish::Bias(&weights.bias.value),
+            workspace.statistics.begin(filters);
+            // The bias cancels in the normalised value. Only the running mean needs it.
+            let epilogue = match mode {
+                Mode::Training => Epilogue::Set,
+                Mode::Evaluation => Epilogue::Bias(&weights.bias.value),
             };
             for (number, image) in images.chunks_exact(PIXELS).enumerate() {
                 gather_windows(image, &mut self.windows);
                 let (left, right) = (Left::Rows(&self.windows), &weights.forward);
-                let multiplier = &mut tools.multiplier;
-                multiplier.multiply(PLACES, left, right, finish, &mut self.raw);
+                let multiplier = &mut workspace.multiplier;
+                multiplier.multiply(PLACES, left, right, epilogue, &mut self.raw);
                 if mode == Mode::Training {
-                    tools.statistics.add(tools.arch, &self.raw);
+                    workspace.statistics.add(workspace.arch, &self.raw);
                 }
-                self.pooled.take(tools.arch, number, &self.raw, SIDE);
+                self.pooled
+                    .pool_image(workspace.arch, number, &self.raw, SIDE);
             }
         }
-        self.pooled.normalise(mode, cell, tools, member);
+        self.pooled.normalise(mode, layer, workspace, member);
     }
 
     pub(super) fn output(&self) -> &[f32] {
@@ -89,22 +90,22 @@ impl First {
         self.pooled.padded_output()
     }
 
-    /// `gradient` is that at the stage's output and is used up.
+    /// `gradient` is that at the stage's output; it is overwritten.
     pub(super) fn backward(
         &mut self,
-        cell: &LayerCell,
+        layer: &SharedLayer,
         images: &[f32],
         gradient: &mut [f32],
-        part: &mut Gradient,
-        tools: &mut Tools,
+        part: &mut LayerGradient,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
-        let weights = cell.weights.read();
+        let weights = layer.weights.read();
         let filters = weights.spec.outputs;
         part.fit(&weights.spec);
         let (along, mean) =
             self.pooled
-                .backward(gradient, part, tools.arch, &mut tools.sums, member);
+                .backward(gradient, part, workspace.arch, &mut workspace.sums, member);
         let sums = &mut self.backward;
         sums.begin(filters);
         let values = POOLED_SIDE * POOLED_SIDE * filters;
@@ -115,12 +116,12 @@ impl First {
             gather_windows(image, &mut self.windows);
             sums.of_gradient.fill(0.0);
             add_winners(gradient, winners, &self.windows, &mut sums.of_gradient);
-            column_sums(tools.arch, &self.windows, &mut sums.of_windows);
-            tools.left.pack(&self.windows, PLACES, WINDOW);
-            tools.right.pack_rows(&self.windows, PLACES, WINDOW);
-            let (left, right) = (Left::Transposed(&tools.left), &tools.right);
-            let multiplier = &mut tools.multiplier;
-            multiplier.multiply(WINDOW, left, right, Finish::Set, &mut sums.gram);
+            column_sums(workspace.arch, &self.windows, &mut sums.of_windows);
+            workspace.left.pack(&self.windows, PLACES, WINDOW);
+            workspace.right.pack_rows(&self.windows, PLACES, WINDOW);
+            let (left, right) = (Left::Transposed(&workspace.left), &workspace.right);
+            let multiplier = &mut workspace.multiplier;
+            multiplier.multiply(WINDOW, left, right, Epilogue::Set, &mut sums.gram);
             sums.add_image();
         }
         let affine = weights.affine().expect("convolutions are normalised");
@@ -173,7 +174,7 @@ impl Backward {
     }
 }
 
-/// The 25 numbers of every window, place after place.
+/// Copies the 25 numbers of every window, in the order of places.
 fn gather_windows(image: &[f32], windows: &mut Vec<f32>) {
     windows.resize(PLACES * WINDOW, 0.0);
     let (windows, _) = windows.as_chunks_mut::<WINDOW>();

@@ -1,8 +1,8 @@
-//! The convolution encoder's two stages of convolution, batch normalisation, pooling and ReLU, over one
-//! member's images. (Its third convolution sees one window an image: a plain layer.)
+//! The convolution encoder's two stages of convolution, batch normalisation, pooling and ReLU, over one member's images.
+//! Its third convolution sees one window of each image and is a plain layer.
 //!
-//! Images lie in memory pixel by pixel, channels side by side, so that a batch normalisation's rows are
-//! positions, and a row of a filter's window is one run of numbers that a product reads where it is.
+//! Images are stored pixel by pixel, with their channels next to each other. A row of batch normalisation is then a pixel,
+//! and a row of a filter's window is contiguous, so that a product reads it in place.
 
 mod first;
 mod pool;
@@ -10,13 +10,13 @@ mod second;
 mod windows;
 
 use super::{
-    layer::{Gradient, LayerCell, Mode, Tools},
+    layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
     team::Member,
 };
 use first::First;
 use second::Second;
 
-/// What a forward pass leaves behind, and the working space of the backward pass.
+/// Values of a forward pass that the backward pass needs, and its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Convolution {
     first: First,
@@ -28,43 +28,43 @@ impl Convolution {
     pub(crate) fn forward(
         &mut self,
         mode: Mode,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         images: &[f32],
-        tools: &mut Tools,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         let [first, second] = layers else {
             unreachable!("two convolutions are followed by pooling");
         };
-        self.first.forward(mode, first, images, tools, member);
+        self.first.forward(mode, first, images, workspace, member);
         let input = self.first.output();
-        self.second.forward(mode, second, input, tools, member);
+        self.second.forward(mode, second, input, workspace, member);
     }
 
-    /// The second stage's output, image after image.
+    /// The second stage's output, image by image.
     pub(crate) fn output(&self) -> &[f32] {
         self.second.output()
     }
 
-    /// Backward of the last forward, which was in training mode; `gradient` is that at the output and is
-    /// used up.
+    /// Backward of the last forward, which must have been in training mode. `gradient` is that at the output; it is
+    /// overwritten.
     pub(crate) fn backward(
         &mut self,
-        layers: &[LayerCell],
+        layers: &[SharedLayer],
         images: &[f32],
         gradient: &mut [f32],
-        parts: &mut [Gradient],
-        tools: &mut Tools,
+        parts: &mut [LayerGradient],
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         let ([first, second], [first_part, second_part]) = (layers, parts) else {
             unreachable!("two convolutions are followed by pooling");
         };
         let input = self.first.padded_output();
-        let gradient = self
-            .second
-            .backward(second, input, gradient, second_part, tools, member);
+        let gradient =
+            self.second
+                .backward(second, input, gradient, second_part, workspace, member);
         self.first
-            .backward(first, images, gradient, first_part, tools, member);
+            .backward(first, images, gradient, first_part, workspace, member);
     }
 }

@@ -1,24 +1,24 @@
 //! Batch normalisation, 2x2 max-pooling and ReLU, fused.
 //!
-//! Normalisation is monotone in every channel: rising or falling with the sign of its scale. So the largest
-//! normalised value of a 2x2 square belongs to the largest or smallest value before it, and a quarter of the
-//! numbers has to be kept and normalised.
+//! Normalisation is monotone in every channel; the sign of its scale decides the direction. The largest normalised value
+//! of a 2x2 square therefore belongs to the largest or smallest value before it, and only a quarter of the numbers has to
+//! be kept and normalised.
 
 use pulp::Arch;
 
 use crate::cpu::{
-    layer::{Gradient, LayerCell, Mode, Tools},
+    layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
     normalise::{Affine, BackwardSums, affine_gradient, batch_forward},
     team::Member,
 };
 
-/// Numbers behind the output that a product may read, and drops: it takes columns in tiles.
+/// Numbers after the output that a product may read: it reads whole tiles of columns and ignores the excess.
 const PADDING: usize = 16;
 
-/// What pooling a member's images leaves behind.
+/// Values of pooling a member's images that the backward pass needs.
 #[derive(Debug, Default)]
 pub(super) struct Pooled {
-    /// Of each channel's scale.
+    /// Sign of each channel's scale: 1 or -1.
     signs: Vec<f32>,
     /// The convolution's value at the winning place of each square, then normalised.
     normalised: Vec<f32>,
@@ -37,18 +37,15 @@ impl Pooled {
     /// Makes room for `values` pooled values.
     pub(super) fn begin(&mut self, values: usize, affine: Affine<'_>) {
         self.signs.clear();
-        let signs = affine.scale.iter().map(|scale| match *scale < 0.0 {
-            true => -1.0,
-            false => 1.0,
-        });
-        self.signs.extend(signs);
+        let sign = |scale: &f32| if *scale < 0.0 { -1.0 } else { 1.0 };
+        self.signs.extend(affine.scale.iter().map(sign));
         self.normalised.resize(values, 0.0);
         self.winners.resize(values, 0);
         self.output.resize(values + PADDING, 0.0);
     }
 
     /// Pools one image of `side` x `side` places.
-    pub(super) fn take(&mut self, arch: Arch, image: usize, raw: &[f32], side: usize) {
+    pub(super) fn pool_image(&mut self, arch: Arch, image: usize, raw: &[f32], side: usize) {
         let channels = self.signs.len();
         let values = side / 2 * (side / 2) * channels;
         let all = image * values..(image + 1) * values;
@@ -73,10 +70,7 @@ impl Pooled {
                     for ((value, winner), (((a, b), (c, d)), sign)) in results.zip(places) {
                         let mut best = (sign * a, 0u32);
                         for (place, next) in [(1, sign * b), (2, sign * c), (3, sign * d)] {
-                            best = match next > best.0 {
-                                true => (next, place),
-                                false => best,
-                            };
+                            best = if next > best.0 { (next, place) } else { best };
                         }
                         *value = sign * best.0;
                         *winner = best.1 as u8;
@@ -86,22 +80,22 @@ impl Pooled {
         );
     }
 
-    /// Normalises what was taken, by the statistics that `tools` have measured or by running ones.
+    /// Normalises the pooled values, by the statistics measured in `workspace` or by running ones.
     pub(super) fn normalise(
         &mut self,
         mode: Mode,
-        cell: &LayerCell,
-        tools: &mut Tools,
+        layer: &SharedLayer,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
-        let weights = cell.weights.read();
-        let statistics = &mut tools.statistics;
+        let weights = layer.weights.read();
+        let statistics = &mut workspace.statistics;
         match mode {
             Mode::Training => {
                 statistics.exchange(member);
-                cell.move_running(&weights.bias.value, statistics, member);
+                layer.update_running(&weights.bias.value, statistics, member);
             }
-            Mode::Evaluation => cell.recall(statistics),
+            Mode::Evaluation => layer.load_running(statistics),
         }
         statistics.inverse_deviations(&mut self.inverse_deviations);
         self.places = statistics.count as usize;
@@ -110,7 +104,7 @@ impl Pooled {
         let affine = weights.affine().expect("convolutions are normalised");
         let values = self.normalised.len();
         batch_forward(
-            tools.arch,
+            workspace.arch,
             &mut self.normalised,
             statistics,
             &self.inverse_deviations,
@@ -124,18 +118,17 @@ impl Pooled {
         &self.output[..self.normalised.len()]
     }
 
-    /// The output and the numbers behind it.
+    /// The output, and [`PADDING`] numbers after it.
     pub(super) fn padded_output(&self) -> &[f32] {
         &self.output
     }
 
-    /// Takes the gradient at the output back through the ReLU and gives scale, shift and bias theirs.
-    /// Returns what the normalisation's own backward needs: by channel, the means over all places of
-    /// gradient times normalised value and of the gradient.
+    /// Backward through the ReLU, and the gradients of scale, shift and bias. Returns what the backward pass of the
+    /// normalisation needs: by channel, the means over all places of gradient times normalised value and of the gradient.
     pub(super) fn backward<'s>(
         &mut self,
         gradient: &mut [f32],
-        part: &mut Gradient,
+        part: &mut LayerGradient,
         arch: Arch,
         sums: &'s mut BackwardSums,
         member: &Member<'_>,
@@ -149,11 +142,11 @@ impl Pooled {
                 }
             },
         );
-        // Exactly zero: what shifts every place alike cancels in the normalised value.
+        // Exactly 0: a shift of all places cancels in the normalised value.
         part.bias.fill(0.0);
         part.scale.fill(0.0);
         part.shift.fill(0.0);
-        // Sums of sums: a single one over so many places would lose digits.
+        // Blocks are summed first: one single-precision sum over all places would lose digits.
         const PLACES_AT_ONCE: usize = 256;
         self.sums.resize(2 * channels, 0.0);
         let (scale, shift) = self.sums.split_at_mut(channels);

@@ -1,28 +1,27 @@
-//! The second convolution, which most of the work goes into. Each row of its filters is a product of its
-//! own, whose windows are runs of numbers in the image: nothing is copied.
+//! The second convolution, which takes most of the time. Each row of its filters is a product of its own, whose windows
+//! are contiguous in the image, so that nothing is copied.
 
 use super::{pool::Pooled, windows::WindowProduct};
 use crate::{
     architecture::{IMAGE_SIDE, KERNEL_SIDE},
     cpu::{
-        gemm::{Finish, Left},
-        layer::{Gradient, LayerCell, Mode, Tools},
+        gemm::{Epilogue, Left},
+        layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
         team::Member,
     },
 };
 
-/// Side of what the first convolution gives, and of the images that enter: the same, pooled.
+/// Side of the first convolution's output, and the same after pooling: the side of this stage's input.
 const FIRST_SIDE: usize = IMAGE_SIDE - KERNEL_SIDE + 1;
 const INPUT_SIDE: usize = FIRST_SIDE / 2;
-/// Places of a window in a row of an image.
+/// Positions of a window in a row of an image.
 const SIDE: usize = INPUT_SIDE - KERNEL_SIDE + 1;
 const PLACES: usize = SIDE * SIDE;
 const POOLED_SIDE: usize = SIDE / 2;
-/// Images whose windows are multiplied before the weights' gradient is written: it is larger than the
-/// first-level cache.
+/// Images whose windows are multiplied before the weights' gradient is written, which does not fit into the L1 cache.
 const IMAGES_AT_ONCE: usize = 4;
 
-/// The stage's trace and working space.
+/// Values of the stage's forward pass, and its buffers.
 #[derive(Debug, Default)]
 pub(super) struct Second {
     pooled: Pooled,
@@ -41,13 +40,13 @@ impl Second {
     pub(super) fn forward(
         &mut self,
         mode: Mode,
-        cell: &LayerCell,
+        layer: &SharedLayer,
         input: &[f32],
-        tools: &mut Tools,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
         {
-            let weights = cell.weights.read();
+            let weights = layer.weights.read();
             let (filters, channels) = (
                 weights.spec.outputs,
                 weights.spec.inputs / KERNEL_SIDE.pow(2),
@@ -59,46 +58,46 @@ impl Second {
             self.pooled
                 .begin(count * POOLED_SIDE * POOLED_SIDE * filters, affine);
             self.raw.resize(count * PLACES * filters, 0.0);
-            tools.statistics.begin(filters);
+            workspace.statistics.begin(filters);
             let images = input.chunks_exact(image_length);
             let raw = self.raw.chunks_exact_mut(PLACES * filters);
             for (number, (image, raw)) in images.zip(raw).enumerate() {
                 for (row, [forward, _]) in weights.filter_rows.iter().enumerate() {
-                    let finish = match (row, mode) {
-                        (0, Mode::Training) => Finish::Set,
-                        (0, Mode::Evaluation) => Finish::Bias(&weights.bias.value),
-                        _ => Finish::Add,
+                    let epilogue = match (row, mode) {
+                        (0, Mode::Training) => Epilogue::Set,
+                        (0, Mode::Evaluation) => Epilogue::Bias(&weights.bias.value),
+                        _ => Epilogue::Add,
                     };
                     let values = &image[row * INPUT_SIDE * channels..];
                     let left = Left::Windows(values, &self.starts);
-                    let multiplier = &mut tools.multiplier;
-                    multiplier.multiply(PLACES, left, forward, finish, raw);
+                    let multiplier = &mut workspace.multiplier;
+                    multiplier.multiply(PLACES, left, forward, epilogue, raw);
                 }
                 if mode == Mode::Training {
-                    tools.statistics.add(tools.arch, raw);
+                    workspace.statistics.add(workspace.arch, raw);
                 }
-                self.pooled.take(tools.arch, number, raw, SIDE);
+                self.pooled.pool_image(workspace.arch, number, raw, SIDE);
             }
         }
-        self.pooled.normalise(mode, cell, tools, member);
+        self.pooled.normalise(mode, layer, workspace, member);
     }
 
     pub(super) fn output(&self) -> &[f32] {
         self.pooled.output()
     }
 
-    /// Takes the gradient at the stage's output, which is used up, and gives that at its input. `input` goes
-    /// on behind its last image.
+    /// Returns the gradient at the stage's input, given that at its output, which is overwritten. `input` is padded after
+    /// its last image.
     pub(super) fn backward(
         &mut self,
-        cell: &LayerCell,
+        layer: &SharedLayer,
         input: &[f32],
         gradient: &mut [f32],
-        part: &mut Gradient,
-        tools: &mut Tools,
+        part: &mut LayerGradient,
+        workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) -> &mut [f32] {
-        let weights = cell.weights.read();
+        let weights = layer.weights.read();
         let (filters, channels) = (
             weights.spec.outputs,
             weights.spec.inputs / KERNEL_SIDE.pow(2),
@@ -109,7 +108,7 @@ impl Second {
         let scale = weights.affine().expect("convolutions are normalised").scale;
         let (along, mean) =
             self.pooled
-                .backward(gradient, part, tools.arch, &mut tools.sums, member);
+                .backward(gradient, part, workspace.arch, &mut workspace.sums, member);
         slopes(&self.pooled, scale, along, mean, &mut self.slopes);
 
         let count = self.raw.len() / (PLACES * filters);
@@ -121,17 +120,17 @@ impl Second {
             let pooled = images.start * pooled_length..images.end * pooled_length;
             let raw = &self.raw[images.start * PLACES * filters..images.end * PLACES * filters];
             self.dense.resize(raw.len(), 0.0);
-            spread(tools, raw, &self.slopes, &mut self.dense);
+            spread(workspace, raw, &self.slopes, &mut self.dense);
             let (gradient, winners) = (&gradient[pooled.clone()], &self.pooled.winners[pooled]);
             add_winners(gradient, winners, &self.slopes[2], &mut self.dense);
 
             let places = images.len() * PLACES;
-            tools.left.pack(&self.dense, places, filters);
+            workspace.left.pack(&self.dense, places, filters);
             let values = &input[images.start * image_length..];
             for row in 0..KERNEL_SIDE {
                 let width = KERNEL_SIDE * channels;
-                tools.arch.dispatch(WindowProduct {
-                    gradient: &tools.left,
+                workspace.arch.dispatch(WindowProduct {
+                    gradient: &workspace.left,
                     filters,
                     values: &values[row * INPUT_SIDE * channels..],
                     starts: &self.starts[..places],
@@ -146,7 +145,9 @@ impl Second {
                 for (row, [_, backward]) in weights.filter_rows.iter().enumerate() {
                     let into = &mut into[row * INPUT_SIDE * channels..];
                     let starts = &self.starts[..PLACES];
-                    tools.multiplier.add_windows(dense, backward, starts, into);
+                    workspace
+                        .multiplier
+                        .add_windows(dense, backward, starts, into);
                 }
             }
         }
@@ -186,10 +187,15 @@ fn slopes(
     }
 }
 
-/// dense = raw * slope + constant, by channel.
-fn spread(tools: &Tools, raw: &[f32], [by_value, constant, _]: &[Vec<f32>; 3], dense: &mut [f32]) {
+/// `dense = raw * slope + constant`, by channel.
+fn spread(
+    workspace: &LayerWorkspace,
+    raw: &[f32],
+    [by_value, constant, _]: &[Vec<f32>; 3],
+    dense: &mut [f32],
+) {
     let channels = by_value.len();
-    tools.arch.dispatch(
+    workspace.arch.dispatch(
         #[inline(always)]
         || {
             let rows = dense
@@ -205,7 +211,7 @@ fn spread(tools: &Tools, raw: &[f32], [by_value, constant, _]: &[Vec<f32>; 3], d
     );
 }
 
-/// Adds the pooled gradient where pooling found its winners.
+/// Adds the pooled gradient at the winners of pooling.
 fn add_winners(gradient: &[f32], winners: &[u8], factors: &[f32], dense: &mut [f32]) {
     let channels = factors.len();
     let squares = gradient

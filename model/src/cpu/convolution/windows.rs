@@ -1,4 +1,4 @@
-//! The gradient of a row of filters: gradient^T times windows that are read where they lie.
+//! The gradient of a row of filters: gradient^T times windows, which are read in place.
 
 use pulp::{Simd, WithSimd};
 
@@ -9,15 +9,15 @@ pub(super) struct WindowProduct<'a> {
     /// The gradient at the convolution's output, places x filters.
     pub(super) gradient: &'a PackedLeft,
     pub(super) filters: usize,
-    /// Where the windows lie, and `TILE_COLUMNS` numbers more.
+    /// Numbers of all windows, and at least `TILE_COLUMNS` more.
     pub(super) values: &'a [f32],
     /// Where the window of each place starts.
     pub(super) starts: &'a [usize],
-    /// Numbers of a window.
+    /// How many numbers a window has.
     pub(super) width: usize,
-    /// The weights' gradient, from the first of this row of the filters on.
+    /// The weights' gradient, starting at this row of the first filter.
     pub(super) out: &'a mut [f32],
-    /// From one filter's to the next.
+    /// Distance in `out` from one filter to the next.
     pub(super) stride: usize,
 }
 

@@ -1,25 +1,25 @@
-//! What happens to a tile of a product on its way to memory.
+//! Epilogues of a product: what is done with a tile of sums before it is written to memory.
 
 use pulp::Simd;
 
 use super::gemm::TILE_COLUMNS;
 
-/// What is done with a sum before it is stored.
+/// How a sum is combined with what `out` holds at the same place.
 #[derive(Clone, Copy)]
-pub(crate) enum Finish<'a> {
-    /// out = sum
+pub(crate) enum Epilogue<'a> {
+    /// `out = sum`; ignores what `out` held.
     Set,
-    /// out += sum
+    /// `out += sum`, to accumulate products.
     Add,
-    /// out += sum + bias
+    /// `out += sum + bias`, for a residual block.
     AddBias(&'a [f32]),
-    /// out = sum + bias
+    /// `out = sum + bias`, for a linear layer.
     Bias(&'a [f32]),
-    /// out = max(sum + bias, 0)
+    /// `out = max(sum + bias, 0)`, for a layer with a ReLU.
     BiasRelu(&'a [f32]),
-    /// out = sum where the activation of the same place is above 0, else 0
+    /// `out = sum` where the activation at the same place is above 0, else 0: backward through a ReLU.
     Mask(&'a [f32]),
-    /// out = sum + row factor * bias where the activation is above 0, else 0
+    /// `out = sum + factor * bias` where the activation is above 0, else 0; one factor for each row.
     MaskScaledBias {
         activations: &'a [f32],
         bias: &'a [f32],
@@ -27,25 +27,25 @@ pub(crate) enum Finish<'a> {
     },
 }
 
-/// Where a tile lies in the result.
+/// Position of a tile in the result.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct TilePosition {
     pub(crate) row: usize,
     pub(crate) column: usize,
     /// Columns of the whole result.
     pub(crate) width: usize,
-    /// Columns of the tile that are in the result.
+    /// Columns of the tile that are in the result; the last panel may be padded.
     pub(crate) used: usize,
 }
 
-impl Finish<'_> {
-    /// Stores one row of a full tile, from registers.
+impl Epilogue<'_> {
+    /// Stores one row of a tile with all its columns in the result, from registers.
     #[inline(always)]
     pub(crate) fn store_tile<S: Simd, const V: usize>(
         &self,
         simd: S,
         row: usize,
-        place: &Place,
+        position: &TilePosition,
         sums: &[S::f32s; V],
         out: &mut [f32; TILE_COLUMNS],
     ) {
@@ -53,24 +53,24 @@ impl Finish<'_> {
             let (lanes, _) = S::as_simd_f32s(&values[start..start + TILE_COLUMNS]);
             std::array::from_fn(|v| lanes[v])
         };
-        let start = row * place.width + place.column;
+        let start = row * position.width + position.column;
         let (out, _) = S::as_mut_simd_f32s(out);
         let zero = simd.splat_f32s(0.0);
         match *self {
             Self::Set => (0..V).for_each(|v| out[v] = sums[v]),
             Self::Add => (0..V).for_each(|v| out[v] = simd.add_f32s(out[v], sums[v])),
             Self::AddBias(bias) => {
-                let bias = lanes(bias, place.column);
+                let bias = lanes(bias, position.column);
                 for v in 0..V {
                     out[v] = simd.add_f32s(out[v], simd.add_f32s(sums[v], bias[v]));
                 }
             }
             Self::Bias(bias) => {
-                let bias = lanes(bias, place.column);
+                let bias = lanes(bias, position.column);
                 (0..V).for_each(|v| out[v] = simd.add_f32s(sums[v], bias[v]));
             }
             Self::BiasRelu(bias) => {
-                let bias = lanes(bias, place.column);
+                let bias = lanes(bias, position.column);
                 for v in 0..V {
                     out[v] = simd.max_f32s(simd.add_f32s(sums[v], bias[v]), zero);
                 }
@@ -87,7 +87,7 @@ impl Finish<'_> {
                 bias,
                 factors,
             } => {
-                let (activations, bias) = (lanes(activations, start), lanes(bias, place.column));
+                let (activations, bias) = (lanes(activations, start), lanes(bias, position.column));
                 let factor = simd.splat_f32s(factors[row]);
                 for v in 0..V {
                     let above = simd.greater_than_f32s(activations[v], zero);
@@ -98,11 +98,11 @@ impl Finish<'_> {
         }
     }
 
-    /// Stores one row of a tile that ends before its last column.
+    /// Stores one row of a tile whose last columns are not in the result.
     #[inline(always)]
-    pub(crate) fn store(&self, row: usize, place: &Place, sums: &[f32], out: &mut [f32]) {
-        let columns = place.column..place.column + sums.len();
-        let here = row * place.width + place.column;
+    pub(crate) fn store(&self, row: usize, position: &TilePosition, sums: &[f32], out: &mut [f32]) {
+        let columns = position.column..position.column + sums.len();
+        let here = row * position.width + position.column;
         let here = here..here + sums.len();
         match *self {
             Self::Set => out.copy_from_slice(sums),
