@@ -1,4 +1,4 @@
-//! The parts of an alignment iteration at the paper's sizes for digits, on two threads.
+//! Times the parts of an alignment step at the paper's sizes for digits, on two threads.
 
 #[path = "../tests/alignment/mod.rs"]
 mod alignment;

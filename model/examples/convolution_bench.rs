@@ -1,4 +1,4 @@
-//! Time of one training batch of the digits encoder: what `scripts/torch_convolution.py` does in PyTorch.
+//! Time of one training batch of the digits encoder. `scripts/torch_convolution.py` does the same in PyTorch.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use ostar_model::{
 #[derive(Parser)]
 #[command(about = "Milliseconds of a training batch of the convolution encoder")]
 struct Options {
-    /// Images of a batch.
+    /// Images in a training batch.
     #[arg(long, default_value_t = 400)]
     images: usize,
     #[arg(long, default_value_t = 2)]
@@ -64,7 +64,7 @@ fn main() -> Result<()> {
         engine.pretrain_step(inputs, &labels, &step, &mut generator)?;
         times.push(1e3 * start.elapsed().as_secs_f64());
     }
-    // The first ones make the buffers grow.
+    // Buffers grow in the first steps.
     let mut times = times.split_off(2);
     times.sort_by(f64::total_cmp);
     println!(

@@ -1,4 +1,4 @@
-//! Maps one Gaussian onto another, without knowing which point goes where.
+//! Learns to map one Gaussian onto another, from unpaired points.
 
 use anyhow::{Result, ensure};
 use ostar_model::{
@@ -12,7 +12,7 @@ use ostar_model::{
 
 const ROWS: usize = 1000;
 const BATCH: usize = 128;
-const ITERATIONS: u64 = 800;
+const STEPS: u64 = 800;
 const CRITIC_STEPS: usize = 5;
 
 #[expect(clippy::print_stdout, reason = "an example shows its result")]
@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     };
     let source = gaussian([0.0, 0.0], 1.0);
     let target = gaussian([2.0, -1.0], 0.5);
-    // Two classes, the left and the right half of the source, equally frequent in the target.
+    // Two classes, the left and the right half of the source, with equal proportions in the target.
     let labels: Vec<u32> = source.chunks(2).map(|z| u32::from(z[0] > 0.0)).collect();
     let proportions = [0.5, 0.5];
 
@@ -54,9 +54,9 @@ fn main() -> Result<()> {
     let draw = |generator: &mut Generator| -> [u32; BATCH] {
         std::array::from_fn(|_| generator.below(ROWS) as u32)
     };
-    // Falling rates: critic and map circle around each other less and less.
-    let schedule = RateSchedule::Decaying { steps: ITERATIONS };
-    for iteration in 0..ITERATIONS {
+    // Decaying rates damp the oscillation between critic and map.
+    let schedule = RateSchedule::Decaying { steps: STEPS };
+    for step_number in 0..STEPS {
         for _ in 0..CRITIC_STEPS {
             let batch = Batch {
                 source: &draw(&mut generator),
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
                 proportions: &proportions,
                 positions: &[0; BATCH].map(|_| generator.uniform()),
                 penalty_weight: 10.0,
-                adam: Adam::with_rate(schedule.rate(0.01, iteration)),
+                adam: Adam::with_rate(schedule.rate(0.01, step_number)),
             };
             engine.critic_step(batch, &step)?;
         }
@@ -77,11 +77,11 @@ fn main() -> Result<()> {
         let step = MapStep {
             proportions: &proportions,
             transport_weight: 0.01,
-            adam: Adam::with_rate(schedule.rate(0.005, iteration)),
+            adam: Adam::with_rate(schedule.rate(0.005, step_number)),
         };
         let report = engine.map_step(batch, &step)?;
-        if iteration % 200 == 100 {
-            println!("iteration {iteration}: distance {:.2}", report.distance);
+        if step_number % 200 == 100 {
+            println!("step {step_number}: distance {:.2}", report.distance);
         }
     }
 

@@ -1,7 +1,7 @@
-//! Inboxes as domains: a spam filter learned from one inbox meets the mail of another, whose share of spam,
-//! words and senders all differ. Accuracy of the frozen, prior-corrected and adapted classifier.
+//! A spam filter trained on one inbox is applied to another, which has a different share of spam, other words and other
+//! senders. Prints the accuracy of the frozen, prior-corrected and adapted classifier.
 //!
-//! The file comes from `scripts/enron_features.py`. The encoder and the frozen classifier are those of `fit`.
+//! `scripts/enron_features.py` writes the input file. The encoder and the frozen classifier are trained by `fit`.
 
 mod stream;
 
@@ -20,7 +20,7 @@ use ostar_model::{
 };
 use stream::{Data, Pace, accuracy, l1, learn, settings};
 
-/// Source and target inboxes.
+/// Pairs of a source and a target inbox.
 const PAIRS: [(usize, usize); 10] = [
     (4, 1),
     (2, 4),
@@ -37,9 +37,9 @@ const PAIRS: [(usize, usize); 10] = [
 #[derive(Parser)]
 #[command(about = "Accuracy of frozen, prior-corrected and adapted spam filters on other inboxes")]
 struct Options {
-    /// Features of six inboxes.
+    /// File with the features of six inboxes, in safetensors.
     path: PathBuf,
-    /// Seeds to average over, from 0.
+    /// How many seeds to average over, starting at 0.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
     #[command(flatten)]
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     ensure!(options.seeds > 0, "--seeds must be at least 1");
     let inboxes = read(&options.path)?;
     println!(
-        "pair | frozen  prior adapted | l1 of p | refused translated | distance: label shift alone, aligned, floor"
+        "pair | frozen  prior adapted | l1 of p | refused translated | distance: before map, after map, noise floor"
     );
     let mut outcomes = Vec::new();
     for seed in 0..options.seeds {
@@ -156,7 +156,7 @@ fn train(inbox: &Data, seed: u64) -> Result<Bundle> {
     Ok(fit(labelled, &settings, &mut |_| ())?)
 }
 
-/// The inbox's mails in a random order: their own is by date, and all spam is younger than all ham.
+/// The inbox's mails in random order. In the file they are sorted by date, and all spam is younger than all ham.
 fn shuffled(inbox: &Data, seed: u64) -> Data {
     let mut order: Vec<usize> = (0..inbox.labels.len()).collect();
     Generator::new(seed).shuffle(&mut order);

@@ -1,7 +1,7 @@
-//! Label proportions of windows of posteriors, by every estimator: `scripts/compare_quapy.py` drives it.
+//! Estimates the label proportions of windows of posteriors with every estimator, for `scripts/compare_quapy.py`.
 //!
 //! Reads safetensors with `held_out` [n, K], `labels` [n] (int64), `prior` [K] and `windows` [w, m, K], and
-//! prints one JSON object: estimator to a list of the windows' proportions.
+//! prints one JSON object: for each estimator, a list of the windows' proportions.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -16,7 +16,7 @@ use ostar_model::{
 /// Estimates label proportions from posteriors in a file.
 #[derive(Parser)]
 struct Arguments {
-    /// The safetensors file.
+    /// File with the posteriors, in safetensors.
     posteriors: PathBuf,
 }
 

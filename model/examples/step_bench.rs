@@ -1,11 +1,11 @@
-//! Time of one alignment step, beside the time its matrix products alone would take.
+//! Time of one alignment step, and the time that its matrix products alone would take.
 //!
 //! One step is `--nv` critic steps on fresh batches (map forward, Wasserstein term, penalty on the
 //! three point sets, Adam), one map step and one target classifier step (with `--im`, entropy on the
-//! target). Buffers are resident; batches are gathered by random rows. Prints one JSON line.
+//! target). Buffers are resident; batches are random rows of them. Prints one JSON line.
 //!
-//! `gemm_floor_ms` times every product of the step alone, on as many threads and with the same
-//! split of rows, with the `gemm` crate: a yardstick that the engine itself does not use.
+//! `gemm_floor_ms` is the time of every product of the step alone, by the `gemm` crate, with the same threads and the
+//! same split of rows. The engine itself does not use that crate.
 
 use std::{
     collections::BTreeMap,
@@ -31,10 +31,10 @@ struct Options {
     /// Width of the latent space.
     #[arg(long, default_value_t = 128)]
     d: usize,
-    /// Rows of a batch.
+    /// Rows of a batch, of the source and of the target each.
     #[arg(long, default_value_t = 200)]
     nb: usize,
-    /// Critic steps an alignment step.
+    /// Critic steps in an alignment step.
     #[arg(long, default_value_t = 10)]
     nv: usize,
     /// Widths of the critic's hidden layers.
@@ -46,22 +46,22 @@ struct Options {
     /// Width of the classifier's two hidden layers.
     #[arg(long, default_value_t = 100)]
     hidden: usize,
-    /// Classes.
+    /// Number of classes of the problem.
     #[arg(long, default_value_t = 10)]
     k: usize,
-    /// Rows of each buffer.
+    /// Rows of the source buffer and of the target buffer.
     #[arg(long, default_value_t = 10_000)]
     rows: usize,
     /// Threads of the CPU engine.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// How long to measure.
+    /// How long to measure, in seconds.
     #[arg(long, default_value_t = 8.0)]
     seconds: f64,
-    /// Which engine.
+    /// Engine to measure.
     #[arg(long, value_enum, default_value = "cpu")]
     engine: EngineName,
-    /// Entropy of target predictions in the classifier's step.
+    /// Adds the entropy of target predictions to the classifier step.
     #[arg(long)]
     im: bool,
 }
@@ -103,7 +103,7 @@ fn main() -> Result<()> {
             dropout: 0.0,
         },
     };
-    // The CPU engine also tells which products an alignment step has, whichever engine is timed.
+    // The CPU engine records the products of an alignment step, whichever engine is timed.
     let mut recorder = cpu_engine(&architecture, &options)?;
     fill_buffers(&mut recorder, &options)?;
     let mut steps = Loop::new(&options);
@@ -248,7 +248,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// Times of steps in seconds, after a few to warm up.
+    /// Times of steps in seconds, after a few steps to warm up.
     fn measure(&mut self, engine: &mut dyn Engine) -> Result<Vec<f64>> {
         for _ in 0..5 {
             self.iterate(engine)?;
@@ -268,10 +268,10 @@ fn flops(product: &Product) -> f64 {
     2.0 * (product.rows * product.width * product.depth) as f64
 }
 
-/// Seconds that the products would take alone: each shape's median time, all threads at once, times
-/// how often the step has it.
+/// Seconds that the products take alone: for each shape the median time with all threads at once, times how often the
+/// step has it.
 fn gemm_floor(products: &[Vec<Product>]) -> f64 {
-    // Products that the threads run at the same time, and how often.
+    // Products that the threads run at the same time, and how many times.
     let mut together: BTreeMap<Vec<Product>, usize> = BTreeMap::new();
     let count = products.iter().map(Vec::len).max().unwrap_or(0);
     for number in 0..count {
@@ -310,7 +310,7 @@ fn time_alone(product: &Product, rounds: usize, barrier: &Barrier) -> Vec<f64> {
     let left = vec![1.0f32; rows * depth];
     let right = vec![1.0f32; depth * width];
     let mut out = vec![0.0f32; rows * width];
-    // Repeated, so that what is timed is long against the clock and the barrier.
+    // Repeated, so that the measured time is long compared with the clock's resolution and the barrier.
     let repeats = (2e6 / flops(product)).ceil().max(1.0) as usize * 4;
     let time = |out: &mut Vec<f32>| {
         barrier.wait();
@@ -336,10 +336,7 @@ fn multiply(
     right: &[f32],
     out: &mut [f32],
 ) {
-    let (left_column, left_row) = match transposed {
-        true => (rows, 1),
-        false => (1, depth),
-    };
+    let (left_column, left_row) = if transposed { (rows, 1) } else { (1, depth) };
     assert!(left.len() == rows * depth && right.len() == depth * width);
     assert!(out.len() == rows * width);
     // SAFETY: the strides stay inside the three buffers, whose lengths were just checked.

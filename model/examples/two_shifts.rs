@@ -1,10 +1,10 @@
-//! Label shift and conditional shift at once, and label shift alone, with one configuration: accuracy of
-//! the frozen, prior-corrected and adapted classifier beside an oracle's, which is trained on target labels.
+//! Accuracy of the frozen, prior-corrected and adapted classifier under label shift and conditional shift together, and
+//! under label shift alone, with the same configuration. An oracle, trained on target labels, is the upper bound.
 //!
-//! Classes are unit Gaussians with means on a sphere. In the first regime the target is rotated in every
-//! plane and translated, in the second it is not; in both its label proportions are far from the source's.
-//! The target is observed in blocks, over and over, with a fixed number of steps after each, as the daemon
-//! does; accuracy is that of a snapshot on rows which the learner has not seen.
+//! Classes are unit Gaussians with means on a sphere. In the first regime the target is rotated in every plane and
+//! translated, in the second it is not. In both its label proportions are far from the source's. The target is observed
+//! in blocks, repeatedly, with a fixed number of steps after each, as in the daemon. Accuracy is that of a snapshot on
+//! rows that the learner has not seen.
 
 mod stream;
 
@@ -20,28 +20,28 @@ use stream::{Data, Pace, accuracy, l1, learn, settings};
 const WIDTH: usize = 16;
 const CLASSES: usize = 5;
 const RADIUS: f64 = 4.0;
-const SOURCE_SHARES: [f64; CLASSES] = [0.2; CLASSES];
-const TARGET_SHARES: [f64; CLASSES] = [0.4, 0.3, 0.15, 0.1, 0.05];
+const SOURCE_PROPORTIONS: [f64; CLASSES] = [0.2; CLASSES];
+const TARGET_PROPORTIONS: [f64; CLASSES] = [0.4, 0.3, 0.15, 0.1, 0.05];
 
 #[derive(Parser)]
 #[command(about = "Accuracy of frozen, prior-corrected and adapted classifiers under two shifts")]
 struct Options {
-    /// Seeds to average over, from 0.
+    /// How many seeds to average over.
     #[arg(long, default_value_t = 5)]
     seeds: u64,
-    /// The first seed.
+    /// First of the seeds to average over.
     #[arg(long, default_value_t = 0)]
     first_seed: u64,
-    /// Rows of source, target and test.
+    /// Rows of the source, of the target and of the test data.
     #[arg(long, default_value_t = 5000)]
     rows: usize,
     #[command(flatten)]
     pace: Pace,
-    /// Degrees, and translation as a share of the smallest distance of two means; both regimes if it is
-    /// left out.
+    /// Rotation in degrees, and translation as a fraction of the smallest distance between two means. Default: both
+    /// regimes.
     #[arg(long, num_args = 2)]
     shift: Option<Vec<f64>>,
-    /// Prints a line a block.
+    /// Prints a line for each block.
     #[arg(long)]
     verbose: bool,
 }
@@ -83,16 +83,16 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "asked for")]
+#[expect(clippy::print_stdout, reason = "the option asks for it")]
 fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<Outcome> {
     let mut generator = Generator::new(1000 + seed);
     let means: Vec<Vec<f64>> = (0..CLASSES)
         .map(|_| of_length(RADIUS, &mut generator))
         .collect();
     let offset = of_length(translation * smallest_distance(&means), &mut generator);
-    let source = draw(options.rows, &means, &SOURCE_SHARES, &mut generator);
-    let mut target = draw(options.rows, &means, &TARGET_SHARES, &mut generator);
-    let mut test = draw(options.rows, &means, &TARGET_SHARES, &mut generator);
+    let source = draw(options.rows, &means, &SOURCE_PROPORTIONS, &mut generator);
+    let mut target = draw(options.rows, &means, &TARGET_PROPORTIONS, &mut generator);
+    let mut test = draw(options.rows, &means, &TARGET_PROPORTIONS, &mut generator);
     for data in [&mut target, &mut test] {
         shift(&mut data.rows, degrees.to_radians(), &offset);
     }
@@ -118,8 +118,8 @@ fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<O
         prior: right(&scores.prior),
         adapted: right(&scores.adapted),
         oracle: 0.0,
-        frozen_l1: l1(estimate.frozen.proportions.as_ref(), &TARGET_SHARES),
-        adapted_l1: l1(refresh.alignment_proportions.as_ref(), &TARGET_SHARES),
+        frozen_l1: l1(estimate.frozen.proportions.as_ref(), &TARGET_PROPORTIONS),
+        adapted_l1: l1(refresh.alignment_proportions.as_ref(), &TARGET_PROPORTIONS),
         refused: decisions.refused as f64 / decisions.refreshes as f64,
     };
     oracle.snapshot().score(test.inputs()?, &mut scores)?;
@@ -129,14 +129,14 @@ fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<O
 
 fn progress(report: &RefreshReport, accuracy: f64) -> String {
     format!(
-        "    {:5}: distance {:.4}, by label shift alone {:.4}, floor {:.4}, lambda {:8.4}, moved {:.3}, l1 of p {:.3}, served accuracy {accuracy:.3}, {:?}",
+        "    {:5}: distance after map {:.4}, before map {:.4}, noise floor {:.4}, lambda {:8.4}, moved {:.3}, l1 of p {:.3}, served accuracy {accuracy:.3}, {:?}",
         report.steps,
         report.distance_after_map,
         report.distance_before_map,
         report.noise_floor,
         report.transport_weight,
         report.movement.all.ratio.unwrap_or(f64::NAN),
-        l1(report.alignment_proportions.as_ref(), &TARGET_SHARES),
+        l1(report.alignment_proportions.as_ref(), &TARGET_PROPORTIONS),
         report.decision,
     )
 }
@@ -172,7 +172,7 @@ fn smallest_distance(means: &[Vec<f64>]) -> f64 {
     smallest
 }
 
-fn draw(rows: usize, means: &[Vec<f64>], shares: &[f64], generator: &mut Generator) -> Data {
+fn draw(rows: usize, means: &[Vec<f64>], proportions: &[f64], generator: &mut Generator) -> Data {
     let mut data = Data {
         width: WIDTH,
         ..Data::default()
@@ -180,8 +180,8 @@ fn draw(rows: usize, means: &[Vec<f64>], shares: &[f64], generator: &mut Generat
     for _ in 0..rows {
         let mut left = generator.uniform();
         let mut label = 0;
-        while label + 1 < shares.len() && left >= shares[label] {
-            left -= shares[label];
+        while label + 1 < proportions.len() && left >= proportions[label] {
+            left -= proportions[label];
             label += 1;
         }
         data.labels.push(label as u32);

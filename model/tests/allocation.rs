@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 const STEPS: usize = 100;
 const WARM_UP: usize = 3;
-/// Does not divide by two, so that the threads' shares differ.
+/// Odd, so that the threads have different numbers of rows.
 const BATCH: usize = 33;
 
 type Step = fn(&mut Alignment);
@@ -35,8 +35,8 @@ const STEP_KINDS: [(&str, Step); 5] = [
     ("score", |alignment| alignment.score().unwrap()),
 ];
 
-/// parking_lot makes its table of waiting threads when a thread first has to wait for a lock, once in a
-/// process. Whether that is in the warm-up or later is up to the scheduler: wait here.
+/// parking_lot allocates its table of waiting threads when a thread first has to wait for a lock, once in a process. The
+/// scheduler decides whether that happens in the warm-up or later, so force it here.
 fn make_the_table_of_waiting_threads() {
     let lock = Mutex::new(());
     let _held = lock.lock();

@@ -1,5 +1,5 @@
-//! The convolution encoder allocates nothing once it is warm. Alone in its process: allocations are counted for
-//! all threads.
+//! The convolution encoder allocates nothing once it is warm. This test is alone in its process, because allocations of
+//! all threads are counted.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
@@ -22,7 +22,7 @@ const WARM_UP: usize = 3;
 
 #[test]
 fn a_warm_convolution_allocates_nothing() {
-    // parking_lot makes its table of waiting threads when a thread first has to wait.
+    // parking_lot allocates its table of waiting threads when a thread first has to wait.
     let lock = Mutex::new(());
     let held = lock.lock();
     assert!(lock.try_lock_for(Duration::from_millis(1)).is_none());

@@ -1,4 +1,4 @@
-//! Bundles go through their files unchanged, and whatever is wrong with one is named.
+//! Bundles survive a round trip through their files, and errors name what is wrong with a bundle.
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -48,7 +48,7 @@ fn bundle() -> Bundle {
     Bundle::new(description, weights, source).unwrap()
 }
 
-/// A bundle of a model that gives nothing but probabilities.
+/// A bundle of a model that exposes only probabilities.
 fn black_box() -> Bundle {
     let description = Description {
         model: None,
@@ -70,7 +70,7 @@ fn bytes_and_folders_give_the_same_bundle_and_digest() {
         let read = Bundle::from_files(&files).unwrap();
         assert_eq!(read, bundle);
         assert_eq!(read.to_files().unwrap(), files);
-        // The second replaces the first, whose weights must not stay behind.
+        // The second bundle replaces the first. The first one's weights file must be gone.
         bundle.save(&folder).unwrap();
         let loaded = Bundle::load(&folder).unwrap();
         assert_eq!(loaded, bundle);
@@ -98,8 +98,8 @@ fn a_missing_folder_or_file_is_named() {
 fn truncated_files_are_named() {
     let files = bundle().to_files().unwrap();
     let refusal = |files: &BundleFiles| Bundle::from_files(files).unwrap_err().to_string();
-    for share in [0, 1, 2, 3] {
-        let cut = |bytes: &[u8]| bytes[..bytes.len() * share / 4].to_vec();
+    for quarters in [0, 1, 2, 3] {
+        let cut = |bytes: &[u8]| bytes[..bytes.len() * quarters / 4].to_vec();
         let mut broken = files.clone();
         broken.description = cut(&files.description);
         assert!(refusal(&broken).starts_with("bundle.json"), "{broken:?}");
@@ -112,7 +112,7 @@ fn truncated_files_are_named() {
     }
 }
 
-/// The message for a bundle whose `bundle.json` was changed.
+/// The error message for a bundle with a changed `bundle.json`.
 fn refused_description(bundle: &Bundle, change: impl Fn(&mut Value)) -> String {
     let mut files = bundle.to_files().unwrap();
     let mut description: Value = serde_json::from_slice(&files.description).unwrap();
@@ -297,9 +297,10 @@ fn whatever_is_wrong_with_the_tensors_is_named() {
     for (name, tensor, expected) in cases {
         let mut files = bundle().to_files().unwrap();
         let in_source = ["latents", "labels", "held_out"].contains(&name);
-        let bytes = match in_source {
-            true => &mut files.source,
-            false => files.weights.as_mut().unwrap(),
+        let bytes = if in_source {
+            &mut files.source
+        } else {
+            files.weights.as_mut().unwrap()
         };
         let mut tensors = from_safetensors(bytes).unwrap();
         match tensor {

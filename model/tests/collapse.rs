@@ -1,5 +1,5 @@
-//! Settings that are known to collapse: without the guard the adapted classifier falls far below the frozen
-//! one, with it nothing that is served does.
+//! With settings that are known to collapse, the adapted classifier falls far below the frozen one. The guard keeps such a
+//! classifier from being served.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
@@ -24,7 +24,7 @@ const STEPS: usize = 10;
 /// Proportion of the second class in the target; in the source it is one half.
 const TARGET_PROPORTION: f64 = 0.95;
 
-/// p_N uniform and never refreshed, and a weak transport cost. Networks are small and rates high to be quick.
+/// p_N uniform and never refreshed, and a weak transport cost. Small networks and high rates keep the test fast.
 fn collapsing(guard: GuardLimits, seed: u64) -> LearnerSettings {
     LearnerSettings {
         alignment_proportions: AlignmentProportions::Uniform,
@@ -50,7 +50,7 @@ fn collapsing(guard: GuardLimits, seed: u64) -> LearnerSettings {
     }
 }
 
-/// Refuses nothing.
+/// Limits that no state exceeds: the guard refuses nothing.
 fn open() -> GuardLimits {
     GuardLimits {
         movement_ratio: 1e9,
@@ -60,11 +60,11 @@ fn open() -> GuardLimits {
     }
 }
 
-/// Accuracies of everything that was served while the stream was learned, and all refreshes.
+/// Accuracies of everything that was served during the stream, and all refreshes.
 struct Run {
-    /// Of the frozen classifier.
+    /// Accuracy of the frozen classifier.
     frozen: f64,
-    /// Of the adapted classifier, snapshot by snapshot.
+    /// Accuracy of the adapted classifier, one for each snapshot.
     served: Vec<f64>,
     refreshes: Vec<RefreshReport>,
 }

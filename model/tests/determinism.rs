@@ -1,4 +1,4 @@
-//! Same seed, same bytes: what makes a replay from a checkpoint possible.
+//! The same seed gives the same bytes. Replay from a checkpoint depends on it.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 use alignment::{Alignment, small_networks};
 use ostar_model::{Engine, architecture::Norm, tensors::to_safetensors};
 
-const ITERATIONS: usize = 200;
+const STEPS: usize = 200;
 const CRITIC_STEPS: usize = 5;
 const BATCH: usize = 33;
 
 /// Parameters and optimiser state after 200 alignment steps.
 fn end_of_training(norm: Norm, threads: usize, seed: u64) -> Vec<u8> {
     let mut alignment = Alignment::new(&small_networks(norm), BATCH, threads, seed).unwrap();
-    for iteration in 0..ITERATIONS {
+    for step_number in 0..STEPS {
         for _ in 0..CRITIC_STEPS {
             alignment.draw();
             alignment.critic_step().unwrap();
         }
         alignment.map_step().unwrap();
-        alignment.classifier_step(iteration % 2 == 0).unwrap();
+        alignment.classifier_step(step_number % 2 == 0).unwrap();
     }
     let state = alignment.engine.export().unwrap();
     for network in ["critic", "phi", "f_n"] {

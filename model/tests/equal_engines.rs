@@ -1,4 +1,4 @@
-//! Engines that start together stay together.
+//! All engines follow the same trajectory from the same start.
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -18,7 +18,7 @@ const ROWS: usize = 60;
 const BATCH: usize = 24;
 
 /// Every report of a trajectory: critic steps, a map step, a classifier step, an encoder step.
-/// (No pretraining: with batch norm in f_S it moves the encoder's last bias by rounding noise only.)
+/// No pretraining: with batch norm in f_S the gradient of the encoder's last bias is rounding noise.
 fn trajectory(engine: &mut dyn Engine, problem: &Problem) -> Vec<(Kind, Vec<f64>)> {
     let mut generator = Generator::new(21);
     let mut reports = Vec::new();
@@ -51,22 +51,22 @@ fn check(norm: Norm) {
     let mut oracle = candle(&architecture, &parameters, Precision::F64);
     let expected_reports = trajectory(&mut oracle, &problem);
     let expected_end = oracle.export().unwrap();
-    for mut candidate in engines(&architecture, &parameters) {
-        let reports = trajectory(candidate.engine.as_mut(), &problem);
+    for mut tested in engines(&architecture, &parameters) {
+        let reports = trajectory(tested.engine.as_mut(), &problem);
         let pairs = reports.iter().zip(&expected_reports);
         for (index, ((kind, found), (_, expected))) in pairs.enumerate() {
-            let what = format!("{norm:?}, {}, step {index}, {kind:?}", candidate.name);
+            let what = format!("{norm:?}, {}, step {index}, {kind:?}", tested.name);
             let scale = largest(expected).max(1.0);
             assert_close(&what, found, expected, scale, 2e-3);
         }
-        let end = candidate.engine.export().unwrap();
-        assert!(end.keys().eq(expected_end.keys()), "{}", candidate.name);
+        let end = tested.engine.export().unwrap();
+        assert!(end.keys().eq(expected_end.keys()), "{}", tested.name);
         for (name, expected) in &expected_end {
             if name.starts_with("adam.") || moves_by_rounding_only(&architecture, name) {
                 continue;
             }
             let (found, expected) = (end[name].to_f64(), expected.to_f64());
-            let what = format!("{norm:?}, {}: {name}", candidate.name);
+            let what = format!("{norm:?}, {}: {name}", tested.name);
             assert_close(&what, &found, &expected, largest(&expected), 1e-2);
         }
     }

@@ -1,4 +1,4 @@
-//! Frozen networks give what the engine gives in evaluation mode, from any number of threads.
+//! Frozen networks give the same results as the engine in evaluation mode, from any number of threads.
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -18,7 +18,7 @@ use ostar_model::{
     fields::{Field, FieldBlock, FieldKind, FieldSchema, FieldValue},
 };
 
-/// More than a block of rows, and no multiple of a tile.
+/// More than a block of rows, and not a multiple of a tile.
 const ROWS: usize = 531;
 
 fn assert_near(what: &str, found: &[f32], expected: &[f32]) {

@@ -1,4 +1,4 @@
-//! `fit` learns what can be learned with its defaults, and says what is wrong with its data.
+//! `fit` reaches good accuracy with its defaults, and names the problem of bad data.
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -23,14 +23,14 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|class| format!("class {class}")).collect()
 }
 
-/// Unit Gaussians around distant means, every feature in other units and one of them constant.
+/// Unit Gaussians around distant means. Every feature has other units, and one is constant.
 struct Gaussians {
     values: Vec<f32>,
     labels: Vec<u32>,
 }
 
 fn gaussians(count: usize, classes: usize, seed: u64) -> Gaussians {
-    // The means are those of the problem, not of the sample.
+    // Fixed seed: all samples are from the same classes.
     let mut generator = Generator::new(77);
     let means: Vec<f64> = (0..classes * WIDTH)
         .map(|_| 4.0 * generator.normal())
@@ -125,8 +125,7 @@ fn classifiers_with_hidden_layers_and_every_norm_learn_too() {
     }
 }
 
-/// Mails of which the class is in the words, the sender's country or the length: spam uses other words and
-/// comes from elsewhere, each only mostly.
+/// Mails whose class shows in the words, the sender's country and the length, each with exceptions.
 struct Mail {
     text: String,
     country: &'static str,
@@ -272,7 +271,7 @@ fn progress_is_told_every_epoch_and_training_ends_early() {
 
 #[test]
 fn given_training_proportions_are_those_that_the_classifier_gets() {
-    // Overlapping classes, so that the prior shows in the predictions.
+    // Overlapping classes, so that the prior affects the predictions.
     let mut generator = Generator::new(7);
     let labels: Vec<u32> = (0..4000).map(|row| row % 2).collect();
     let values: Vec<f32> = labels
@@ -298,13 +297,13 @@ fn given_training_proportions_are_those_that_the_classifier_gets() {
     classifier
         .score(rows(&source, 1), &mut scratch, &mut probabilities)
         .unwrap();
-    // The mean prediction over a population with the wanted shares is those shares.
+    // Over a population with the prior's proportions, the mean prediction equals them.
     let mut mean = [0.0; 2];
     for (row, label) in probabilities.chunks_exact(2).zip(&labels) {
         mean[*label as usize] += f64::from(row[1]) / 2000.0;
     }
-    let share = 0.9 * mean[0] + 0.1 * mean[1];
-    assert!((share - 0.1).abs() < 0.02, "{share}");
+    let proportion = 0.9 * mean[0] + 0.1 * mean[1];
+    assert!((proportion - 0.1).abs() < 0.02, "{proportion}");
     let temperature = bundle.description().temperature.value();
     assert!((temperature - 1.0).abs() < 0.2, "{temperature}");
 }

@@ -1,5 +1,5 @@
-//! Why the CPU engine has its own matrix product (docs/BENCHMARKS.md): a call of the `gemm` crate
-//! allocates. When this fails, the crate has changed and is worth another look.
+//! A call of the `gemm` crate allocates: the reason why the CPU engine has its own matrix product (docs/BENCHMARKS.md).
+//! If this test fails, the crate has changed and may be usable.
 
 #![allow(unsafe_code, reason = "the gemm crate takes pointers")]
 
@@ -40,7 +40,7 @@ fn multiply(rows: usize, width: usize, depth: usize, left: &[f32], right: &[f32]
 #[test]
 fn the_gemm_crate_allocates_in_every_call() {
     const CALLS: usize = 100;
-    // A thread's half of a batch of 200 through a block of the map and the critic's two layers.
+    // Half of a batch of 200 through a block of the map and the critic's two layers.
     for (rows, width, depth) in [(100, 128, 128), (300, 500, 128), (300, 100, 500)] {
         let (left, right) = (vec![1.0; rows * depth], vec![1.0; depth * width]);
         let mut out = vec![0.0; rows * width];

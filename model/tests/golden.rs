@@ -1,4 +1,4 @@
-//! Every objective against vectors from an independent PyTorch implementation (tests/golden/README.md).
+//! Compares every objective with vectors from an independent PyTorch implementation (tests/golden/README.md).
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -25,7 +25,7 @@ use ostar_model::{
     weights,
 };
 
-/// Adam that leaves the parameters where they are.
+/// Adam with a rate of 0, which leaves the parameters unchanged.
 fn still() -> Adam {
     Adam::with_rate(0.0)
 }
@@ -34,7 +34,7 @@ fn check_critic(name: &str) {
     let case = Case::read(name);
     let (proportions, positions) = (case.values("p_n"), case.values("alpha"));
     let all = row_numbers(0, positions.len());
-    for mut candidate in case.engines_on("z_n", "z_t", proportions.len()) {
+    for mut tested in case.engines_on("z_n", "z_t", proportions.len()) {
         let step = CriticStep {
             proportions: &proportions,
             positions: &positions,
@@ -45,11 +45,11 @@ fn check_critic(name: &str) {
             source: &all,
             target: &all,
         };
-        let report = candidate.engine.critic_step(batch, &step).unwrap();
-        case.check_scalar(&candidate, "loss", report.loss);
-        case.check_scalar(&candidate, "wd", report.distance);
-        case.check_scalar(&candidate, "gp", report.penalty);
-        case.check_gradients(&candidate);
+        let report = tested.engine.critic_step(batch, &step).unwrap();
+        case.check_scalar(&tested, "loss", report.loss);
+        case.check_scalar(&tested, "wd", report.distance);
+        case.check_scalar(&tested, "gp", report.penalty);
+        case.check_gradients(&tested);
     }
 }
 
@@ -83,7 +83,7 @@ fn golden_map_step_agrees() {
     let proportions = case.values("p_n");
     let (source, width) = case.rows("z_s");
     let all = row_numbers(0, case.labels().len());
-    for mut candidate in case.engines_on("z_s", "z_t", proportions.len()) {
+    for mut tested in case.engines_on("z_s", "z_t", proportions.len()) {
         let step = MapStep {
             proportions: &proportions,
             transport_weight: case.scalars["lambda_ot"],
@@ -93,26 +93,26 @@ fn golden_map_step_agrees() {
             source: &all,
             target: &all,
         };
-        let report = candidate.engine.map_step(batch, &step).unwrap();
-        case.check_scalar(&candidate, "loss", report.loss);
-        case.check_scalar(&candidate, "wd", report.distance);
-        case.check_scalar(&candidate, "ot", report.transport_cost);
-        case.check_gradients(&candidate);
+        let report = tested.engine.map_step(batch, &step).unwrap();
+        case.check_scalar(&tested, "loss", report.loss);
+        case.check_scalar(&tested, "wd", report.distance);
+        case.check_scalar(&tested, "ot", report.transport_cost);
+        case.check_gradients(&tested);
 
-        let after = candidate.engine.export().unwrap();
+        let after = tested.engine.export().unwrap();
         for (name, expected) in &case.tensors {
             let Some(name) = name.strip_prefix("after.") else {
                 continue;
             };
             let (found, expected) = (after[name].to_f64(), expected.to_f64());
-            let what = format!("{}: {name} after the step", candidate.name);
-            let tolerance = single_step_tolerance(&candidate);
+            let what = format!("{}: {name} after the step", tested.name);
+            let tolerance = single_step_tolerance(&tested);
             assert_close(&what, &found, &expected, largest(&expected), tolerance);
         }
         let mut mapped = Vec::new();
         let source = Rows::new(source.as_slice(), width).unwrap();
-        candidate.engine.transport(source, &mut mapped).unwrap();
-        check_output("mapped", &candidate, &mapped, &case.values("z_n_eval"));
+        tested.engine.transport(source, &mut mapped).unwrap();
+        check_output("mapped", &tested, &mapped, &case.values("z_n_eval"));
     }
 }
 
@@ -130,7 +130,7 @@ fn check_classifier(name: &str) {
             None => Diversity::None,
         },
     };
-    for mut candidate in case.engines_on("z_n", "z_t", class_weights.len()) {
+    for mut tested in case.engines_on("z_n", "z_t", class_weights.len()) {
         let step = ClassifierStep {
             objective,
             adam: still(),
@@ -140,19 +140,19 @@ fn check_classifier(name: &str) {
             target: &all,
         };
         let mut generator = Generator::new(1);
-        let report = candidate
+        let report = tested
             .engine
             .classifier_step(batch, &step, &mut generator)
             .unwrap();
-        case.check_scalar(&candidate, "loss", report.loss);
-        case.check_scalar(&candidate, "ce", report.cross_entropy);
+        case.check_scalar(&tested, "loss", report.loss);
+        case.check_scalar(&tested, "ce", report.cross_entropy);
         if scalar("entropy").is_some() {
-            case.check_scalar(&candidate, "entropy", report.entropy);
-            case.check_scalar(&candidate, "marginal_entropy", report.diversity);
+            case.check_scalar(&tested, "entropy", report.entropy);
+            case.check_scalar(&tested, "marginal_entropy", report.diversity);
         } else {
             assert_eq!((report.entropy, report.diversity), (0.0, 0.0));
         }
-        case.check_gradients(&candidate);
+        case.check_gradients(&tested);
     }
 }
 
@@ -171,6 +171,7 @@ fn golden_encoder_step_agrees() {
     check_encoder("encoder_mlp");
 }
 
+#[cfg(feature = "experiments")]
 #[test]
 fn golden_convolution_encoder_step_agrees() {
     check_encoder("encoder_conv");
@@ -186,8 +187,8 @@ fn check_encoder(name: &str) {
     let target = Inputs::Dense(Rows::new(target.as_slice(), width).unwrap());
     let (latents, latent) = case.rows("z");
     let architecture = case.architecture(latent, class_weights.len());
-    for mut candidate in case.engines(&architecture) {
-        // The file's latents are those of training mode, in which a normalised encoder's differ.
+    for mut tested in case.engines(&architecture) {
+        // The file's latents are from training mode. A normalised encoder's differ in evaluation mode.
         let normalised = architecture.layers(Network::Encoder);
         let normalised = normalised.iter().any(|layer| layer.norm != Norm::None);
         let (expected_source, expected_target) = latents.split_at(labels.len() * latent);
@@ -199,8 +200,8 @@ fn check_encoder(name: &str) {
                 continue;
             }
             let mut encoded = Vec::new();
-            candidate.engine.encode(inputs, &mut encoded).unwrap();
-            check_output(what, &candidate, &encoded, expected);
+            tested.engine.encode(inputs, &mut encoded).unwrap();
+            check_output(what, &tested, &encoded, expected);
         }
         let batch = RawBatch {
             source,
@@ -220,16 +221,16 @@ fn check_encoder(name: &str) {
             classifier_adam: still(),
         };
         let mut generator = Generator::new(1);
-        let report = candidate
+        let report = tested
             .engine
             .encoder_step(batch, &step, &mut generator)
             .unwrap();
-        case.check_scalar(&candidate, "loss", report.loss);
-        case.check_scalar(&candidate, "ce_n", report.classifier.cross_entropy);
-        case.check_scalar(&candidate, "entropy", report.classifier.entropy);
-        case.check_scalar(&candidate, "marginal_entropy", report.classifier.diversity);
-        case.check_scalar(&candidate, "ce_s", report.source_cross_entropy);
-        case.check_gradients(&candidate);
+        case.check_scalar(&tested, "loss", report.loss);
+        case.check_scalar(&tested, "ce_n", report.classifier.cross_entropy);
+        case.check_scalar(&tested, "entropy", report.classifier.entropy);
+        case.check_scalar(&tested, "marginal_entropy", report.classifier.diversity);
+        case.check_scalar(&tested, "ce_s", report.source_cross_entropy);
+        case.check_gradients(&tested);
     }
 }
 
@@ -237,28 +238,28 @@ fn check_encoder(name: &str) {
 fn golden_trajectory_agrees() {
     let case = Case::read("trajectory");
     let scalar = |name: &str| case.scalars[name];
-    let (iterations, critic_steps) = (
+    let (steps, critic_steps) = (
         scalar("iterations") as usize,
         scalar("critic_steps") as usize,
     );
-    let (proportions, shares) = (case.values("p_n"), case.values("p_s"));
+    let (proportions, source_proportions) = (case.values("p_n"), case.values("p_s"));
     let class_weights: Vec<f64> = proportions
         .iter()
-        .zip(&shares)
+        .zip(&source_proportions)
         .map(|(p, s)| p / s)
         .collect();
     let rows_of_a_batch = case.tensors["y"].shape[1];
     let positions = case.values("alpha");
     let adam = Adam::with_rate(scalar("lr"));
-    for mut candidate in case.engines_on("z_s", "z_t", proportions.len()) {
-        let engine = &mut candidate.engine;
+    for mut tested in case.engines_on("z_s", "z_t", proportions.len()) {
+        let engine = &mut tested.engine;
         let architecture = engine.architecture().clone();
         let mut trace: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         let mut record = |name, value| trace.entry(name).or_default().push(value);
-        for iteration in 0..iterations {
+        for step_number in 0..steps {
             let mut rows = Vec::new();
             for critic_step in 0..critic_steps {
-                let first = (iteration * critic_steps + critic_step) * rows_of_a_batch;
+                let first = (step_number * critic_steps + critic_step) * rows_of_a_batch;
                 rows = row_numbers(first, rows_of_a_batch);
                 let step = CriticStep {
                     proportions: &proportions,
@@ -301,22 +302,22 @@ fn golden_trajectory_agrees() {
                 .unwrap();
             record("ce", report.cross_entropy);
         }
-        let (distance_tolerance, tolerance) = match candidate.precision {
+        let (distance_tolerance, tolerance) = match tested.precision {
             Precision::F32 => (1e-3, 1e-2),
             Precision::F64 => (1e-8, 1e-8),
         };
         for (name, found) in trace {
             let expected = case.values(&format!("trace.{name}"));
-            // W is held to an absolute tolerance. The others jump where rounding turns a hidden unit
-            // on or off, and are held to the weights' tolerance.
+            // W has an absolute tolerance. The others jump where rounding turns a hidden unit on or off, and have the
+            // weights' tolerance.
             let (scale, tolerance) = match name {
                 "wd" => (1.0, distance_tolerance),
                 _ => (largest(&expected), tolerance),
             };
-            let what = format!("{}: trace of {name}", candidate.name);
+            let what = format!("{}: trace of {name}", tested.name);
             assert_close(&what, &found, &expected, scale, tolerance);
         }
-        let end = candidate.engine.export().unwrap();
+        let end = tested.engine.export().unwrap();
         for (name, expected) in &case.tensors {
             let Some(name) = name.strip_prefix("end.") else {
                 continue;
@@ -325,7 +326,7 @@ fn golden_trajectory_agrees() {
                 continue;
             }
             let (found, expected) = (end[name].to_f64(), expected.to_f64());
-            let what = format!("{}: {name} at the end", candidate.name);
+            let what = format!("{}: {name} at the end", tested.name);
             assert_close(&what, &found, &expected, largest(&expected), tolerance);
         }
     }

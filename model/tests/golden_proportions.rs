@@ -1,4 +1,4 @@
-//! The `confusion` estimator against exact solutions of an independent implementation.
+//! Compares the `confusion` estimator with exact solutions of an independent implementation.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Gradients of every objective against central differences of the double-precision loss.
+//! Compares the gradients of every objective with central differences of the double-precision loss.
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -22,14 +22,14 @@ const ROWS: usize = 9;
 /// Small enough that no hidden unit turns on or off between the two points.
 const DIFFERENCE: f64 = 1e-6;
 const TOLERANCE: f64 = 1e-3;
-/// How many entries of a tensor are moved.
+/// How many entries of a tensor are varied.
 const SAMPLES: usize = 12;
 
 const CRITIC: Kind = Kind::Critic {
     penalty_weight: 10.0,
 };
 
-/// The report of a step at `parameters` that moves nothing.
+/// The report of a step at `parameters` with a learning rate of 0.
 fn report(
     engine: &mut dyn Engine,
     kind: Kind,
@@ -39,13 +39,13 @@ fn report(
     engine.import(parameters).unwrap();
     let rows = row_numbers(0, ROWS);
     let still = Adam::with_rate(0.0);
-    // The same seed every time: the same interpolates, the same dropped units.
+    // The same seed every time gives the same interpolates and dropout masks.
     let mut generator = Generator::new(5);
     take(kind, engine, problem, &rows, still, &mut generator).unwrap()
 }
 
-/// What the parameter called `name` goes down: the loss, but for an encoder in the encoder step, which
-/// learns nothing from the mapped rows that its latents became.
+/// What the gradient of the parameter `name` belongs to. It is the loss, except for the encoder in an encoder step: the
+/// encoder does not learn from mapped rows.
 fn objective(kind: Kind, name: &str, report: &[f64]) -> f64 {
     match kind {
         Kind::Encoder(_) if name.starts_with("g.") => report[0] - CROSS_ENTROPY_WEIGHT * report[3],
@@ -118,25 +118,25 @@ fn check(what: &str, kind: Kind, architecture: &Architecture) {
         .iter()
         .map(|(_, _, slopes)| largest(slopes))
         .fold(0.0, f64::max);
-    for mut candidate in engines(architecture, &parameters) {
-        problem.load(candidate.engine.as_mut());
-        report(candidate.engine.as_mut(), kind, &problem, &parameters);
-        let gradients = candidate.engine.gradients().unwrap();
+    for mut tested in engines(architecture, &parameters) {
+        problem.load(tested.engine.as_mut());
+        report(tested.engine.as_mut(), kind, &problem, &parameters);
+        let gradients = tested.engine.gradients().unwrap();
         let names: Vec<&String> = gradients.keys().collect();
         let expected_names: Vec<&String> = differences.iter().map(|(name, ..)| name).collect();
-        assert_eq!(names, expected_names, "{what}, {}", candidate.name);
+        assert_eq!(names, expected_names, "{what}, {}", tested.name);
         for (name, entries, slopes) in &differences {
             let gradient = gradients[name].to_f64();
             let found: Vec<f64> = entries.iter().map(|index| gradient[*index]).collect();
-            // A gradient that is zero (as in front of a batch norm) has no scale of its own.
+            // A gradient that is exactly 0, as in front of a batch norm, has no scale of its own.
             let scale = largest(slopes).max(1e-2 * largest_of_all);
-            let label = format!("{what}, {kind:?}, {}: {name}", candidate.name);
+            let label = format!("{what}, {kind:?}, {}: {name}", tested.name);
             assert_close(&label, &found, slopes, scale, TOLERANCE);
         }
     }
 }
 
-fn encoders() -> [(&'static str, EncoderShape); 6] {
+fn encoders() -> Vec<(&'static str, EncoderShape)> {
     let mlp = |final_relu| EncoderShape::Mlp {
         inputs: 4,
         hidden: vec![6],
@@ -156,8 +156,10 @@ fn encoders() -> [(&'static str, EncoderShape); 6] {
         ("mlp with final relu", mlp(true)),
         ("fields", fields(2, false)),
         ("fields without numbers, final relu", fields(0, true)),
+        #[cfg(feature = "experiments")]
         ("convolution", EncoderShape::Convolution { filters: [3, 4] }),
     ]
+    .into()
 }
 
 #[test]
@@ -254,8 +256,8 @@ fn the_penalty_reaches_every_weight_of_the_critic_and_no_bias() {
         architecture.critic.hidden = hidden;
         let problem = Problem::random(&architecture, ROWS, 11);
         let parameters = lively_parameters(&architecture, 7);
-        for mut candidate in engines(&architecture, &parameters) {
-            let engine = candidate.engine.as_mut();
+        for mut tested in engines(&architecture, &parameters) {
+            let engine = tested.engine.as_mut();
             problem.load(engine);
             let mut gradients_with = |penalty_weight| {
                 let kind = Kind::Critic { penalty_weight };
@@ -264,7 +266,7 @@ fn the_penalty_reaches_every_weight_of_the_critic_and_no_bias() {
             };
             let (without, with) = (gradients_with(0.0), gradients_with(10.0));
             for (name, with) in with {
-                let what = format!("{}: {name}", candidate.name);
+                let what = format!("{}: {name}", tested.name);
                 let (with, without) = (with.to_f64(), without[&name].to_f64());
                 if name.ends_with("bias") {
                     assert_eq!(with, without, "{what}");
@@ -293,16 +295,16 @@ fn a_critic_of_zero_slope_has_penalty_one_and_no_gradient_from_it() {
     let problem = Problem::random(&architecture, ROWS, 11);
     let mut parameters = lively_parameters(&architecture, 7);
     zero(&mut parameters, "critic.fc1");
-    for mut candidate in engines(&architecture, &parameters) {
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(&architecture, &parameters) {
+        let engine = tested.engine.as_mut();
         problem.load(engine);
         let report = report(engine, CRITIC, &problem, &parameters);
-        assert_close(candidate.name, &report[2..], &[1.0], 1.0, 1e-6);
+        assert_close(tested.name, &report[2..], &[1.0], 1.0, 1e-6);
         let gradients = engine.gradients().unwrap();
         assert_eq!(largest(&gradients["critic.fc1.weight"].to_f64()), 0.0);
         for (name, gradient) in gradients {
             let finite = gradient.to_f64().iter().all(|value| value.is_finite());
-            assert!(finite, "{}: {name}", candidate.name);
+            assert!(finite, "{}: {name}", tested.name);
         }
     }
 }
@@ -313,13 +315,13 @@ fn relu_passes_no_gradient_at_exactly_zero() {
     let problem = Problem::random(&architecture, ROWS, 11);
     let mut parameters = lively_parameters(&architecture, 7);
     zero(&mut parameters, "g.fc1");
-    for mut candidate in engines(&architecture, &parameters) {
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(&architecture, &parameters) {
+        let engine = tested.engine.as_mut();
         report(engine, Kind::Pretrain, &problem, &parameters);
         let gradients = engine.gradients().unwrap();
         let largest_of = |name: &str| largest(&gradients[name].to_f64());
-        assert_eq!(largest_of("g.fc1.weight"), 0.0, "{}", candidate.name);
-        assert_eq!(largest_of("g.fc1.bias"), 0.0, "{}", candidate.name);
-        assert!(largest_of("g.fc2.bias") > 0.0, "{}", candidate.name);
+        assert_eq!(largest_of("g.fc1.weight"), 0.0, "{}", tested.name);
+        assert_eq!(largest_of("g.fc1.bias"), 0.0, "{}", tested.name);
+        assert!(largest_of("g.fc2.bias") > 0.0, "{}", tested.name);
     }
 }

@@ -1,4 +1,4 @@
-//! A long run stays as large as it was.
+//! Memory does not grow in a long run.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -14,16 +14,16 @@ const STEPS: usize = 10_000;
 const WARM_UP: usize = 200;
 const LIMIT_KIB: usize = 5 * 1000 * 1000 / 1024;
 
-/// Resident memory of this process.
+/// Resident memory of this process, in KiB.
 fn resident_kib() -> usize {
-    // Not `statm`: it counts in pages, whose size differs between machines.
+    // Not `statm`: it counts pages, whose size differs between machines.
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let number = line.unwrap().split_whitespace().nth(1);
     number.unwrap().parse().unwrap()
 }
 
-/// Takes 10,000 steps and tells by how many KiB the process grew, as an error if that is too much.
+/// Takes 10,000 steps and returns by how many KiB the process grew; an error if that is too much.
 fn check_growth(mut step: impl FnMut(usize)) -> Result<usize, usize> {
     (0..WARM_UP).for_each(&mut step);
     let before = resident_kib();
@@ -53,7 +53,7 @@ fn ten_thousand_steps_grow_the_process_by_less_than_5_mb_and_a_leak_is_caught() 
 
     let leaking = check_growth(|number| {
         take(&mut alignment, number);
-        // Without the black box the compiler leaves the allocation out.
+        // Without the black box the compiler removes the allocation.
         std::mem::forget(black_box(vec![1u8; 1024]));
     });
     assert!(leaking.is_err(), "a KiB a step was missed: {leaking:?} KiB");

@@ -1,6 +1,5 @@
-//! The steps of methods that look for invariant latents, against differences of what they go down.
+//! Compares the gradients of the adversarial methods with differences of their objectives.
 
-#![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
 mod common;
@@ -19,7 +18,7 @@ use ostar_model::{
 
 const ROWS: usize = 12;
 const WEIGHT: f64 = 0.5;
-/// Large enough that single precision does not drown the difference.
+/// Large enough for the difference to exceed the noise of single precision.
 const DIFFERENCE: f64 = 5e-4;
 const TOLERANCE: f64 = 2e-2;
 
@@ -29,7 +28,7 @@ fn problem() -> Problem {
         blocks: 0,
         norm: Norm::Batch,
     };
-    // Linear: a difference must not step over a kink. (Input gradients of deep critics are tested elsewhere.)
+    // Linear: a difference must not step over a kink. tests/gradients.rs tests input gradients of deep critics.
     architecture.critic.hidden = vec![];
     Problem::random(&architecture, ROWS, 3)
 }
@@ -42,7 +41,7 @@ fn batch(problem: &Problem) -> RawBatch<'_> {
     }
 }
 
-/// The encoder's gradients of a step that moves nothing.
+/// The encoder's gradients in a step with a learning rate of 0.
 fn gradients(
     problem: &Problem,
     parameters: &NamedTensors,
@@ -64,8 +63,8 @@ fn gradients(
     gradients
 }
 
-/// What the adversary thinks of both domains' latents, as a step of its own reports it.
-fn opinion(problem: &Problem, parameters: &NamedTensors, adversary: Adversary<'_>) -> f64 {
+/// The adversary's loss on both domains' latents, as a step of its own reports it.
+fn adversary_loss(problem: &Problem, parameters: &NamedTensors, adversary: Adversary<'_>) -> f64 {
     let mut engine = CpuEngine::new(problem.architecture.clone(), parameters, 1).unwrap();
     let (mut source, mut target) = (Vec::new(), Vec::new());
     let both = batch(problem);
@@ -103,7 +102,7 @@ fn opinion(problem: &Problem, parameters: &NamedTensors, adversary: Adversary<'_
                 .unwrap()
                 .distance
         }
-        // Reversed: the encoder goes up the discriminator's loss.
+        // Gradient reversal: the encoder maximises the discriminator's loss.
         Adversary::Discriminator { .. } => -engine.discriminator_step(batch, still).unwrap(),
     }
 }
@@ -135,7 +134,9 @@ fn check(what: &str, adversary: Adversary<'_>) {
             .map(|(a, b)| a - b)
             .collect();
         let slope = |index: usize| {
-            let at = |by: f64| opinion(&problem, &moved(&parameters, &name, index, by), adversary);
+            let at = |by: f64| {
+                adversary_loss(&problem, &moved(&parameters, &name, index, by), adversary)
+            };
             WEIGHT * (at(DIFFERENCE) - at(-DIFFERENCE)) / (2.0 * DIFFERENCE)
         };
         let expected: Vec<f64> = (0..found.len()).map(slope).collect();

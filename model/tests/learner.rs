@@ -1,4 +1,4 @@
-//! The learner: it follows label shift, resumes byte by byte, and says what it lacks.
+//! The learner follows label shift, resumes with the same bytes, and names what is missing in its inputs.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
@@ -22,7 +22,7 @@ fn inputs(latents: &[f32]) -> Inputs<'_> {
     Inputs::Dense(Rows::new(latents, WIDTH).unwrap())
 }
 
-/// Share of rows on the right side.
+/// Fraction of rows that are classified correctly.
 fn accuracy(probabilities: &[f32], labels: &[u32]) -> f64 {
     let rows = probabilities.chunks_exact(2).zip(labels);
     let right = rows.filter(|(row, label)| (row[1] > row[0]) == (**label == 1));
@@ -56,7 +56,7 @@ fn a_saved_learner_continues_as_if_nothing_had_happened() {
 
 #[test]
 fn the_guard_compares_both_classifiers_as_they_would_be_served() {
-    // Classes that overlap: what is right for a row depends on their shares.
+    // Overlapping classes: the best prediction for a row depends on their proportions.
     let blurred = |rows: usize, proportion: f64, seed: u64| {
         let mut generator = Generator::new(seed);
         let (mut latents, labels) = draw(rows, proportion, &mut generator);
@@ -70,7 +70,7 @@ fn the_guard_compares_both_classifiers_as_they_would_be_served() {
     let (stream, _) = blurred(1000, 0.95, 2);
     learner.observe(inputs(&stream)).unwrap();
     let refresh = learner.refresh_proportions().unwrap();
-    // Before the first step f_N is f_S, and the map moves next to nothing.
+    // Before the first step f_N equals f_S, and the map is nearly the identity.
     let (adapted, frozen) = (refresh.adapted_cross_entropy, refresh.frozen_cross_entropy);
     assert!((adapted - frozen).abs() < 0.01, "{adapted} and {frozen}");
     let (adapted, prior) = (&refresh.adapted_accuracy, &refresh.prior_accuracy);
@@ -127,7 +127,7 @@ fn a_refresh_leaves_a_picture_in_a_plane_that_stays() {
         proportion > 0.75,
         "nine in ten are spam, {proportion} are shown as such"
     );
-    // The classes lie apart along the first axis, spam to its one side.
+    // The classes are separated along the first axis, with spam on one side.
     let mean = |class: u32| {
         let rows = late.source.iter().zip(&late.labels);
         let own: Vec<f32> = rows
@@ -143,7 +143,7 @@ fn a_refresh_leaves_a_picture_in_a_plane_that_stays() {
 fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_are() {
     let bundle = bundle(WIDTH);
     let mut generator = Generator::new(5);
-    // Nearly to the frozen classifier's border, on a way that more spam would not take.
+    // Nearly to the frozen classifier's decision boundary, in a direction that more spam does not explain.
     let moved = |rows, generator: &mut Generator| {
         let (mut latents, labels) = draw(rows, 0.3, generator);
         for row in latents.chunks_exact_mut(WIDTH) {
@@ -183,7 +183,7 @@ fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_ar
 
 #[test]
 fn a_black_box_follows_proportions_without_latents() {
-    // Predictions of a model that is right about the mean of a row's numbers.
+    // Predictions of a model that depends on the mean of a row's numbers.
     let predict = |latents: &[f32]| -> Vec<f32> {
         let odds = latents
             .chunks_exact(WIDTH)

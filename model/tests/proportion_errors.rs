@@ -1,5 +1,5 @@
-//! The default estimator takes the better of two worlds: the likelihood's small noise when the classifier is
-//! calibrated, the confusion matrix's lack of bias when it is not.
+//! The default estimator has the small variance of maximum likelihood when the classifier is calibrated, and the small
+//! bias of the confusion matrix when it is not.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod gaussians;
@@ -12,8 +12,8 @@ use ostar_model::{
 
 const DRAWS: usize = 200;
 
-/// Mean absolute error of a share by the default, `Em` and `Confusion`, for a classifier that is said to have
-/// `stated_prior` inside and has a uniform one.
+/// Mean absolute error of a proportion by the default, `Em` and `Confusion`, for a classifier that was trained with a
+/// uniform prior but is described with `stated_prior`.
 fn errors(stated_prior: &[f64], held_out_rows: usize) -> [f64; 3] {
     let problem = Gaussians {
         prior: LabelProportions::uniform(2),
@@ -24,8 +24,8 @@ fn errors(stated_prior: &[f64], held_out_rows: usize) -> [f64; 3] {
     let mut generator = Generator::new(8);
     let mut errors = [0.0; 3];
     for _ in 0..DRAWS {
-        let share = generator.uniform();
-        let truth = LabelProportions::new(vec![share, 1.0 - share]).unwrap();
+        let proportion = generator.uniform();
+        let truth = LabelProportions::new(vec![proportion, 1.0 - proportion]).unwrap();
         let (held_out, labels) = problem.draw_held_out(held_out_rows, &mut generator);
         let window = problem.draw(1000, &truth, &mut generator).0;
         let kinds = [Estimator::default(), Estimator::Em, Estimator::Confusion];
@@ -34,7 +34,7 @@ fn errors(stated_prior: &[f64], held_out_rows: usize) -> [f64; 3] {
             let estimator =
                 ProportionEstimator::new(kind, held_out, labels, stated_prior.clone()).unwrap();
             let estimate = estimator.estimate(&window).unwrap();
-            *error += (estimate.proportions[0] - share).abs() / DRAWS as f64;
+            *error += (estimate.proportions[0] - proportion).abs() / DRAWS as f64;
         }
     }
     println!("stated prior {stated_prior:?}: default, em, confusion {errors:.4?}");

@@ -1,6 +1,6 @@
-//! 95 % intervals of published shares cover the truth in 92 to 98 % of windows, class by class.
+//! 95 % intervals of proportions cover the truth in 92 to 98 % of windows, for each class.
 //!
-//! Every window comes with its own held-out rows, else the noise of the confusion matrix would not be drawn.
+//! Every window has its own held-out rows, so that the noise of the confusion matrix is part of the experiment.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod gaussians;
@@ -16,11 +16,11 @@ use ostar_model::{
 
 const WINDOWS: usize = 500;
 
-/// By chance coverage of exactly 95 % strays outside 92 to 98 % of 500 windows once in 600 classes, so that one seed in
-/// twenty would fail. docs/BENCHMARKS.md has the coverage over thousands of windows, and of other seeds.
+/// With a true coverage of 95 %, the coverage over 500 windows is outside 92 to 98 % by chance once in 600 classes, so
+/// that one seed in twenty would fail. docs/BENCHMARKS.md has the coverage over thousands of windows, and of other seeds.
 const SEED: u64 = 10_000;
 
-/// The default and the paper's.
+/// The default estimator and the paper's.
 const ESTIMATORS: [Estimator; 2] = [Estimator::TwoStep, Estimator::Confusion];
 
 struct Setting {
@@ -29,8 +29,8 @@ struct Setting {
     held_out_rows: usize,
 }
 
-/// K = 2 at three shares and K = 5 down to 0.5 %, the latter with a classifier that is too sure of itself, for
-/// two sizes of the held-out source.
+/// K = 2 with three proportions, and K = 5 with proportions down to 0.5 % and an overconfident classifier, for two sizes
+/// of the held-out source.
 fn settings() -> Vec<Setting> {
     let problems: [(&[f64], f64, f64); 4] = [
         (&[0.995, 0.005], 2.5, 1.0),
@@ -38,22 +38,23 @@ fn settings() -> Vec<Setting> {
         (&[0.7, 0.3], 2.5, 1.0),
         (&[0.005, 0.02, 0.1, 0.275, 0.6], 3.0, 1.5),
     ];
-    let setting = |held_out_rows, (shares, separation, sharpness): (&[f64], f64, f64)| Setting {
-        problem: Gaussians {
-            prior: LabelProportions::uniform(shares.len()),
-            separation,
-            sharpness,
-        },
-        truth: LabelProportions::new(shares.to_vec()).unwrap(),
-        held_out_rows,
-    };
+    let setting =
+        |held_out_rows, (proportions, separation, sharpness): (&[f64], f64, f64)| Setting {
+            problem: Gaussians {
+                prior: LabelProportions::uniform(proportions.len()),
+                separation,
+                sharpness,
+            },
+            truth: LabelProportions::new(proportions.to_vec()).unwrap(),
+            held_out_rows,
+        };
     let sizes = [500, 2000].into_iter();
     sizes
         .flat_map(|rows| problems.map(|problem| setting(rows, problem)))
         .collect()
 }
 
-/// What a tracker publishes after `blocks`, for each estimator on the same draws.
+/// A tracker's estimates after `blocks`, for each estimator on the same draws.
 fn publish(
     setting: &Setting,
     blocks: &[usize],
@@ -99,9 +100,11 @@ fn check(name: &str, settings: &[Setting], blocks: &[usize], tracker: &TrackerSe
         }
         for (kind, covered) in ESTIMATORS.iter().zip(&covered) {
             let held_out = setting.held_out_rows;
-            println!("{name} {kind:?}, held-out {held_out}, shares {truth:?}: {covered:.3?}");
+            println!("{name} {kind:?}, held-out {held_out}, proportions {truth:?}: {covered:.3?}");
             assert!(
-                covered.iter().all(|share| (0.92..=0.98).contains(share)),
+                covered
+                    .iter()
+                    .all(|coverage| (0.92..=0.98).contains(coverage)),
                 "see above"
             );
         }

@@ -1,4 +1,4 @@
-//! Whatever comes in, proportions are on the simplex, intervals inside [0, 1], and the solver's answer optimal.
+//! For any input, proportions are on the simplex, intervals are inside [0, 1], and the solver's answer is optimal.
 #![allow(clippy::unwrap_used)]
 
 use ostar_model::{
@@ -43,12 +43,12 @@ fn probabilities(values: &[f64], classes: usize) -> Probabilities {
 }
 
 fn on_simplex(proportions: &LabelProportions) -> bool {
-    let shares = proportions.as_ref();
-    shares.iter().all(|share| (0.0..=1.0).contains(share))
-        && (shares.iter().sum::<f64>() - 1.0).abs() < 1e-9
+    let values = proportions.as_ref();
+    values.iter().all(|value| (0.0..=1.0).contains(value))
+        && (values.iter().sum::<f64>() - 1.0).abs() < 1e-9
 }
 
-/// Classes, held-out rows (twice as many as classes, labels in turn), rows of three target blocks.
+/// Classes, held-out rows (twice as many as classes, with labels in turn), and rows of three target blocks.
 fn problems() -> impl Strategy<Value = (usize, Vec<f64>, Vec<f64>)> {
     (1..6usize).prop_flat_map(|classes| {
         let held_out = rows(classes, Just(2 * classes));
@@ -78,9 +78,9 @@ proptest! {
             }
             let estimate = estimator.estimate(&target).unwrap();
             prop_assert!(on_simplex(&estimate.proportions), "{:?} {:?}", kind, estimate);
-            for (interval, share) in estimate.intervals.iter().zip(estimate.proportions.as_ref()) {
+            for (interval, proportion) in estimate.intervals.iter().zip(estimate.proportions.as_ref()) {
                 prop_assert!(interval.low >= 0.0 && interval.high <= 1.0, "{:?}", interval);
-                prop_assert!(interval.contains(*share), "{:?} {}", interval, share);
+                prop_assert!(interval.contains(*proportion), "{:?} {}", interval, proportion);
             }
             let accuracy = estimator.accuracy(&held_out, &estimate).unwrap();
             prop_assert!((0.0..=1.0).contains(&accuracy.value), "{:?}", accuracy);
@@ -99,9 +99,9 @@ proptest! {
     #[test]
     fn prior_corrected_rows_are_probabilities((classes, values, target) in problems()) {
         let prior = LabelProportions::from_counts(&values[..classes]).unwrap();
-        let shares = LabelProportions::from_counts(&values[classes..2 * classes]).unwrap();
+        let proportions = LabelProportions::from_counts(&values[classes..2 * classes]).unwrap();
         let mut corrected = target.clone();
-        prior_correct(&mut corrected, &prior, &shares);
+        prior_correct(&mut corrected, &prior, &proportions);
         for row in corrected.chunks(classes) {
             prop_assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{:?}", row);
             prop_assert!(row.iter().all(|value| *value >= 0.0));
@@ -109,8 +109,8 @@ proptest! {
     }
 }
 
-/// Karush, Kuhn and Tucker's conditions of min 1/2 ||q - C w||^2 over w >= 0, D'w = 1: with the multiplier of
-/// the equation, the slope by each class is 0 where its share is above 0, and not negative elsewhere.
+/// Karush-Kuhn-Tucker conditions of min 1/2 ||q - C w||^2 over w >= 0, D'w = 1. With the multiplier of the equation, the
+/// derivative by a class is 0 where its proportion is above 0, and not negative elsewhere.
 fn assert_optimal(confusion: &Confusion, marginal: &[f64]) {
     let classes = confusion.classes();
     let shares = confusion.shares();
@@ -122,7 +122,7 @@ fn assert_optimal(confusion: &Confusion, marginal: &[f64]) {
         .zip(marginal)
         .map(|(row, q)| row.iter().zip(&weights).map(|(c, w)| c * w).sum::<f64>() - q)
         .collect();
-    // By p = D w, so that the constraint's slope is 1 for every class.
+    // Derivatives by p = D w, so that the constraint's derivative is 1 for every class.
     let slope = |j: usize| {
         let dot: f64 = (0..classes)
             .map(|i| rows[i * classes + j] * residual[i])
@@ -204,7 +204,7 @@ fn a_thousand_classes_are_solved() {
         }
     }
     let confusion = Confusion::from_rows(&matrix, classes).unwrap();
-    // A mean prediction that many classes can only have with a negative share.
+    // A mean prediction that would need negative proportions of many classes.
     let mut marginal: Vec<f64> = (0..classes)
         .map(|k| f64::from((k * 7919 % 13) as u32))
         .collect();
@@ -216,7 +216,7 @@ fn a_thousand_classes_are_solved() {
         absent
             .as_ref()
             .iter()
-            .filter(|share| **share == 0.0)
+            .filter(|proportion| **proportion == 0.0)
             .count()
             > 50
     );

@@ -1,4 +1,4 @@
-//! The adaptive tracker against every fixed half-life in hindsight, and what is saved of a tracker.
+//! Compares the adaptive tracker with every fixed half-life in hindsight, and tests what is saved of a tracker.
 //! `cargo test --test proportion_trackers -- --nocapture` prints the table.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -28,17 +28,17 @@ fn estimator(problem: &Gaussians, generator: &mut Generator) -> ProportionEstima
     ProportionEstimator::new(Estimator::default(), held_out, labels, prior).unwrap()
 }
 
-/// The truth at a point between two mixes.
-fn between(share: f64) -> LabelProportions {
+/// True proportions at a position from 0 to 1 between two mixtures.
+fn between(position: f64) -> LabelProportions {
     let (first, second) = ([0.7, 0.2, 0.1], [0.1, 0.3, 0.6]);
     let mixed = first
         .iter()
         .zip(second)
-        .map(|(a, b)| (1.0 - share) * a + share * b);
+        .map(|(a, b)| (1.0 - position) * a + position * b);
     LabelProportions::from_counts(&mixed.collect::<Vec<f64>>()).unwrap()
 }
 
-/// Where the truth is at a block.
+/// True proportions at a block.
 type Stream = (&'static str, fn(usize) -> f64);
 
 const STREAMS: [Stream; 5] = [
@@ -51,7 +51,7 @@ const STREAMS: [Stream; 5] = [
     ("constant", |_| 0.3),
 ];
 
-/// Mean l1 error of each tracker over a stream, all fed with the same evidence.
+/// Mean l1 error of each tracker over a stream. All trackers see the same evidence.
 fn errors(stream: Stream, settings: &[TrackerSettings]) -> Vec<f64> {
     let problem = problem();
     let mut generator = Generator::new(11);

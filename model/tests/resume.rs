@@ -1,6 +1,6 @@
-//! 100 blocks in one go, and 50, a save, a load in a new process and 50 more, give the same bytes.
+//! 100 blocks in one run give the same bytes as 50 blocks, a save, a load in a new process, and 50 more.
 //!
-//! The new process is this test binary, started again for the one test with a folder in its environment.
+//! The new process is this test binary, started again for one test, with the folder in an environment variable.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
@@ -15,7 +15,7 @@ use std::{
 use ostar_model::{Bundle, Generator, Inputs, Rows, learner::Learner};
 use two_classes::{draw, settings};
 
-/// Tells the second process where the first left its bundle and state.
+/// Environment variable with the folder of the bundle and state that the first process wrote.
 const FOLDER: &str = "OSTAR_TEST_RESUME_FOLDER";
 const BLOCKS: usize = 100;
 const BLOCK_ROWS: usize = 100;
@@ -29,7 +29,7 @@ fn latent_bundle() -> Bundle {
     two_classes::bundle(4)
 }
 
-/// A model that gives its logits and nothing else.
+/// A model that exposes only its logits.
 fn black_box_bundle() -> Bundle {
     let (values, labels) = draw(2000, 1, 0.5, &mut Generator::new(1));
     let second = values
@@ -39,12 +39,12 @@ fn black_box_bundle() -> Bundle {
     two_classes::black_box(probabilities, labels)
 }
 
-/// What both processes know without being told.
+/// A test case, known to both processes.
 struct Scenario {
-    /// The name of the test, by which the second process finds it.
+    /// Name of the test, which the second process runs.
     test: &'static str,
     bundle: fn() -> Bundle,
-    /// Numbers a row that is drawn.
+    /// How many numbers a drawn row has.
     width: usize,
     black_box: bool,
 }
@@ -77,7 +77,7 @@ impl Scenario {
         }
     }
 
-    /// The first process.
+    /// Runs all blocks here and half of them in a second process, and compares.
     fn compare(&self) {
         let bundle = (self.bundle)();
         let stream = self.stream();
@@ -101,7 +101,7 @@ impl Scenario {
         assert!(resumed == whole.save().unwrap());
     }
 
-    /// The second process.
+    /// In the second process: loads the state and runs the other half.
     fn continue_in(&self, folder: &Path) {
         let bundle = Bundle::load(folder).unwrap();
         let state = fs::read(folder.join("state")).unwrap();

@@ -1,4 +1,4 @@
-//! Data as it comes in production: no NaN, no panic, and refusals that leave the state alone.
+//! Extreme and invalid data cause no NaN and no panic, and a refused call leaves the state unchanged.
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -6,8 +6,8 @@
 mod common;
 
 use common::{
-    Candidate, NORMS, assert_state_is_finite, engines, lively_parameters, rows, small_architecture,
-    state_bytes,
+    NORMS, TestedEngine, assert_state_is_finite, engines, lively_parameters, rows,
+    small_architecture, state_bytes,
     steps::{Kind, OwnedInputs, Problem, Terms, row_numbers, take},
 };
 use ostar_model::{
@@ -18,28 +18,28 @@ use ostar_model::{
     optimiser::Adam,
 };
 
-/// How long an engine trains: the default engine long, candle, which takes most of the time, until every
-/// objective has had five batches.
-fn iterations(candidate: &Candidate) -> usize {
-    match candidate.name.starts_with("cpu") {
-        true => 200,
-        false => 20,
+/// How many steps an engine takes: fewer for candle, which is slow, but enough for five batches of every objective.
+fn steps(tested: &TestedEngine) -> usize {
+    if tested.name.starts_with("cpu") {
+        200
+    } else {
+        20
     }
 }
 
-/// Many iterations of every step on batches of `batch_rows` random rows, every fifth of the first rows;
-/// everything must stay finite.
+/// Takes many steps of every kind on batches of `batch_rows` random rows; every fifth batch is the first rows. Everything
+/// must stay finite.
 fn check_training(problem: &Problem, batch_rows: usize) {
     let architecture = &problem.architecture;
     let parameters = initial_parameters(architecture, &mut Generator::new(3));
-    for mut candidate in engines(architecture, &parameters) {
-        let iterations = iterations(&candidate);
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(architecture, &parameters) {
+        let steps = steps(&tested);
+        let engine = tested.engine.as_mut();
         problem.load(engine);
         let mut generator = Generator::new(4);
-        for iteration in 0..iterations {
+        for step_number in 0..steps {
             let mut batch = row_numbers(0, batch_rows);
-            if iteration % 5 > 0 {
+            if step_number % 5 > 0 {
                 batch.fill_with(|| generator.below(problem.labels.len()) as u32);
             }
             for kind in [
@@ -47,43 +47,43 @@ fn check_training(problem: &Problem, batch_rows: usize) {
                     penalty_weight: 10.0,
                 },
                 Kind::Map,
-                Kind::Classifier(Terms::ALL[iteration % Terms::ALL.len()]),
+                Kind::Classifier(Terms::ALL[step_number % Terms::ALL.len()]),
             ] {
                 let adam = Adam::with_rate(1e-2);
                 let report = take(kind, engine, problem, &batch, adam, &mut generator).unwrap();
                 let finite = report.iter().all(|value| value.is_finite());
                 assert!(
                     finite,
-                    "{}, {iteration}, {kind:?}: {report:?}",
-                    candidate.name
+                    "{}, {step_number}, {kind:?}: {report:?}",
+                    tested.name
                 );
             }
         }
-        assert_state_is_finite(candidate.name, engine);
+        assert_state_is_finite(tested.name, engine);
     }
 }
 
-/// Many iterations of the steps that train an encoder, each on all of the problem's inputs.
+/// Takes many steps that train an encoder, each on all of the problem's inputs.
 fn check_encoder_training(problem: &Problem) {
     let architecture = &problem.architecture;
     let parameters = initial_parameters(architecture, &mut Generator::new(3));
-    for mut candidate in engines(architecture, &parameters) {
-        let iterations = iterations(&candidate);
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(architecture, &parameters) {
+        let steps = steps(&tested);
+        let engine = tested.engine.as_mut();
         let mut generator = Generator::new(4);
-        for iteration in 0..iterations {
+        for step_number in 0..steps {
             for kind in [Kind::Pretrain, Kind::Encoder(Terms::MarginalEntropy)] {
                 let adam = Adam::with_rate(1e-2);
                 let report = take(kind, engine, problem, &[], adam, &mut generator).unwrap();
                 let finite = report.iter().all(|value| value.is_finite());
                 assert!(
                     finite,
-                    "{}, {iteration}, {kind:?}: {report:?}",
-                    candidate.name
+                    "{}, {step_number}, {kind:?}: {report:?}",
+                    tested.name
                 );
             }
         }
-        assert_state_is_finite(candidate.name, engine);
+        assert_state_is_finite(tested.name, engine);
     }
 }
 
@@ -156,12 +156,12 @@ fn an_encoder_trains_without_nan_on_one_row_and_on_constant_features() {
     });
 }
 
-/// Engines that have taken a step, so that there is optimiser state to be left alone.
-fn warm_engines(problem: &Problem) -> Vec<Candidate> {
+/// Engines that have taken a step, so that they have optimiser state.
+fn warm_engines(problem: &Problem) -> Vec<TestedEngine> {
     let parameters = lively_parameters(&problem.architecture, 8);
-    let mut candidates = engines(&problem.architecture, &parameters);
-    for candidate in &mut candidates {
-        let engine = candidate.engine.as_mut();
+    let mut tested = engines(&problem.architecture, &parameters);
+    for tested in &mut tested {
+        let engine = tested.engine.as_mut();
         problem.load(engine);
         let batch = row_numbers(0, 6);
         for kind in [Kind::Map, Kind::Pretrain] {
@@ -170,7 +170,7 @@ fn warm_engines(problem: &Problem) -> Vec<Candidate> {
             take(kind, engine, problem, &batch, adam, &mut generator).unwrap();
         }
     }
-    candidates
+    tested
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn non_finite_input_is_refused_with_its_row_and_changes_nothing() {
             labels: &problem.labels,
             target,
         };
-        for mut candidate in warm_engines(&problem) {
-            let engine = candidate.engine.as_mut();
+        for mut tested in warm_engines(&problem) {
+            let engine = tested.engine.as_mut();
             let before = state_bytes(engine);
             let out = &mut Vec::new();
             let generator = &mut Generator::new(1);
@@ -221,12 +221,12 @@ fn non_finite_input_is_refused_with_its_row_and_changes_nothing() {
             for (call, refusal) in refusals.into_iter().enumerate() {
                 let place = match refusal {
                     Err(Error::NonFinite { row, column, .. }) => (row, column),
-                    other => panic!("{}, call {call}: {other:?}", candidate.name),
+                    other => panic!("{}, call {call}: {other:?}", tested.name),
                 };
-                assert_eq!(place, (4, 1), "{}, call {call}", candidate.name);
+                assert_eq!(place, (4, 1), "{}, call {call}", tested.name);
             }
-            assert!(before == state_bytes(engine), "{}", candidate.name);
-            // The buffers are as they were, too: the next step is that of an engine without refusals.
+            assert!(before == state_bytes(engine), "{}", tested.name);
+            // The buffers are unchanged too: the next step equals that of an engine without refusals.
             let step = |engine: &mut dyn Engine| {
                 let batch = row_numbers(0, 6);
                 let mut generator = Generator::new(2);
@@ -234,7 +234,7 @@ fn non_finite_input_is_refused_with_its_row_and_changes_nothing() {
             };
             let mut untouched = warm_engines(&problem)
                 .into_iter()
-                .find(|other| other.name == candidate.name)
+                .find(|other| other.name == tested.name)
                 .unwrap();
             assert_eq!(step(engine), step(untouched.engine.as_mut()));
         }
@@ -249,15 +249,15 @@ fn wrong_sizes_labels_and_rows_are_refused_and_change_nothing() {
     let narrow = rows(&narrow, 2);
     let good = rows(&problem.source, architecture.latent);
     let all = row_numbers(0, 6);
-    for mut candidate in warm_engines(&problem) {
-        let engine = candidate.engine.as_mut();
+    for mut tested in warm_engines(&problem) {
+        let engine = tested.engine.as_mut();
         let before = state_bytes(engine);
         let out = &mut Vec::new();
         let generator = &mut Generator::new(1);
         let adam = Adam::with_rate(1e-3);
         let expect = |refusal: Result<()>, text: &str| {
             let message = refusal.unwrap_err().to_string();
-            assert!(message.contains(text), "{}: {message}", candidate.name);
+            assert!(message.contains(text), "{}: {message}", tested.name);
         };
         expect(
             engine.set_source(narrow, &problem.labels),
@@ -305,6 +305,6 @@ fn wrong_sizes_labels_and_rows_are_refused_and_change_nothing() {
         expect_step(classifier, &wrong, adam, "of class 1 is NaN");
         wrong.class_weights[1] = 1.0;
         expect_step(Kind::Pretrain, &wrong, adam, "label of row 2 is 9");
-        assert!(before == state_bytes(engine), "{}", candidate.name);
+        assert!(before == state_bytes(engine), "{}", tested.name);
     }
 }

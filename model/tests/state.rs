@@ -1,4 +1,4 @@
-//! Export, import, and what a refusal must leave as it was.
+//! Export and import of an engine's state, and that a refused call leaves it unchanged.
 
 #![cfg(feature = "candle")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
@@ -82,8 +82,8 @@ fn only_trained_networks_export_optimiser_state() {
     let architecture = architecture(Norm::Batch);
     let problem = Problem::random(&architecture, ROWS, 1);
     let parameters = lively_parameters(&architecture, 2);
-    for mut candidate in engines(&architecture, &parameters) {
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(&architecture, &parameters) {
+        let engine = tested.engine.as_mut();
         problem.load(engine);
         assert!(engine.export().unwrap().keys().eq(parameters.keys()));
         for taken in 1..=3 {
@@ -106,7 +106,7 @@ fn only_trained_networks_export_optimiser_state() {
             let of_others = exported
                 .keys()
                 .find(|name| name.starts_with("adam.") && !name.contains("phi"));
-            assert_eq!(of_others, None, "{}", candidate.name);
+            assert_eq!(of_others, None, "{}", tested.name);
             assert!(!exported.contains_key("adam.first.phi.blocks.0.bn.running_mean"));
             assert!(exported.contains_key("adam.second.phi.blocks.1.fc2.weight"));
         }
@@ -118,18 +118,18 @@ fn a_refused_import_names_the_tensor_and_changes_nothing() {
     let architecture = architecture(Norm::Batch);
     let problem = Problem::random(&architecture, ROWS, 1);
     let parameters = lively_parameters(&architecture, 2);
-    for mut candidate in engines(&architecture, &parameters) {
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(&architecture, &parameters) {
+        let engine = tested.engine.as_mut();
         problem.load(engine);
         iterate(engine, &problem, &mut Generator::new(4));
         let (exported, before) = (engine.export().unwrap(), state_bytes(engine));
         let mut refuse = |name: &str, change: &dyn Fn(&mut NamedTensors)| {
             let mut tensors = exported.clone();
-            // What comes before the fault would be seen if it were taken over.
+            // Changes before the fault must not be applied either.
             tensors.insert("critic.fc1.bias".into(), HostTensor::f32([7], vec![9.0; 7]));
             change(&mut tensors);
             let message = engine.import(&tensors).unwrap_err().to_string();
-            assert!(message.contains(name), "{}: {message}", candidate.name);
+            assert!(message.contains(name), "{}: {message}", tested.name);
         };
         refuse("`phi.blocks.1.fc2.bias`", &|tensors| {
             tensors.remove("phi.blocks.1.fc2.bias");
@@ -153,14 +153,14 @@ fn a_refused_import_names_the_tensor_and_changes_nothing() {
         refuse("`adam.second.f_n.fc1.weight`", &|tensors| {
             tensors.remove("adam.second.f_n.fc1.weight");
         });
-        assert!(before == state_bytes(engine), "{}", candidate.name);
+        assert!(before == state_bytes(engine), "{}", tested.name);
     }
 }
 
 #[test]
 fn a_loss_that_is_not_finite_is_refused_and_changes_nothing() {
     let mut architecture = small_architecture(Norm::Batch);
-    // Deep and huge enough to overflow double precision as well.
+    // Deep and large enough to overflow double precision as well.
     architecture.critic.hidden = vec![2; 9];
     architecture.classifier.hidden = vec![2; 9];
     architecture.classifier.norm = Norm::None;
@@ -173,8 +173,8 @@ fn a_loss_that_is_not_finite_is_refused_and_changes_nothing() {
             *tensor = HostTensor::f32(tensor.shape.clone(), vec![1e38; count]);
         }
     }
-    for mut candidate in engines(&architecture, &parameters) {
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(&architecture, &parameters) {
+        let engine = tested.engine.as_mut();
         problem.load(engine);
         let before = state_bytes(engine);
         for kind in [
@@ -190,13 +190,9 @@ fn a_loss_that_is_not_finite_is_refused_and_changes_nothing() {
             let adam = Adam::with_rate(1e-3);
             let refusal = take(kind, engine, &problem, &batch, adam, &mut Generator::new(1));
             let refused = matches!(refusal, Err(Error::NonFiniteLoss { .. }));
-            assert!(refused, "{}, {kind:?}: {refusal:?}", candidate.name);
-            // Neither parameters nor running statistics.
-            assert!(
-                before == state_bytes(engine),
-                "{}, {kind:?}",
-                candidate.name
-            );
+            assert!(refused, "{}, {kind:?}: {refusal:?}", tested.name);
+            // Neither parameters nor running statistics have changed.
+            assert!(before == state_bytes(engine), "{}, {kind:?}", tested.name);
         }
     }
 }
@@ -206,8 +202,8 @@ fn outputs_replace_what_was_there_and_nothing_gives_nothing() {
     let architecture = architecture(Norm::Batch);
     let problem = Problem::random(&architecture, ROWS, 1);
     let parameters = lively_parameters(&architecture, 2);
-    for mut candidate in engines(&architecture, &parameters) {
-        let engine = candidate.engine.as_mut();
+    for mut tested in engines(&architecture, &parameters) {
+        let engine = tested.engine.as_mut();
         let inputs = problem.source_inputs.borrow(&architecture);
         let latents = rows(&problem.source, architecture.latent);
         let mut out = vec![7.0; 1000];
@@ -221,13 +217,13 @@ fn outputs_replace_what_was_there_and_nothing_gives_nothing() {
             .chunks(architecture.classes)
             .map(|row| row.iter().map(|p| f64::from(*p)).sum())
             .collect();
-        assert_close(candidate.name, &sums, &[1.0; ROWS], 1.0, 1e-6);
+        assert_close(tested.name, &sums, &[1.0; ROWS], 1.0, 1e-6);
 
         let nothing = Rows::new(&[0.0f32; 0][..], architecture.latent).unwrap();
         let no_inputs = Inputs::Dense(Rows::new(&[0.0f32; 0][..], 4).unwrap());
         let check = |result: Result<()>, out: &[f32]| {
             result.unwrap();
-            assert!(out.is_empty(), "{}", candidate.name);
+            assert!(out.is_empty(), "{}", tested.name);
         };
         let mut out = vec![7.0];
         let result = engine.encode(no_inputs, &mut out);
@@ -259,7 +255,7 @@ fn target_rows_are_written_where_they_belong() {
             gap.unwrap_err().to_string(),
             "target row 1 does not exist, the buffer holds 0 rows"
         );
-        // Growing, overlapping, over what is there.
+        // The buffer grows, then rows overlap and replace others.
         for (first, last) in [(0, 5), (3, 9), (9, 12), (8, 12), (4, 4)] {
             let piece = rows(&problem.target[first * width..last * width], width);
             engine.set_target(first, piece).unwrap();

@@ -1,4 +1,4 @@
-//! Estimators against cases that `worked/make_worked.py` computes by other means.
+//! Compares estimators with cases that `worked/make_worked.py` computes by other methods.
 #![allow(clippy::unwrap_used)]
 
 use ostar_model::{

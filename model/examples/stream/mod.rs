@@ -1,4 +1,4 @@
-//! A learner on a stream of blocks, as the daemon runs it, and what comes of it.
+//! Runs a learner on a stream of blocks, as the daemon does.
 
 use anyhow::{Context, Result};
 use ostar_model::{
@@ -7,7 +7,7 @@ use ostar_model::{
     learner::{Learner, LearnerSettings, RefreshReport},
 };
 
-/// Rows and their labels.
+/// Rows of `width` numbers, and one label for each.
 #[derive(Default)]
 pub(crate) struct Data {
     pub(crate) width: usize,
@@ -15,16 +15,16 @@ pub(crate) struct Data {
     pub(crate) labels: Vec<u32>,
 }
 
-/// How long and in which steps the target is learned.
+/// Length of the stream, and settings of the learner.
 #[derive(clap::Args)]
 pub(crate) struct Pace {
-    /// Alignment steps in all.
+    /// Total number of alignment steps.
     #[arg(long, default_value_t = 2000)]
     pub(crate) steps: u64,
-    /// Rows of a block.
+    /// Rows that are observed together.
     #[arg(long, default_value_t = 500)]
     pub(crate) block: usize,
-    /// Alignment steps after a block.
+    /// Alignment steps after each block.
     #[arg(long, default_value_t = 50)]
     pub(crate) steps_per_block: u64,
     /// Settings that differ from the defaults, as JSON: '{"critic_steps": 10}'.
@@ -32,7 +32,7 @@ pub(crate) struct Pace {
     pub(crate) settings: String,
 }
 
-/// What the refreshes on the way decided.
+/// How many refreshes there were, and what they decided.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Decisions {
     pub(crate) refreshes: usize,
@@ -40,8 +40,8 @@ pub(crate) struct Decisions {
     pub(crate) translated: usize,
 }
 
-/// Observes the target in blocks, over and over, with a fixed number of steps after each. `after_block`
-/// gets the newest refresh.
+/// Observes the target in blocks, repeatedly, with a fixed number of steps after each. `after_block` receives the newest
+/// refresh.
 pub(crate) fn learn(
     learner: &mut Learner,
     target: &Data,
@@ -71,19 +71,19 @@ pub(crate) fn learn(
     Ok(decisions)
 }
 
-/// The defaults, with what `overrides` says differently.
+/// The defaults, with the settings in `overrides` replaced.
 pub(crate) fn settings(overrides: &str, seed: u64) -> Result<LearnerSettings> {
     let mut settings: LearnerSettings = serde_json::from_str(overrides).context("--settings")?;
     settings.seed = seed;
     Ok(settings)
 }
 
-/// Rows as encoder inputs.
+/// Dense encoder inputs with `width` numbers in a row.
 pub(crate) fn inputs(rows: &[f32], width: usize) -> Result<Inputs<'_>> {
     Ok(Inputs::Dense(Rows::new(rows, width)?))
 }
 
-/// Share of rows whose label has the largest probability.
+/// Fraction of rows whose label is the most probable class.
 pub(crate) fn accuracy(probabilities: &[f32], labels: &[u32]) -> f64 {
     let classes = probabilities.len() / labels.len();
     let rows = probabilities.chunks_exact(classes).zip(labels);
@@ -91,9 +91,9 @@ pub(crate) fn accuracy(probabilities: &[f32], labels: &[u32]) -> f64 {
     right.count() as f64 / labels.len() as f64
 }
 
-/// Sum of absolute differences of shares.
-pub(crate) fn l1(shares: &[f64], truth: &[f64]) -> f64 {
-    let differences = shares.iter().zip(truth);
+/// Sum of absolute differences.
+pub(crate) fn l1(proportions: &[f64], truth: &[f64]) -> f64 {
+    let differences = proportions.iter().zip(truth);
     differences.map(|(a, b)| (a - b).abs()).sum()
 }
 

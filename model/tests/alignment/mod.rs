@@ -1,4 +1,4 @@
-//! Alignment of random buffers on the CPU engine, whose own loop allocates nothing.
+//! Alignment of random buffers on the CPU engine, in a loop that allocates nothing itself.
 
 // Each test file is its own crate and uses a part of this.
 #![allow(dead_code)]
@@ -15,10 +15,10 @@ use ostar_model::{
     optimiser::Adam,
 };
 
-/// Rows of each buffer.
+/// Rows of the source buffer and of the target buffer.
 const ROWS: usize = 1000;
 
-/// An engine with filled buffers, and what its steps borrow.
+/// An engine with filled buffers, and the memory that its steps borrow.
 pub(crate) struct Alignment {
     pub(crate) engine: CpuEngine,
     generator: Generator,
@@ -31,7 +31,7 @@ pub(crate) struct Alignment {
     probabilities: Vec<f32>,
 }
 
-/// Small networks with every part, on latents.
+/// Small networks on latents, with every kind of layer.
 pub(crate) fn small_networks(norm: Norm) -> Architecture {
     Architecture {
         classes: 3,
@@ -50,7 +50,7 @@ pub(crate) fn small_networks(norm: Norm) -> Architecture {
 }
 
 impl Alignment {
-    /// Networks, buffers and every later draw from one seed.
+    /// Draws networks, buffers and all later batches from one seed.
     pub(crate) fn new(
         architecture: &Architecture,
         batch_rows: usize,
@@ -119,7 +119,7 @@ impl Alignment {
         self.engine.map_step(batch, &step)
     }
 
-    /// With or without information maximisation.
+    /// One classifier step, with or without information maximisation.
     pub(crate) fn classifier_step(&mut self, maximise: bool) -> Result<ClassifierReport> {
         let divergence = Diversity::Divergence {
             weight: 0.1,
@@ -147,7 +147,6 @@ impl Alignment {
             .classifier_step(batch, &step, &mut self.generator)
     }
 
-    /// Scores 256 rows.
     pub(crate) fn score(&mut self) -> Result<()> {
         let width = self.engine.architecture().latent;
         let events = Rows::new(self.events.as_slice(), width)?;

@@ -1,4 +1,4 @@
-//! Reading golden vectors, and comparing engines with them at the precision their README gives.
+//! Reads golden vectors and compares engines with them, at the precision that their README states.
 
 use std::{collections::BTreeMap, env, fs, path::PathBuf};
 
@@ -10,9 +10,9 @@ use ostar_model::{
     tensors::from_safetensors,
 };
 
-use super::{Candidate, assert_close, engines, largest};
+use super::{TestedEngine, assert_close, engines, largest};
 
-/// One case's tensors and scalars.
+/// Tensors and scalars of one golden file.
 pub(crate) struct Case {
     pub(crate) tensors: NamedTensors,
     pub(crate) scalars: BTreeMap<String, f64>,
@@ -42,7 +42,7 @@ impl Case {
         self.values("y").iter().map(|label| *label as u32).collect()
     }
 
-    /// The tensor's rows: those of images are images, else all dimensions but the last taken together.
+    /// The tensor as a matrix. A row of images is an image; otherwise all dimensions but the last make the rows.
     pub(crate) fn rows(&self, name: &str) -> (Vec<f64>, usize) {
         let width = match self.tensors[name].shape[..] {
             [_, channels, height, width] => channels * height * width,
@@ -61,7 +61,7 @@ impl Case {
         widths
     }
 
-    /// Networks of the sizes in the file; those that are not in it get small ones.
+    /// Networks of the sizes in the file. Networks that are not in it are small.
     pub(crate) fn architecture(&self, latent: usize, classes: usize) -> Architecture {
         let blocks = (0..)
             .take_while(|i| {
@@ -76,6 +76,7 @@ impl Case {
                 hidden: self.hidden("g"),
                 final_relu: false,
             },
+            #[cfg(feature = "experiments")]
             (None, Some(first), Some(second)) => EncoderShape::Convolution {
                 filters: [first.shape[0], second.shape[0]],
             },
@@ -100,8 +101,8 @@ impl Case {
         }
     }
 
-    /// The engines with the file's weights; networks that are not in it start anew.
-    pub(crate) fn engines(&self, architecture: &Architecture) -> Vec<Candidate> {
+    /// The engines with the file's weights. Networks that are not in it get fresh parameters.
+    pub(crate) fn engines(&self, architecture: &Architecture) -> Vec<TestedEngine> {
         let mut parameters = initial_parameters(architecture, &mut Generator::new(1));
         for (name, value) in parameters.iter_mut() {
             if let Some(given) = self.tensors.get(name) {
@@ -112,66 +113,71 @@ impl Case {
     }
 
     /// The engines with a source and a target batch of latents as their buffers.
-    pub(crate) fn engines_on(&self, source: &str, target: &str, classes: usize) -> Vec<Candidate> {
+    pub(crate) fn engines_on(
+        &self,
+        source: &str,
+        target: &str,
+        classes: usize,
+    ) -> Vec<TestedEngine> {
         let (source, width) = self.rows(source);
         let (target, _) = self.rows(target);
-        let mut candidates = self.engines(&self.architecture(width, classes));
-        for candidate in &mut candidates {
-            let engine = &mut candidate.engine;
+        let mut tested = self.engines(&self.architecture(width, classes));
+        for tested in &mut tested {
+            let engine = &mut tested.engine;
             let source = Rows::new(source.as_slice(), width).unwrap();
             let target = Rows::new(target.as_slice(), width).unwrap();
             engine.set_source(source, &self.labels()).unwrap();
             engine.set_target(0, target).unwrap();
         }
-        candidates
+        tested
     }
 
     #[track_caller]
-    pub(crate) fn check_scalar(&self, candidate: &Candidate, name: &str, found: f64) {
+    pub(crate) fn check_scalar(&self, tested: &TestedEngine, name: &str, found: f64) {
         let expected = self.scalars[name];
-        // A distance near zero is a difference of larger numbers: it takes the loss's scale.
+        // A distance near 0 is a difference of larger numbers and has the scale of the loss.
         let scale = expected.abs().max(self.scalars["loss"].abs());
-        let what = format!("{}: {name}", candidate.name);
-        let tolerance = single_step_tolerance(candidate);
+        let what = format!("{}: {name}", tested.name);
+        let tolerance = single_step_tolerance(tested);
         assert_close(&what, &[found], &[expected], scale, tolerance);
     }
 
-    /// Every gradient of the file, and no others.
+    /// Checks that the engine has exactly the gradients of the file.
     #[track_caller]
-    pub(crate) fn check_gradients(&self, candidate: &Candidate) {
+    pub(crate) fn check_gradients(&self, tested: &TestedEngine) {
         let expected: BTreeMap<&str, Vec<f64>> = self
             .tensors
             .iter()
             .filter_map(|(name, tensor)| Some((name.strip_prefix("grad.")?, tensor.to_f64())))
             .collect();
-        let found = candidate.engine.gradients().unwrap();
+        let found = tested.engine.gradients().unwrap();
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, expected.keys().copied().collect::<Vec<_>>());
         let largest_of_all = expected.values().map(|g| largest(g)).fold(0.0, f64::max);
         for (name, expected) in expected {
-            // An exact gradient of zero has no scale of its own.
+            // A gradient that is exactly 0 has no scale of its own.
             let scale = match largest(&expected) {
                 own if own < 1e-12 => largest_of_all,
                 own => own,
             };
-            let what = format!("{}: gradient of {name}", candidate.name);
-            let tolerance = single_step_tolerance(candidate);
+            let what = format!("{}: gradient of {name}", tested.name);
+            let tolerance = single_step_tolerance(tested);
             assert_close(&what, &found[name].to_f64(), &expected, scale, tolerance);
         }
     }
 }
 
-pub(crate) fn single_step_tolerance(candidate: &Candidate) -> f64 {
-    match candidate.precision {
+pub(crate) fn single_step_tolerance(tested: &TestedEngine) -> f64 {
+    match tested.precision {
         Precision::F32 => 1e-4,
         Precision::F64 => 1e-9,
     }
 }
 
 /// Outputs are in single precision whatever the engine computes in.
-pub(crate) fn check_output(what: &str, candidate: &Candidate, found: &[f32], expected: &[f64]) {
+pub(crate) fn check_output(what: &str, tested: &TestedEngine, found: &[f32], expected: &[f64]) {
     let found: Vec<f64> = found.iter().map(|value| f64::from(*value)).collect();
-    let what = format!("{}: {what}", candidate.name);
-    let tolerance = single_step_tolerance(candidate).max(1e-6);
+    let what = format!("{}: {what}", tested.name);
+    let tolerance = single_step_tolerance(tested).max(1e-6);
     assert_close(&what, &found, expected, largest(expected), tolerance);
 }

@@ -1,6 +1,6 @@
-//! What the integration tests share: the engines under test, small networks and data for them.
+//! Shared by the integration tests: the engines under test, small networks, and data for them.
 
-// Each test file is its own crate and uses a part of this.
+// Each test file is its own crate and uses only a part of this.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -18,35 +18,35 @@ use ostar_model::{
 pub(crate) mod golden;
 pub(crate) mod steps;
 
-/// An engine under test.
-pub(crate) struct Candidate {
+/// An engine under test, and the precision that it computes in.
+pub(crate) struct TestedEngine {
     pub(crate) name: &'static str,
     pub(crate) precision: Precision,
     pub(crate) engine: Box<dyn Engine>,
 }
 
-/// Every engine, each with these parameters. A new engine joins all tests here.
-pub(crate) fn engines(architecture: &Architecture, parameters: &NamedTensors) -> Vec<Candidate> {
+/// Every engine, each with these parameters. An engine that is added here is part of all tests.
+pub(crate) fn engines(architecture: &Architecture, parameters: &NamedTensors) -> Vec<TestedEngine> {
     let candle = |precision| Box::new(candle(architecture, parameters, precision));
     let cpu =
         |threads| Box::new(CpuEngine::new(architecture.clone(), parameters, threads).unwrap());
     vec![
-        Candidate {
+        TestedEngine {
             name: "cpu, 1 thread",
             precision: Precision::F32,
             engine: cpu(1),
         },
-        Candidate {
+        TestedEngine {
             name: "cpu, 2 threads",
             precision: Precision::F32,
             engine: cpu(2),
         },
-        Candidate {
+        TestedEngine {
             name: "candle f64",
             precision: Precision::F64,
             engine: candle(Precision::F64),
         },
-        Candidate {
+        TestedEngine {
             name: "candle f32",
             precision: Precision::F32,
             engine: candle(Precision::F32),
@@ -54,7 +54,7 @@ pub(crate) fn engines(architecture: &Architecture, parameters: &NamedTensors) ->
     ]
 }
 
-/// The candle engine on the CPU; in double precision it is the oracle.
+/// The candle engine on the CPU. In double precision it is the reference.
 pub(crate) fn candle(
     architecture: &Architecture,
     parameters: &NamedTensors,
@@ -66,7 +66,7 @@ pub(crate) fn candle(
 
 pub(crate) const NORMS: [Norm; 3] = [Norm::Batch, Norm::Layer, Norm::None];
 
-/// Small networks with every part: an MLP encoder, two blocks, two hidden layers elsewhere.
+/// Small networks with every kind of layer: an MLP encoder, two residual blocks, two hidden layers elsewhere.
 pub(crate) fn small_architecture(norm: Norm) -> Architecture {
     Architecture {
         classes: 3,
@@ -86,8 +86,8 @@ pub(crate) fn small_architecture(norm: Norm) -> Architecture {
     }
 }
 
-/// Parameters large enough for every part of a gradient to matter. They are representable in single
-/// precision, so that all engines stand at the same point.
+/// Parameters large enough for every part of a gradient to matter. They are exact in single precision, so that all
+/// engines start at the same point.
 pub(crate) fn lively_parameters(architecture: &Architecture, seed: u64) -> NamedTensors {
     let mut generator = Generator::new(seed);
     let mut value = |spec: &ParameterSpec| {
@@ -129,7 +129,7 @@ pub(crate) fn rows(values: &[f32], width: usize) -> Rows<'_> {
     Rows::new(values, width).unwrap()
 }
 
-/// Names of what an optimiser moves in these networks.
+/// Names of the parameters that an optimiser updates in these networks.
 pub(crate) fn trained_names(architecture: &Architecture, networks: &[Network]) -> Vec<String> {
     let mut names: Vec<String> = architecture
         .parameters()
@@ -141,8 +141,8 @@ pub(crate) fn trained_names(architecture: &Architecture, networks: &[Network]) -
     names
 }
 
-/// Whether a parameter's exact gradient is zero (or it follows one of which it is): a bias in front of a
-/// batch norm, the running mean behind it, the critic's last bias. Adam moves these by rounding noise.
+/// Whether a parameter's exact gradient is 0, or it depends on such a parameter: a bias in front of a batch norm, the
+/// running mean behind it, the critic's last bias. Adam changes these by rounding noise.
 pub(crate) fn moves_by_rounding_only(architecture: &Architecture, name: &str) -> bool {
     let before_batch_norm = Network::ALL
         .into_iter()
@@ -160,7 +160,7 @@ pub(crate) fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |most, value| most.max(value.abs()))
 }
 
-/// Every entry of `found` within `tolerance` times `scale` of `expected`.
+/// Checks that every entry of `found` is within `tolerance` times `scale` of `expected`.
 #[track_caller]
 pub(crate) fn assert_close(
     what: &str,
@@ -171,7 +171,7 @@ pub(crate) fn assert_close(
 ) {
     assert_eq!(found.len(), expected.len(), "{what}: how many entries");
     for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
-        // Written so that NaN fails.
+        // Written so that NaN fails the assertion.
         let close = (found - expected).abs() <= tolerance * scale;
         assert!(
             close,

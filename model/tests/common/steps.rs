@@ -20,8 +20,7 @@ pub(crate) fn row_numbers(first: usize, count: usize) -> Vec<u32> {
     (first as u32..(first + count) as u32).collect()
 }
 
-/// Encoder inputs that own their numbers: dense rows, or numbers and bags with repeated tokens and empty
-/// bags.
+/// Owned encoder inputs: dense rows, or numbers and bags of tokens. Some tokens are repeated and some bags empty.
 pub(crate) struct OwnedInputs {
     width: usize,
     numbers: Vec<f32>,
@@ -81,7 +80,7 @@ impl OwnedInputs {
     }
 }
 
-/// Source and target data, drawn once and given to every engine.
+/// Source and target data, drawn once and used by every engine.
 pub(crate) struct Problem {
     pub(crate) architecture: Architecture,
     pub(crate) labels: Vec<u32>,
@@ -94,7 +93,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Classes in turn, their means apart; the target wider and shifted.
+    /// Classes take turns and have separate means. The target is wider and shifted.
     pub(crate) fn random(architecture: &Architecture, rows: usize, seed: u64) -> Self {
         let generator = &mut Generator::new(seed);
         let (latent, classes) = (architecture.latent, architecture.classes);
@@ -104,7 +103,7 @@ impl Problem {
             row.iter_mut().for_each(|z| *z += 0.7 * *label as f32);
         }
         let total: usize = (1..=classes).sum();
-        let share = |class: usize| (class + 1) as f64 / total as f64;
+        let proportion = |class: usize| (class + 1) as f64 / total as f64;
         Self {
             architecture: architecture.clone(),
             labels,
@@ -112,8 +111,10 @@ impl Problem {
             target: normals(rows * latent, 0.5, 1.3, generator),
             source_inputs: OwnedInputs::random(architecture, rows, generator),
             target_inputs: OwnedInputs::random(architecture, rows, generator),
-            proportions: (0..classes).map(share).collect(),
-            class_weights: (0..classes).map(|c| share(c) * classes as f64).collect(),
+            proportions: (0..classes).map(proportion).collect(),
+            class_weights: (0..classes)
+                .map(|c| proportion(c) * classes as f64)
+                .collect(),
         }
     }
 
@@ -150,7 +151,7 @@ impl Problem {
     }
 }
 
-/// One kind of step.
+/// A step of [`Engine`] and the settings that tests vary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Critic { penalty_weight: f64 },
@@ -197,8 +198,8 @@ impl Terms {
     }
 }
 
-/// Takes one step and gives every number of its report, the loss first. Steps on raw inputs use all rows
-/// of the problem; `rows` are those of the others.
+/// Takes one step and returns every number of its report, the loss first. Steps on raw inputs use all rows of the
+/// problem, the others use `rows`.
 pub(crate) fn take(
     kind: Kind,
     engine: &mut dyn Engine,

@@ -1,5 +1,5 @@
-//! A problem of pure label shift with known posteriors: unit Gaussians, one a class, whose means have the
-//! same distance from each other.
+//! Pure label shift with known posteriors: one unit Gaussian for each class, with means at the same distance from each
+//! other.
 
 use ostar_model::{
     Generator, Rows,
@@ -7,16 +7,16 @@ use ostar_model::{
 };
 
 pub(crate) struct Gaussians {
-    /// Class shares that the classifier was trained for.
+    /// Proportions that the classifier was trained with.
     pub(crate) prior: LabelProportions,
-    /// Distance between class means.
+    /// Distance between any two class means.
     pub(crate) separation: f64,
-    /// Logits are multiplied by this: above 1 the classifier is too sure of itself.
+    /// Factor of the logits. Above 1 the classifier is overconfident.
     pub(crate) sharpness: f64,
 }
 
 impl Gaussians {
-    /// Posteriors and labels of `rows` rows with class shares `proportions`.
+    /// Posteriors and labels of `rows` rows with the label proportions `proportions`.
     pub(crate) fn draw(
         &self,
         rows: usize,
@@ -24,7 +24,7 @@ impl Gaussians {
         generator: &mut Generator,
     ) -> (Probabilities, Vec<u32>) {
         let classes = self.prior.classes();
-        // Means at r e_k, r being the separation over the root of 2, are equally far from each other.
+        // Means at r e_k are at the distance r sqrt(2) from each other.
         let radius = self.separation / std::f64::consts::SQRT_2;
         let (mut values, mut labels) = (Vec::with_capacity(rows * classes), Vec::new());
         for _ in 0..rows {
@@ -46,7 +46,7 @@ impl Gaussians {
         (Probabilities::new("drawn", matrix).unwrap(), labels)
     }
 
-    /// Held-out rows of which every class has one: an empty class is an error by design.
+    /// Held-out rows with at least one of every class, as the estimator requires.
     pub(crate) fn draw_held_out(
         &self,
         rows: usize,
@@ -61,13 +61,13 @@ impl Gaussians {
     }
 }
 
-fn draw_class(shares: &[f64], generator: &mut Generator) -> usize {
+fn draw_class(proportions: &[f64], generator: &mut Generator) -> usize {
     let mut left = generator.uniform();
-    for (class, share) in shares.iter().enumerate() {
-        left -= share;
+    for (class, proportion) in proportions.iter().enumerate() {
+        left -= proportion;
         if left < 0.0 {
             return class;
         }
     }
-    shares.len() - 1
+    proportions.len() - 1
 }
