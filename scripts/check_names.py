@@ -23,6 +23,7 @@ RENAMED = {
     r"kafka::Source": "kafka::Reader",
     # gRPC
     "MODE_SOURCE": "MODE_FROZEN",
+    "ClassShare": "ClassProportions",
     "published_low": "served_low",
     "published_high": "served_high",
     # Settings
@@ -34,10 +35,14 @@ RENAMED = {
     r"grpc\.max_wait": "requests.max_wait",
     r"grpc\.max_batch_rows": "requests.max_batch_rows",
     r"grpc\.threads": "requests.threads",
+    # The page
+    "true_share": "true_proportion",
     # Metrics
     r'candidate="published"': 'candidate="served"',
     r'candidate="source"': 'candidate="frozen"',
     r'stage="floor"': 'stage="noise_floor"',
+    r'path="grpc"': 'path="request"',
+    "over_floor": "over_noise_floor",
     "ostar_label_shift_distance": 'ostar_sliced_distance{stage="before_map"}',
 }
 

@@ -157,7 +157,7 @@ function charted(about, now) {
 
 function colourOf(about, number) {
   const place = about.classes.findIndex((one) => one.number === number);
-  return place < 0 ? "--noise" : `--class-${place % 8}`;
+  return place < 0 ? "--muted" : `--class-${place % 8}`;
 }
 
 function charts(about, places) {
@@ -167,13 +167,13 @@ function charts(about, places) {
       label: name,
       variable: colourOf(about, number),
       scale: "share",
-      band: [`share_low.${place}`, `share_high.${place}`],
+      band: [`proportion_low.${place}`, `proportion_high.${place}`],
       lines: [
         { constant: training, dash: [4, 5], width: 1.2 },
-        ...(about.labels ? [{ column: `true_share.${place}`, dots: true }] : []),
-        { column: `share.${place}` },
+        ...(about.labels ? [{ column: `true_proportion.${place}`, dots: true }] : []),
+        { column: `proportion.${place}` },
       ],
-      text: (at) => known(at(`share.${place}`)) && `${name} ${percent(at(`share.${place}`))} [${interval({ low: at(`share_low.${place}`), high: at(`share_high.${place}`) })}]`,
+      text: (at) => known(at(`proportion.${place}`)) && `${name} ${percent(at(`proportion.${place}`))} [${interval({ low: at(`proportion_low.${place}`), high: at(`proportion_high.${place}`) })}]`,
     };
   };
   const accuracy = (name) => ({
@@ -181,12 +181,12 @@ function charts(about, places) {
     variable: `--${name}`,
     scale: "accuracy",
     lines: [
-      { column: `estimated.${name}`, dash: [6, 4], width: 1.5 },
-      ...(about.labels ? [{ column: `measured.${name}` }] : []),
+      { column: `estimated_accuracy.${name}`, dash: [6, 4], width: 1.5 },
+      ...(about.labels ? [{ column: `measured_accuracy.${name}` }] : []),
     ],
     text: (at) => {
-      const measured = known(at(`measured.${name}`)) ? `${percent(at(`measured.${name}`))} measured, ` : "";
-      return known(at(`estimated.${name}`)) && `${CANDIDATES[name]} ${measured}${percent(at(`estimated.${name}`))} estimated`;
+      const measured = known(at(`measured_accuracy.${name}`)) ? `${percent(at(`measured_accuracy.${name}`))} measured, ` : "";
+      return known(at(`estimated_accuracy.${name}`)) && `${CANDIDATES[name]} ${measured}${percent(at(`estimated_accuracy.${name}`))} estimated`;
     },
   });
   const line = (label, column, variable, scale, format, more = {}) => ({
@@ -201,13 +201,13 @@ function charts(about, places) {
     new Chart("shares", "Shares of the classes over time", places.map(share), { share: ranges.share }),
     new Chart("accuracy", "Accuracy of the candidates over time", Object.keys(CANDIDATES).map(accuracy), { accuracy: ranges.accuracy }),
     new Chart("shift", "Distance of source and stream over time", [
-      line("shares corrected", "before", "--class-1", "distance", thousandths),
-      line("after the map", "after", "--class-0", "distance", thousandths),
-      line("noise", "noise", "--noise", "distance", thousandths, { dash: [4, 4] }),
+      line("shares corrected", "distance_before_map", "--class-1", "distance", thousandths),
+      line("after the map", "distance_after_map", "--class-0", "distance", thousandths),
+      line("noise floor", "noise_floor", "--muted", "distance", thousandths, { dash: [4, 4] }),
     ], { distance: ranges.distance }),
     new Chart("flow", "Events a second, and records not read yet, over time", [
-      line("events a second", "events", "--class-0", "rate", rate),
-      line("records behind", "lag", "--class-1", "records", count),
+      line("events a second", "events_per_second", "--class-0", "rate", rate),
+      line("records behind", "lag_records", "--class-1", "records", count),
     ], { rate: ranges.rate, records: ranges.records }),
   ];
 }

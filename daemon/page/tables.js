@@ -56,16 +56,16 @@ function table(element, head, rows, served) {
 const estimate = (value) => (known(value) ? { text: percent(value.value), below: interval(value) } : "–");
 
 export function classes(about, frame) {
-  const labels = about.labels && frame.classes.some((one) => known(one.true_share));
+  const labels = about.labels && frame.classes.some((one) => known(one.true_proportion));
   const head = ["Class", "Training", "Now", ...(labels ? ["By labels"] : []), ...(about.black_box ? [] : ["Movement"])];
   const rows = about.classes.map((one, place) => {
-    const { served, true_share, movement_ratio } = frame.classes[place];
+    const { served, true_proportion, movement_ratio } = frame.classes[place];
     const ratio = known(movement_ratio) ? movement_ratio.toFixed(3) : "–";
     return [
       one.name,
       percent(one.training),
       served ? { ...estimate(served), strong: one.training < served.low || one.training > served.high } : "–",
-      ...(labels ? [percent(true_share)] : []),
+      ...(labels ? [percent(true_proportion)] : []),
       ...(about.black_box ? [] : [ratio]),
     ];
   });

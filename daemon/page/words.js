@@ -94,13 +94,13 @@ export function shape(about, frame) {
     const off = about.steps_per_block === 0 ? "Alignment is switched off (learner.steps_per_block = 0)." : "";
     return { state: "ok", answer: "Not measured yet", evidence: off || "The first alignment step measures it." };
   }
-  const { before, after, noise, refuted } = frame.shift;
-  const limit = `${about.refuted_at} times the noise of ${noise.toFixed(3)}`;
+  const { distance_before_map: before, distance_after_map: after, noise_floor, refuted } = frame.shift;
+  const limit = `${about.refuted_at} times the noise floor of ${noise_floor.toFixed(3)}`;
   return refuted
     ? {
         state: "look",
         answer: "Classes changed shape, too",
-        evidence: `Shares leave a distance of ${before.toFixed(3)}, above ${limit}; the map leaves ${after.toFixed(3)}. The ${frame.served} classifier's shares are served.`,
+        evidence: `Shares leave a distance of ${before.toFixed(3)}, above ${limit}; the map leaves ${after.toFixed(3)}. The ${frame.proportions_from} classifier's shares are served.`,
       }
     : {
         state: "ok",

@@ -96,7 +96,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Time to score a batch",
                 "s",
-                "99th percentile, for the stream and over gRPC.",
+                "99th percentile, for the stream and for requests.",
                 query(quantile(0.99, "ostar_scoring_duration_seconds", by="path"), "{{path}}"),
                 min=0,
             ),

@@ -105,7 +105,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Predictions by class",
                 "cps",
-                "Predictions per second by most probable class, for the stream and over gRPC.",
+                "Predictions per second by most probable class, for the stream and for requests.",
                 query(total(rate("ostar_predictions_total", CLASS), by="class, path"), "{{class}} {{path}}"),
                 min=0,
             ),

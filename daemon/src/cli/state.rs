@@ -13,7 +13,7 @@ use super::{
     client::{ConnectionArgs, Unanswered, block_on, mode_name},
     format::{Format, FormatArgs, Table},
 };
-use crate::proto::{ClassShare, GetStateRequest, State, inference_client::InferenceClient};
+use crate::proto::{ClassProportions, GetStateRequest, State, inference_client::InferenceClient};
 
 /// Shows what a running daemon knows of the stream: shares of the classes with intervals, shift, what is served.
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ fn table(state: &State) -> String {
         0 => "not known yet".to_owned(),
         _ => format!("{share:.3} [{low:.3}, {high:.3}]"),
     };
-    let row = |class: &ClassShare| {
+    let row = |class: &ClassProportions| {
         vec![
             class.name.clone(),
             format!("{:.3}", class.training),
@@ -102,7 +102,7 @@ fn table(state: &State) -> String {
 
 fn in_json(state: &State) -> Value {
     let share = |share, low, high| json!({"share": share, "low": low, "high": high});
-    let class = |class: &ClassShare| {
+    let class = |class: &ClassProportions| {
         json!({
             "name": class.name,
             "training": class.training,

@@ -5,7 +5,7 @@ use ostar_model::{diagnostics::Decision, learner::RefreshReport, proportions::Pr
 
 use crate::{
     current,
-    proto::{ClassShare, Mode, Shift, State},
+    proto::{ClassProportions, Mode, Shift, State},
     serving::Services,
     status::Status,
 };
@@ -21,7 +21,7 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
         let (frozen, frozen_low, frozen_high) = share(frozen, class);
         let (adapted, adapted_low, adapted_high) = share(adapted, class);
         let (served, served_low, served_high) = share(served, class);
-        ClassShare {
+        ClassProportions {
             name: name.clone(),
             training: description.training_proportions[class],
             frozen,

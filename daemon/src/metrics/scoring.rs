@@ -10,14 +10,14 @@ use super::families::{Buckets, Families};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScoringPath {
     Stream,
-    Grpc,
+    Request,
 }
 
 /// Counts and durations of both paths.
 #[derive(Debug)]
 pub(crate) struct ScoringMetrics {
     stream: PathMetrics,
-    grpc: PathMetrics,
+    request: PathMetrics,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl ScoringMetrics {
         };
         Self {
             stream: path("stream"),
-            grpc: path("grpc"),
+            request: path("request"),
         }
     }
 
@@ -72,7 +72,7 @@ impl ScoringMetrics {
     ) {
         let path = match path {
             ScoringPath::Stream => &self.stream,
-            ScoringPath::Grpc => &self.grpc,
+            ScoringPath::Request => &self.request,
         };
         let mut rows = 0.0;
         for class in predicted {

@@ -1,21 +1,23 @@
 //! Which numbers of a frame are kept, to be drawn over time.
 
-use super::frame::{CANDIDATES, Estimate, Frame};
+use ostar_model::Candidate;
+
+use super::frame::Frame;
 
 /// One number of a frame. Classes are counted as the page shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Column {
-    Share(usize),
-    ShareLow(usize),
-    ShareHigh(usize),
-    TrueShare(usize),
-    Estimated(usize),
-    Measured(usize),
-    Before,
-    After,
-    Noise,
-    Events,
-    Lag,
+    Proportion(usize),
+    ProportionLow(usize),
+    ProportionHigh(usize),
+    TrueProportion(usize),
+    EstimatedAccuracy(Candidate),
+    MeasuredAccuracy(Candidate),
+    DistanceBeforeMap,
+    DistanceAfterMap,
+    NoiseFloor,
+    EventsPerSecond,
+    LagRecords,
 }
 
 impl Column {
@@ -23,23 +25,26 @@ impl Column {
     pub(super) fn all(classes: usize) -> Vec<Self> {
         let mut columns = Vec::new();
         for class in 0..classes {
-            let share = [
-                Self::Share,
-                Self::ShareLow,
-                Self::ShareHigh,
-                Self::TrueShare,
+            let proportions = [
+                Self::Proportion,
+                Self::ProportionLow,
+                Self::ProportionHigh,
+                Self::TrueProportion,
             ];
-            columns.extend(share.map(|column| column(class)));
+            columns.extend(proportions.map(|column| column(class)));
         }
-        for candidate in 0..CANDIDATES.len() {
-            columns.extend([Self::Estimated(candidate), Self::Measured(candidate)]);
+        for candidate in Candidate::ALL {
+            columns.extend([
+                Self::EstimatedAccuracy(candidate),
+                Self::MeasuredAccuracy(candidate),
+            ]);
         }
         columns.extend([
-            Self::Before,
-            Self::After,
-            Self::Noise,
-            Self::Events,
-            Self::Lag,
+            Self::DistanceBeforeMap,
+            Self::DistanceAfterMap,
+            Self::NoiseFloor,
+            Self::EventsPerSecond,
+            Self::LagRecords,
         ]);
         columns
     }
@@ -47,38 +52,38 @@ impl Column {
     /// What the page's script calls it.
     pub(super) fn name(self) -> String {
         match self {
-            Self::Share(class) => format!("share.{class}"),
-            Self::ShareLow(class) => format!("share_low.{class}"),
-            Self::ShareHigh(class) => format!("share_high.{class}"),
-            Self::TrueShare(class) => format!("true_share.{class}"),
-            Self::Estimated(candidate) => format!("estimated.{}", CANDIDATES[candidate]),
-            Self::Measured(candidate) => format!("measured.{}", CANDIDATES[candidate]),
-            Self::Before => "before".into(),
-            Self::After => "after".into(),
-            Self::Noise => "noise".into(),
-            Self::Events => "events".into(),
-            Self::Lag => "lag".into(),
+            Self::Proportion(class) => format!("proportion.{class}"),
+            Self::ProportionLow(class) => format!("proportion_low.{class}"),
+            Self::ProportionHigh(class) => format!("proportion_high.{class}"),
+            Self::TrueProportion(class) => format!("true_proportion.{class}"),
+            Self::EstimatedAccuracy(candidate) => format!("estimated_accuracy.{candidate}"),
+            Self::MeasuredAccuracy(candidate) => format!("measured_accuracy.{candidate}"),
+            Self::DistanceBeforeMap => "distance_before_map".into(),
+            Self::DistanceAfterMap => "distance_after_map".into(),
+            Self::NoiseFloor => "noise_floor".into(),
+            Self::EventsPerSecond => "events_per_second".into(),
+            Self::LagRecords => "lag_records".into(),
         }
     }
 
     /// Its value; not a number where it is not known.
     pub(super) fn of(self, frame: &Frame) -> f32 {
-        let share = |class: usize| frame.classes[class].served;
+        let served = |class: usize| frame.classes[class].served;
         let value = match self {
-            Self::Share(class) => share(class).map(|share| share.value),
-            Self::ShareLow(class) => share(class).map(|share| share.low),
-            Self::ShareHigh(class) => share(class).map(|share| share.high),
-            Self::TrueShare(class) => frame.classes[class].true_share,
-            Self::Estimated(candidate) => {
-                let estimated: Option<Estimate> = frame.candidates[candidate].estimated;
+            Self::Proportion(class) => served(class).map(|served| served.value),
+            Self::ProportionLow(class) => served(class).map(|served| served.low),
+            Self::ProportionHigh(class) => served(class).map(|served| served.high),
+            Self::TrueProportion(class) => frame.classes[class].true_proportion,
+            Self::EstimatedAccuracy(candidate) => {
+                let estimated = frame.candidates[candidate as usize].estimated;
                 estimated.map(|estimated| estimated.value)
             }
-            Self::Measured(candidate) => frame.candidates[candidate].accuracy,
-            Self::Before => frame.shift.map(|shift| shift.before),
-            Self::After => frame.shift.map(|shift| shift.after),
-            Self::Noise => frame.shift.map(|shift| shift.noise),
-            Self::Events => frame.stream.events_per_second,
-            Self::Lag => frame.stream.lag_records,
+            Self::MeasuredAccuracy(candidate) => frame.candidates[candidate as usize].accuracy,
+            Self::DistanceBeforeMap => frame.shift.map(|shift| shift.distance_before_map),
+            Self::DistanceAfterMap => frame.shift.map(|shift| shift.distance_after_map),
+            Self::NoiseFloor => frame.shift.map(|shift| shift.noise_floor),
+            Self::EventsPerSecond => frame.stream.events_per_second,
+            Self::LagRecords => frame.stream.lag_records,
         };
         value.map_or(f32::NAN, |value| value as f32)
     }

@@ -1,6 +1,7 @@
 //! What the page shows at a moment.
 
 use ostar_model::{
+    Candidate,
     diagnostics::Decision,
     learner::{BlockReport, RefreshReport},
     proportions::{EstimatedAccuracy, ProportionEstimate},
@@ -18,9 +19,6 @@ use crate::{
     status::Status,
 };
 
-/// Who could be served, as metrics name them.
-pub(super) const CANDIDATES: [&str; 3] = ["frozen", "prior", "adapted"];
-
 /// All that changes. `None` is what is not known, or not known yet.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Frame {
@@ -35,13 +33,13 @@ pub(super) struct Frame {
     events: u64,
     steps: u64,
     skipped_steps: u64,
-    /// Whose shares are served.
-    served: Option<&'static str>,
+    /// Whose proportions are served.
+    proportions_from: Option<Candidate>,
     /// How many independent events they are worth.
     effective_rows: Option<f64>,
     /// In the order of [`About::classes`].
     pub(super) classes: Vec<ClassFrame>,
-    /// In the order of [`CANDIDATES`].
+    /// In the order of [`Candidate::ALL`].
     pub(super) candidates: Vec<CandidateFrame>,
     pub(super) shift: Option<Shift>,
     guard: Option<Guard>,
@@ -63,7 +61,7 @@ pub(super) struct ClassFrame {
     frozen: Option<Estimate>,
     adapted: Option<Estimate>,
     /// Among the newest labels.
-    pub(super) true_share: Option<f64>,
+    pub(super) true_proportion: Option<f64>,
     /// Mean squared movement over the squared distance to the nearest other class.
     movement_ratio: Option<f64>,
 }
@@ -71,7 +69,7 @@ pub(super) struct ClassFrame {
 /// How good a candidate is.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct CandidateFrame {
-    name: &'static str,
+    name: Candidate,
     /// Accuracy without labels.
     pub(super) estimated: Option<Estimate>,
     /// Of the newest labels.
@@ -82,9 +80,9 @@ pub(super) struct CandidateFrame {
 /// Distances of source and stream.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Shift {
-    pub(super) before: f64,
-    pub(super) after: f64,
-    pub(super) noise: f64,
+    pub(super) distance_before_map: f64,
+    pub(super) distance_after_map: f64,
+    pub(super) noise_floor: f64,
     /// Whether shares alone cannot explain the stream.
     refuted: bool,
 }
@@ -147,20 +145,21 @@ impl Frame {
             events: status.events,
             steps: status.steps,
             skipped_steps: status.skipped_steps,
-            served: block.map(served),
+            proportions_from: block.map(proportions_from),
             effective_rows: block.map(|block| block.served.effective_rows),
             classes: about
                 .classes
                 .iter()
                 .map(|class| ClassFrame::new(class, block, refresh, readings))
                 .collect(),
-            candidates: (0..CANDIDATES.len())
+            candidates: Candidate::ALL
+                .into_iter()
                 .map(|candidate| CandidateFrame::new(candidate, refresh, readings))
                 .collect(),
             shift: refresh.map(|refresh| Shift {
-                before: refresh.distance_before_map,
-                after: refresh.distance_after_map,
-                noise: refresh.noise_floor,
+                distance_before_map: refresh.distance_before_map,
+                distance_after_map: refresh.distance_after_map,
+                noise_floor: refresh.noise_floor,
                 refuted: guard
                     .refutes_label_shift(refresh.distance_before_map, refresh.noise_floor),
             }),
@@ -170,10 +169,11 @@ impl Frame {
     }
 }
 
-fn served(block: &BlockReport) -> &'static str {
-    match block.served == block.frozen {
-        true => "frozen",
-        false => "adapted",
+fn proportions_from(block: &BlockReport) -> Candidate {
+    if block.served == block.frozen {
+        Candidate::Frozen
+    } else {
+        Candidate::Adapted
     }
 }
 
@@ -201,7 +201,7 @@ impl ClassFrame {
             served: block.map(|block| share(&block.served)),
             frozen: block.map(|block| share(&block.frozen)),
             adapted: adapted.map(share),
-            true_share: readings.value("ostar_true_proportion", &[("class", &class.name)]),
+            true_proportion: readings.value("ostar_true_proportion", &[("class", &class.name)]),
             movement_ratio: moved.and_then(|moved| moved.ratio),
         }
     }
@@ -210,24 +210,22 @@ impl ClassFrame {
 // === impl CandidateFrame ===
 
 impl CandidateFrame {
-    fn new(candidate: usize, refresh: Option<&RefreshReport>, readings: &Readings) -> Self {
-        let name = CANDIDATES[candidate];
+    fn new(candidate: Candidate, refresh: Option<&RefreshReport>, readings: &Readings) -> Self {
         let accuracy = |refresh: &RefreshReport| {
-            let all = [
-                &refresh.frozen_accuracy,
-                &refresh.prior_accuracy,
-                &refresh.adapted_accuracy,
-            ];
-            let EstimatedAccuracy { value, interval } = all[candidate];
+            let EstimatedAccuracy { value, interval } = match candidate {
+                Candidate::Frozen => &refresh.frozen_accuracy,
+                Candidate::Prior => &refresh.prior_accuracy,
+                Candidate::Adapted => &refresh.adapted_accuracy,
+            };
             Estimate {
                 value: *value,
                 low: interval.low,
                 high: interval.high,
             }
         };
-        let measured = |family| readings.value(family, &[("candidate", name)]);
+        let measured = |family| readings.value(family, &[("candidate", candidate.name())]);
         Self {
-            name,
+            name: candidate,
             estimated: refresh.map(accuracy),
             accuracy: measured("ostar_measured_accuracy"),
             log_loss: measured("ostar_measured_log_loss"),

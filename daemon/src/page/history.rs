@@ -90,7 +90,7 @@ mod tests {
 
     /// Times that are held after so many looks, one a second.
     fn seconds_after(looks: u64) -> Vec<u64> {
-        let mut history = History::new(&[Column::Lag]);
+        let mut history = History::new(&[Column::LagRecords]);
         for look in 0..looks {
             history.push(look, [look as f32].into());
         }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn it_is_written_column_by_column_and_what_is_not_known_is_null() {
-        let mut history = History::new(&[Column::Events, Column::Lag]);
+        let mut history = History::new(&[Column::EventsPerSecond, Column::LagRecords]);
         history.push(10, [0.5, f32::NAN].into());
         history.push(11, [0.25, 3.0].into());
         let written = serde_json::to_value(&history).unwrap();

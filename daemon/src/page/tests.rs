@@ -133,7 +133,10 @@ async fn a_viewer_is_told_all_at_first_and_then_what_changes() {
 
     // The history holds what the frame says, in the columns that `about` names.
     let columns = hello["about"]["columns"].as_array().unwrap();
-    let place = columns.iter().position(|name| name == "share.1").unwrap();
+    let place = columns
+        .iter()
+        .position(|name| name == "proportion.1")
+        .unwrap();
     let kept = hello["history"]["columns"][place][0].as_f64().unwrap();
     assert!((kept - end("value")).abs() < 1e-6);
 

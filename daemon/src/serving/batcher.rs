@@ -313,7 +313,7 @@ impl Services {
         };
         let answer = answer(&mut scored);
         let scoring = &self.metrics.scoring;
-        scoring.observe(ScoringPath::Grpc, scored.predicted, start.elapsed());
+        scoring.observe(ScoringPath::Request, scored.predicted, start.elapsed());
         Ok(answer)
     }
 

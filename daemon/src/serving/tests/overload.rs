@@ -90,7 +90,7 @@ async fn a_request_that_has_waited_too_long_is_refused_and_never_scored() {
     assert_eq!(refusal, Refusal::WaitedTooLong { limit });
     Workers::start(&batcher, &settings).unwrap().finish();
     let text = services.metrics.render().unwrap();
-    let unscored = r#"ostar_scoring_batch_rows_count{path="grpc"} 0"#;
+    let unscored = r#"ostar_scoring_batch_rows_count{path="request"} 0"#;
     assert!(text.contains(unscored), "{text}");
 }
 
@@ -127,7 +127,7 @@ async fn finishing_answers_all_that_was_accepted_in_batches_of_the_size_that_is_
     assert!(answers.iter().all(|answer| answer.probabilities.len() == 4));
     let text = services.metrics.render().unwrap();
     assert!(
-        text.contains(r#"ostar_scoring_batch_rows_bucket{path="grpc",le="4"} 5"#),
+        text.contains(r#"ostar_scoring_batch_rows_bucket{path="request",le="4"} 5"#),
         "{text}"
     );
 }
