@@ -16,9 +16,9 @@ mod open_inference;
 mod page;
 mod pipeline;
 mod run;
+mod servers;
 mod serving;
 mod shutdown;
-mod standby;
 mod status;
 
 /// Services of `daemon/proto`; public for the end-to-end tests, which are clients of them.

@@ -27,7 +27,7 @@ use crate::{
     config::Config,
     current::{Current, Version},
     metrics::Metrics,
-    pipeline::{FrozenScoring, Learning, Outlets, Progress, Scoring, load_learner},
+    pipeline::{BlockLearner, FrozenScoring, Progress, Publisher, Scoring, load_learner},
     status::Status,
 };
 
@@ -45,7 +45,7 @@ struct Replay {
     decoder: Decoder,
     frozen: FrozenScoring,
     scoring: Scoring,
-    learning: Learning,
+    block_learner: BlockLearner,
     labels: Arc<Mutex<LabelJoin>>,
     status: watch::Receiver<Status>,
     chunk: Chunk,
@@ -96,7 +96,7 @@ impl Replay {
         let learner = load_learner(bundle, &config.learner.method, None)?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
         let (sender, status) = watch::channel(Status::default());
-        let outlets = Outlets {
+        let publisher = Publisher {
             current: Arc::clone(&current),
             metrics: Metrics::new(description),
             status: sender,
@@ -108,13 +108,14 @@ impl Replay {
             ..config.labels.clone()
         };
         let labels = Arc::new(Mutex::new(LabelJoin::new(&labels, classes)));
-        let metrics = Arc::clone(&outlets.metrics);
-        let learning = Learning::new(learner, &config.learner, 1, Progress::default(), outlets);
+        let metrics = Arc::clone(&publisher.metrics);
+        let block_learner =
+            BlockLearner::new(learner, &config.learner, 1, Progress::default(), publisher);
         Ok(Self {
             decoder: Decoder::new(&config.events, &description.input, classes)?,
-            frozen: FrozenScoring::new(learning.learner().model().clone()),
+            frozen: FrozenScoring::new(block_learner.learner().model().clone()),
             scoring: Scoring::new(current, metrics, Some(Arc::clone(&labels)), classes),
-            learning,
+            block_learner,
             labels,
             status,
             chunk: Chunk::new(empty),
@@ -162,7 +163,7 @@ impl Replay {
             .score(std::mem::replace(&mut self.chunk, next))?;
         self.scoring.score(&chunk)?;
         let report = self.join_labels(&chunk.events);
-        self.learning
+        self.block_learner
             .take(&chunk, || false, |_| ControlFlow::Continue(()))?;
         let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
         let status = self.status.borrow_and_update().clone();

@@ -134,9 +134,9 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::serving::{
-        fixture::{parts, settings},
-        serve,
+    use crate::{
+        servers::serve,
+        serving::fixture::{daemon, settings},
     };
 
     #[derive(Parser)]
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_daemons_state_is_shown_as_a_table_and_as_json() {
-        let running = serve(parts().services, &settings()).await.unwrap();
+        let running = serve(daemon().services, &settings()).await.unwrap();
         let address = running.grpc_address.to_string();
         let state = Line::parse_from(["state", "--address", &address]).state;
         let state = state.ask().await.unwrap();

@@ -79,7 +79,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
 
     let mut signals = Signals::listen()?;
     let mut process = Process::start(config).await?;
-    let (http, grpc) = (process.serving.http_address, process.serving.grpc_address);
+    let (http, grpc) = (process.servers.http_address, process.servers.grpc_address);
     table.say(&format!("live page  http://{http}/"));
     table.say(&format!("metrics    http://{http}/metrics"));
     table.say(&format!("gRPC       {grpc}"));
@@ -87,7 +87,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let stopped = Arc::new(AtomicBool::new(false));
     let plan = plan(options);
     let ended = signals.agreed();
-    let (status, labels) = (process.outlets.status.subscribe(), process.labels.clone());
+    let (status, labels) = (process.publisher.status.subscribe(), process.labels.clone());
     let feeding = tokio::spawn({
         let (status, stopped) = (status.clone(), Arc::clone(&stopped));
         async move {
@@ -104,7 +104,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let lived = process.live(&mut signals).await;
     stopped.store(true, Ordering::Relaxed);
     process
-        .outlets
+        .publisher
         .status
         .send_modify(|status| status.ended = true);
     let (table, summary) = watching.await.context("the demo's table panicked")?;

@@ -23,7 +23,7 @@ use tonic::{
     server::NamedService,
 };
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RefusalReason};
 
 /// Counts the bytes of all services that share it. Cheap to clone.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl Admission {
         if self.unanswered.load(Ordering::Relaxed) < self.limit {
             return None;
         }
-        self.metrics.serving.refused("queue_bytes");
+        self.metrics.serving.refused(RefusalReason::QueueBytes);
         let limit = self.limit;
         Some(Status::resource_exhausted(format!(
             "too many requests: {limit} bytes are unanswered already (requests.queue_bytes)"
@@ -235,7 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_are_refused_while_the_bytes_of_others_are_unanswered_and_taken_again_after() {
-        let admission = Admission::new(10, fixture::parts().services.metrics.clone());
+        let admission = Admission::new(10, fixture::daemon().services.metrics.clone());
         let held = Held::default();
         let mut service = admission.before(held.clone());
         let first = tokio::spawn(service.call(request(9)));

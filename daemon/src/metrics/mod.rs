@@ -28,7 +28,7 @@ pub(crate) use self::{
     outputs::OutputMetrics,
     process::ProcessMetrics,
     scoring::{ScoringMetrics, ScoringPath},
-    serving::{Listener, Method, ServingMetrics},
+    serving::{Listener, Method, RefusalReason, ServingMetrics},
 };
 
 /// All metrics of the process, by what they are about.

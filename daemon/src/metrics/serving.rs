@@ -6,7 +6,6 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 use tonic::Code;
 
 use super::families::{Buckets, Families};
-use crate::serving::Refusal;
 
 /// A method of `ostar.v1`, or of the Open Inference Protocol (over REST, too).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +24,19 @@ pub(crate) enum Listener {
     Grpc,
     Control,
     Http,
+}
+
+/// Why a request was not scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusalReason {
+    /// Too many inputs wait.
+    QueueFull,
+    /// Too many bytes of unanswered requests.
+    QueueBytes,
+    WaitedTooLong,
+    Stopping,
+    /// Scoring itself failed.
+    Failed,
 }
 
 /// Requests, latency, queue and refusals.
@@ -59,6 +71,28 @@ impl Listener {
     }
 }
 
+// === impl RefusalReason ===
+
+impl RefusalReason {
+    pub(super) const ALL: [Self; 5] = [
+        Self::QueueFull,
+        Self::QueueBytes,
+        Self::WaitedTooLong,
+        Self::Stopping,
+        Self::Failed,
+    ];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::QueueBytes => "queue_bytes",
+            Self::WaitedTooLong => "waited_too_long",
+            Self::Stopping => "stopping",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 // === impl ServingMetrics ===
 
 impl ServingMetrics {
@@ -86,7 +120,7 @@ impl ServingMetrics {
                 "ostar_requests_refused_total",
                 "Requests that were not scored, by reason.",
                 "reason",
-                Refusal::LABELS,
+                RefusalReason::ALL.map(RefusalReason::label),
             ),
             unauthenticated: families.counters_from_zero(
                 "ostar_unauthenticated_requests_total",
@@ -115,9 +149,8 @@ impl ServingMetrics {
         self.queue.set(rows as i64);
     }
 
-    /// `reason` is one of a fixed set.
-    pub(crate) fn refused(&self, reason: &'static str) {
-        self.refusals.with_label_values(&[reason]).inc();
+    pub(crate) fn refused(&self, reason: RefusalReason) {
+        self.refusals.with_label_values(&[reason.label()]).inc();
     }
 
     pub(crate) fn unauthenticated(&self, listener: Listener) {

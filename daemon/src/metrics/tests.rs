@@ -16,7 +16,7 @@ use super::*;
 use crate::{
     current::{Current, ServingMode, Version},
     health::Health,
-    serving::{Refusal, fixture},
+    serving::fixture,
     status::Status,
 };
 
@@ -70,7 +70,7 @@ fn observed() -> Arc<Metrics> {
     metrics.serving.start(Method::Predict).finish(Code::Ok);
     metrics.serving.answered(2);
     metrics.serving.set_queue(1);
-    metrics.serving.refused("queue_full");
+    metrics.serving.refused(RefusalReason::QueueFull);
     metrics.serving.unauthenticated(Listener::Http);
     let current = Current::new(learned.snapshot, Version::default(), ServingMode::Prior);
     let status = Status::default();
@@ -152,13 +152,14 @@ fn what_was_never_measured_is_not_shown() {
 #[test]
 fn everything_that_can_be_refused_starts_at_zero() {
     let rejected = RejectReason::ALL.map(RejectReason::as_str);
+    let refused = RefusalReason::ALL.map(RefusalReason::label);
     let text = Metrics::new(fixture::bundle().description())
         .render()
         .unwrap();
     for (name, label, values) in [
         ("ostar_events_rejected_total", "reason", &rejected[..]),
         ("ostar_guard_refusals_total", "reason", &Reason::LABELS),
-        ("ostar_requests_refused_total", "reason", &Refusal::LABELS),
+        ("ostar_requests_refused_total", "reason", &refused),
         (
             "ostar_unauthenticated_requests_total",
             "listener",

@@ -12,17 +12,14 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    config::ServeSettings,
-    control::Order,
-    current::ServingMode,
-    serving::{fixture, serve},
+    config::ServeSettings, control::Order, current::ServingMode, servers::serve, serving::fixture,
     status::Status,
 };
 
 /// A page of its own, which looks only when it is told to.
 fn page() -> (Arc<Page>, watch::Sender<Status>) {
-    let parts = fixture::parts();
-    (Page::new(Arc::new(parts.services)), parts.status)
+    let daemon = fixture::daemon();
+    (Page::new(Arc::new(daemon.services)), daemon.status)
 }
 
 async fn next(viewer: &mut Viewer) -> Option<(&'static str, Value)> {
@@ -252,8 +249,8 @@ async fn places_are_limited_and_free_again_when_a_viewer_goes() {
 #[tokio::test]
 async fn the_page_needs_no_token_but_its_numbers_do() {
     let folder = tempfile::tempdir().unwrap();
-    let parts = fixture::parts();
-    let running = serve(parts.services, &with_token(&folder)).await.unwrap();
+    let daemon = fixture::daemon();
+    let running = serve(daemon.services, &with_token(&folder)).await.unwrap();
     let address = running.http_address;
     let asked = tokio::task::spawn_blocking(move || {
         let index = ask(address, "GET /", None, "");
@@ -296,9 +293,9 @@ async fn the_page_needs_no_token_but_its_numbers_do() {
 async fn orders_are_taken_only_where_they_are_switched_on_and_with_the_token() {
     let folder = tempfile::tempdir().unwrap();
     for switched_on in [false, true] {
-        let mut parts = fixture::parts();
-        parts.services.config.http.orders = switched_on;
-        let running = serve(parts.services, &with_token(&folder)).await.unwrap();
+        let mut daemon = fixture::daemon();
+        daemon.services.config.http.orders = switched_on;
+        let running = serve(daemon.services, &with_token(&folder)).await.unwrap();
         let address = running.http_address;
         let give = move |token, body| {
             tokio::task::spawn_blocking(move || {
@@ -315,7 +312,7 @@ async fn orders_are_taken_only_where_they_are_switched_on_and_with_the_token() {
             continue;
         }
         assert!(anonymous.contains("401"), "{anonymous}");
-        let request = parts.orders.recv().await.unwrap();
+        let request = daemon.orders.recv().await.unwrap();
         assert_eq!(request.order, Order::SetMode(ServingMode::Prior));
         request.reply.send(Err("not now".into())).unwrap();
         assert!(given.await.unwrap().contains("409"));
@@ -326,9 +323,9 @@ async fn orders_are_taken_only_where_they_are_switched_on_and_with_the_token() {
 
 #[tokio::test]
 async fn without_a_token_there_are_no_orders_whatever_is_switched_on() {
-    let mut parts = fixture::parts();
-    parts.services.config.http.orders = true;
-    let running = serve(parts.services, &fixture::settings()).await.unwrap();
+    let mut daemon = fixture::daemon();
+    daemon.services.config.http.orders = true;
+    let running = serve(daemon.services, &fixture::settings()).await.unwrap();
     let address = running.http_address;
     let refused = tokio::task::spawn_blocking(move || {
         ask(address, "POST /page/orders", None, r#"{"order": "pause"}"#).status

@@ -1,20 +1,20 @@
 //! Cuts the stream into blocks of a fixed number of events, whatever chunks it came in.
 //!
-//! Chunks end by size or by deadline, so their boundaries depend on timing. What is learned must not:
-//! the learner sees blocks that depend on the order of events alone.
+//! Chunks end by size or by deadline, so their boundaries depend on timing. Blocks depend on the order of events alone,
+//! and so does what is learned.
 
 use ostar_connectors::event::Offsets;
 use ostar_model::learner::{FrozenRows, FrozenScores};
 
 use super::scored::ScoredChunk;
 
-/// The block that is being filled.
+/// Fills one block after the other.
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {
     size: usize,
-    /// Rows of a block that no chunk holds as a whole.
+    /// Rows of a block that spans chunks.
     scores: FrozenScores,
-    /// Where reading goes on after the block's rows.
+    /// In each partition of the block, the offset behind its last event.
     next: Offsets,
 }
 
@@ -22,12 +22,11 @@ pub(crate) struct BlockBuilder {
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
     pub(crate) rows: FrozenRows<'a>,
-    /// Where reading goes on after them.
+    /// In each partition of the block, the offset behind its last event.
     pub(crate) next: &'a Offsets,
 }
 
 impl BlockBuilder {
-    /// Blocks of `size` events.
     pub(crate) fn new(size: usize) -> Self {
         Self {
             size,
@@ -36,8 +35,8 @@ impl BlockBuilder {
         }
     }
 
-    /// The block that a chunk's events from `number` on complete, leaving out those before `learned`. Moves `number`
-    /// behind the block or, if there is none, the chunk, whose last events then wait for others.
+    /// The block that a chunk's events from `number` on complete, without those before `learned`. Moves `number` behind
+    /// the block. Without a complete block it moves to the end of the chunk, and the events are kept for the next one.
     pub(crate) fn next_block<'a>(
         &'a mut self,
         chunk: &'a ScoredChunk,
@@ -50,7 +49,7 @@ impl BlockBuilder {
         if self.scores.is_empty() {
             self.next.clear();
         }
-        // Neighbours are taken together.
+        // Events that follow each other are copied as one run.
         let mut run = *number..*number;
         while *number < chunk.events.len() && self.scores.len() + run.len() < self.size {
             let event = &chunk.events[*number];
@@ -66,13 +65,12 @@ impl BlockBuilder {
                 run = *number..*number;
             }
         }
-        let rows = match run.len() == self.size {
-            // Most blocks lie in one chunk, and need not be copied.
-            true => chunk.frozen.rows(run),
-            false => {
-                self.scores.append(chunk.frozen.rows(run));
-                self.scores.rows(0..self.scores.len())
-            }
+        let rows = if run.len() == self.size {
+            // Most blocks lie within one chunk: borrow them instead of copying.
+            chunk.frozen.rows(run)
+        } else {
+            self.scores.append(chunk.frozen.rows(run));
+            self.scores.rows(0..self.scores.len())
         };
         let next = &self.next;
         (rows.len() == self.size).then_some(Block { rows, next })

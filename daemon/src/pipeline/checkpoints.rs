@@ -1,4 +1,4 @@
-//! When the learner's state is written, and with what.
+//! Decides when a checkpoint is due, and writes it.
 
 use std::{
     path::PathBuf,
@@ -11,24 +11,23 @@ use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
 use ostar_model::Bundle;
 use tracing::info;
 
-use super::learning::{Learning, version};
+use super::block_learner::{BlockLearner, version};
 use crate::{config::CheckpointSettings, metrics::Metrics};
 
-/// Writes the state every so many events, not more often than an interval.
+/// Writes a checkpoint every `checkpoints.every_events` events, at most once per `checkpoints.min_interval`.
 pub(crate) struct Checkpoints {
     store: CheckpointStore,
-    /// Held as long as this process may write.
+    /// Held for the life of the process: whoever has it is the only writer.
     lock: WriterLock,
     every_events: u64,
     min_interval: Duration,
     last_events: u64,
     last_time: Instant,
-    /// What does not change between manifests.
     identity: Identity,
     metrics: Arc<Metrics>,
 }
 
-/// What a checkpoint belongs to.
+/// The bundle, settings and topic that a checkpoint belongs to. Part of every manifest.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) bundle_name: String,
@@ -76,20 +75,24 @@ impl Checkpoints {
         }
     }
 
-    pub(crate) fn write_if_due(&mut self, learning: &Learning) -> Result<()> {
-        let events = learning.progress().events - self.last_events.min(learning.progress().events);
-        if events >= self.every_events && self.last_time.elapsed() >= self.min_interval {
-            self.write(learning)?;
+    pub(crate) fn write_if_due(&mut self, block_learner: &BlockLearner) -> Result<()> {
+        let unsaved = block_learner
+            .progress()
+            .events
+            .saturating_sub(self.last_events);
+        if unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval {
+            self.write(block_learner)?;
         }
         Ok(())
     }
 
-    pub(crate) fn write(&mut self, learning: &Learning) -> Result<PathBuf> {
+    pub(crate) fn write(&mut self, block_learner: &BlockLearner) -> Result<PathBuf> {
         let start = Instant::now();
-        // Also after a failure: a full disk is not helped by trying again with every block.
-        self.last_events = learning.progress().events;
+        // Set before the attempt: after a failure the next one waits its turn, or a full disk would be written to with
+        // every block.
+        self.last_events = block_learner.progress().events;
         self.last_time = start;
-        let written = self.try_write(learning);
+        let written = self.try_write(block_learner);
         match &written {
             Ok((folder, bytes)) => {
                 let checkpoints = &self.metrics.checkpoints;
@@ -101,12 +104,12 @@ impl Checkpoints {
         written.map(|(folder, _)| folder)
     }
 
-    fn try_write(&self, learning: &Learning) -> Result<(PathBuf, usize)> {
-        let learner = learning.learner();
+    fn try_write(&self, block_learner: &BlockLearner) -> Result<(PathBuf, usize)> {
+        let learner = block_learner.learner();
         let state = learner.save().context("cannot save the learner's state")?;
-        let progress = learning.progress();
+        let progress = block_learner.progress();
         let manifest = Manifest {
-            epoch: learning.epoch(),
+            epoch: block_learner.epoch(),
             step: version(learner, 0).step,
             blocks: learner.blocks(),
             events: progress.events,

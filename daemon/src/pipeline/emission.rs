@@ -1,5 +1,5 @@
-//! The second thread: scores chunks, hands them to the learner, writes predictions and dead letters, and commits what is
-//! flushed.
+//! The second thread of the pipeline: scores chunks, hands them to the learner, writes predictions and dead letters, and
+//! commits what is flushed.
 
 use std::{
     sync::Arc,
@@ -24,12 +24,12 @@ use crate::{health::Health, metrics::Metrics};
 
 /// Outputs are flushed and their offsets committed at least this often, while there are any.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// And after so many events: with [`FLUSH_EVERY`] the most that a crash repeats.
+/// They are also flushed after this many events. Together with [`FLUSH_EVERY`] this bounds what a crash repeats.
 pub(crate) const FLUSH_EVENTS: usize = 2_000;
 /// How long one attempt to flush waits for the broker.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Everything that leaves the process because of an event, in the order of events.
+/// Writes the outputs of every event, in the order of events.
 pub(crate) struct Emission {
     pub(crate) frozen: FrozenScoring,
     pub(crate) scoring: Scoring,
@@ -38,31 +38,37 @@ pub(crate) struct Emission {
     /// Outputs of events before these offsets were flushed by an earlier run.
     pub(crate) emitted: Offsets,
     pub(crate) classes: Vec<String>,
-    /// How long outputs may wait for a broker before the process is unready.
+    /// How long flushes may fail before the process is not ready.
     pub(crate) patience: Duration,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Chunks whose outputs may not have arrived: sent again if a flush fails.
-    pub(crate) unflushed: Vec<(Arc<ScoredChunk>, Predictions)>,
-    /// Where the chunks end whose outputs have arrived since the last commit.
-    pub(crate) flushed: Offsets,
-    /// Whether messages of `unflushed` are lost.
-    pub(crate) send_again: bool,
-    /// Since when outputs wait in vain.
-    pub(crate) stuck_since: Option<Instant>,
-    pub(crate) sent: Sent,
+    pub(crate) pending: Pending,
 }
 
-/// Messages since the last flush.
+/// Outputs between sending and commit.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// Chunks whose outputs were sent but not flushed.
+    unflushed: Vec<(Arc<ScoredChunk>, Predictions)>,
+    /// Messages that were sent since the last flush.
+    sent: Sent,
+    /// The last flush lost messages: all of `unflushed` has to be sent again.
+    send_again: bool,
+    /// Start of the current run of failed flushes.
+    failing_since: Option<Instant>,
+    /// Offsets behind the chunks that were flushed since the last commit.
+    flushed: Offsets,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct Sent {
+struct Sent {
     predictions: u64,
     dead_letters: u64,
 }
 
 impl Emission {
-    /// Until the chunks end. The learner gets each before its outputs are written, and is not held up by them at
-    /// the end.
+    /// Runs until ingest closes the channel. The learner gets each chunk before its outputs are written, so that it does
+    /// not wait for them.
     pub(crate) fn run(
         mut self,
         chunks: &Receiver<Chunk>,
@@ -75,12 +81,12 @@ impl Emission {
                 Ok(chunk) => {
                     let chunk = Arc::new(self.frozen.score(chunk)?);
                     self.metrics.ingest.set_waiting("learner", learner.len());
-                    // A learner that has died has told so by itself.
+                    // The learner's thread has already reported its failure if it is gone.
                     let _ = learner.send(Arc::clone(&chunk));
                     let predictions = self.scoring.score(&chunk)?;
                     self.emit(&chunk, &predictions)?;
                     self.show_in_flight();
-                    self.unflushed.push((chunk, predictions));
+                    self.pending.unflushed.push((chunk, predictions));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.metrics.ingest.set_waiting("learner", learner.len());
@@ -88,6 +94,7 @@ impl Emission {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let waiting: usize = self
+                .pending
                 .unflushed
                 .iter()
                 .map(|(chunk, _)| chunk.events.len())
@@ -95,7 +102,7 @@ impl Emission {
             let due = last_commit.elapsed() >= FLUSH_EVERY;
             if due || waiting >= FLUSH_EVENTS {
                 let delivered = self.flush();
-                // Without outputs a crash repeats none: the broker need not be asked so often, nor waited for.
+                // Where no outputs are written, a crash repeats none: commit once per FLUSH_EVERY, without waiting.
                 if due || delivered > 0 {
                     self.commit(match delivered {
                         0 => Committer::commit,
@@ -105,9 +112,10 @@ impl Emission {
                 }
             }
         }
+        // Before the last flushes, which may take long: the learner can end meanwhile.
         drop(learner);
-        // Whoever waits for this thread has the deadline.
-        while !self.unflushed.is_empty() {
+        // Without a limit of its own: `Pipeline::stop` waits for this thread no longer than the shutdown deadline.
+        while !self.pending.unflushed.is_empty() {
             self.flush();
         }
         self.commit(Committer::commit_and_wait);
@@ -136,7 +144,7 @@ impl Emission {
                     }),
                 };
                 send(|| self.outputs.send_prediction(event, &prediction))?;
-                self.sent.predictions += 1;
+                self.pending.sent.predictions += 1;
             }
         }
         for rejected in &chunk.rejected {
@@ -151,47 +159,46 @@ impl Emission {
                     detail: &rejected.reject.detail,
                 };
                 send(|| self.outputs.send_dead_letter(&letter))?;
-                self.sent.dead_letters += 1;
+                self.pending.sent.dead_letters += 1;
             }
         }
         Ok(())
     }
 
-    /// Flushes, and gives how many messages were delivered. On a failure the chunks stay, to be flushed or sent
-    /// again.
+    /// Flushes and returns the number of messages delivered. After a failure the chunks stay, to be flushed or sent again.
     fn flush(&mut self) -> u64 {
-        if self.unflushed.is_empty() {
+        if self.pending.unflushed.is_empty() {
             return 0;
         }
         let start = Instant::now();
         match self.deliver() {
             Ok(()) => {
-                self.stuck_since = None;
+                self.pending.failing_since = None;
                 self.health.clear("outputs");
                 let outputs = &self.metrics.outputs;
-                let sent = std::mem::take(&mut self.sent);
+                let sent = std::mem::take(&mut self.pending.sent);
                 outputs.predictions.delivered(sent.predictions);
                 outputs.dead_letters.delivered(sent.dead_letters);
                 self.show_in_flight();
-                for (chunk, _) in self.unflushed.drain(..) {
-                    self.flushed.extend(&chunk.next);
+                for (chunk, _) in self.pending.unflushed.drain(..) {
+                    self.pending.flushed.extend(&chunk.next);
                 }
                 sent.predictions + sent.dead_letters
             }
             Err(error) => {
-                warn!(%error, chunks = self.unflushed.len(), "outputs are not delivered");
-                let stuck = self.stuck_since.get_or_insert(start).elapsed();
+                warn!(%error, chunks = self.pending.unflushed.len(), "cannot deliver outputs");
+                let failing = self.pending.failing_since.get_or_insert(start).elapsed();
                 let is_lost = matches!(error, OutputError::Lost { .. });
-                // A broker that is away may come back; one that refuses will not change its mind.
-                if is_lost || stuck >= self.patience {
+                // A broker that is away may come back within `patience`. Lost messages were refused: not ready at once.
+                if is_lost || failing >= self.patience {
                     self.health.obstruct("outputs", error.to_string());
                 }
                 if is_lost {
-                    let sent = std::mem::take(&mut self.sent);
+                    let sent = std::mem::take(&mut self.pending.sent);
                     let outputs = &self.metrics.outputs;
                     outputs.predictions.failed(sent.predictions);
                     outputs.dead_letters.failed(sent.dead_letters);
-                    self.send_again = true;
+                    self.pending.send_again = true;
                 }
                 0
             }
@@ -202,31 +209,32 @@ impl Emission {
         let outputs = &self.metrics.outputs;
         outputs
             .predictions
-            .set_in_flight(self.sent.predictions as usize);
+            .set_in_flight(self.pending.sent.predictions as usize);
         outputs
             .dead_letters
-            .set_in_flight(self.sent.dead_letters as usize);
+            .set_in_flight(self.pending.sent.dead_letters as usize);
     }
 
     fn deliver(&mut self) -> Result<(), OutputError> {
-        if self.send_again {
-            let unflushed = std::mem::take(&mut self.unflushed);
+        if self.pending.send_again {
+            // Taken out, because `emit` needs all of `self`.
+            let unflushed = std::mem::take(&mut self.pending.unflushed);
             let emitted = unflushed
                 .iter()
                 .try_for_each(|(chunk, predictions)| self.emit(chunk, predictions));
-            self.unflushed = unflushed;
+            self.pending.unflushed = unflushed;
             emitted?;
-            self.send_again = false;
+            self.pending.send_again = false;
         }
         self.outputs.flush(FLUSH_TIMEOUT)
     }
 
     fn commit(&mut self, commit: fn(&Committer, &Offsets) -> Result<(), KafkaError>) {
-        let mut next = std::mem::take(&mut self.flushed);
+        let mut next = std::mem::take(&mut self.pending.flushed);
         if next.is_empty() {
             return;
         }
-        // Never back: an event that is only learned again was emitted before.
+        // The group's offset never goes back. Events that are read again only to be learned were emitted before.
         for (partition, offset) in &mut next {
             let emitted = self.emitted.get(partition).copied().unwrap_or(0);
             *offset = emitted.max(*offset);
@@ -237,11 +245,11 @@ impl Emission {
     }
 }
 
-/// Hands a message over; while librdkafka's queue is full, again.
+/// Hands a message to librdkafka, again and again while its queue is full. Each attempt waits for room.
 fn send(mut hand_over: impl FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
     loop {
         match hand_over() {
-            Err(OutputError::Full) => warn!("the queue of outgoing messages is full"),
+            Err(OutputError::Full) => warn!("queue of outgoing messages is full, waiting"),
             outcome => return outcome,
         }
     }

@@ -1,10 +1,7 @@
-//! The first thread: reads Kafka, decodes, and cuts the stream into chunks.
+//! The first thread of the pipeline: reads from Kafka, decodes, and cuts the stream into chunks.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -16,61 +13,55 @@ use ostar_connectors::{
 };
 use tracing::{error, info, warn};
 
+use super::flags::PipelineFlags;
 use crate::{health::Health, metrics::Metrics};
 
 /// Most events of a chunk: large enough that threads seldom wait for each other. With a quarter of it the daemon read a
-/// seventh fewer events a second.
+/// seventh fewer events per second.
 const CHUNK_EVENTS: usize = 2_048;
-/// Most numbers and words of a chunk, so that wide events do not fill the memory: a megabyte.
+/// Most numbers and words of a chunk, so that wide events do not fill the memory: about a megabyte.
 const CHUNK_SIZE: usize = 1 << 18;
 /// Longest that an event waits for others to be scored with.
 const CHUNK_DELAY: Duration = Duration::from_millis(20);
-/// Events that lie ready are taken in between two looks at the clock.
+/// Events that are taken between two reads of the clock while more lie ready.
 const EVENTS_PER_CLOCK: u32 = 32;
 /// How long a poll waits, so that stopping is noticed.
 const POLL: Duration = Duration::from_millis(50);
 /// How often lag is measured.
 const LAG_EVERY: Duration = Duration::from_secs(1);
 
-/// Orders from other threads.
-#[derive(Debug, Default)]
-pub(crate) struct IngestOrders {
-    /// Stop polling and end.
-    pub(crate) stop: AtomicBool,
-    /// Go on after too many bad events.
-    pub(crate) resume: AtomicBool,
-}
-
-/// Reads until told to stop.
+/// Reads until [`PipelineFlags::stop`].
 pub(crate) struct Ingest {
     pub(crate) reader: Reader,
     pub(crate) decoder: Decoder,
     pub(crate) limits: RejectLimits,
     /// Bytes of a rejected payload that are kept for the dead letter.
     pub(crate) dead_letter_bytes: usize,
-    /// How long without a broker before the process is unready.
+    /// How long no broker may answer before the process is not ready.
     pub(crate) patience: Duration,
-    pub(crate) empty: InputRows,
-    /// Bounded: what comes after holds reading back.
+    /// Empty rows of the bundle's kind, that each chunk starts with.
+    pub(crate) no_rows: InputRows,
+    /// Bounded: while it is full, nothing is read.
     pub(crate) chunks: Sender<Chunk>,
-    pub(crate) orders: Arc<IngestOrders>,
+    pub(crate) flags: Arc<PipelineFlags>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Ingest {
     pub(crate) fn run(mut self) -> Result<()> {
-        let mut chunk = Chunk::new(self.empty.clone());
+        let mut chunk = Chunk::new(self.no_rows.clone());
+        // When the first event of the chunk was read.
         let mut opened: Option<Instant> = None;
-        // The reader was opened by a broker that answered; notices tell changes only.
+        // A broker answered when the reader was opened, and notices only tell changes.
         self.metrics.ingest.set_broker_connected(true);
         let mut broker_lost: Option<Instant> = None;
         let mut lag_measured = Instant::now();
-        // A clock costs as much as decoding does, here and in librdkafka when it is given time to wait: while events
-        // lie ready they are taken without either.
+        // Reading the clock costs as much as decoding an event, here and inside librdkafka when a poll may wait. While
+        // events lie ready, they are polled without waiting and the clock is read once every EVENTS_PER_CLOCK events.
         let mut now = Instant::now();
         let mut since_clock = 0;
-        while !self.orders.stop.load(Ordering::Relaxed) {
+        while !self.flags.is_stopping() {
             let polled = match self.reader.poll(Duration::ZERO)? {
                 Polled::Idle => {
                     since_clock = EVENTS_PER_CLOCK;
@@ -131,25 +122,34 @@ impl Ingest {
             if let Some(exceeded) = exceeded {
                 self.wait_for_resume(&exceeded.to_string())?;
             }
-            if let Some(lost) = broker_lost
-                && lost.elapsed() >= self.patience
-            {
-                let seconds = lost.elapsed().as_secs();
-                self.health
-                    .obstruct("kafka", format!("no broker has answered for {seconds} s"));
-            }
+            self.check_patience(broker_lost);
             if now - lag_measured >= LAG_EVERY {
                 lag_measured = now;
                 self.show_waiting();
-                for lag in self.reader.lags() {
-                    let behind = lag.seconds.map(Duration::from_secs_f64);
-                    let records = lag.records as i64;
-                    self.metrics.ingest.set_lag(lag.partition, records, behind);
-                }
+                self.measure_lag();
             }
         }
         self.hand_over(&mut chunk);
         Ok(())
+    }
+
+    /// Makes the process not ready when no broker has answered for too long.
+    fn check_patience(&self, broker_lost: Option<Instant>) {
+        if let Some(lost) = broker_lost
+            && lost.elapsed() >= self.patience
+        {
+            let seconds = lost.elapsed().as_secs();
+            self.health
+                .obstruct("kafka", format!("no broker has answered for {seconds} s"));
+        }
+    }
+
+    fn measure_lag(&self) {
+        for lag in self.reader.lags() {
+            let behind = lag.seconds.map(Duration::from_secs_f64);
+            let records = lag.records as i64;
+            self.metrics.ingest.set_lag(lag.partition, records, behind);
+        }
     }
 
     fn hand_over(&self, chunk: &mut Chunk) {
@@ -158,10 +158,10 @@ impl Ingest {
         }
         self.metrics.ingest.accepted(chunk.len());
         self.observe_delay(chunk);
-        // Before sending: if the next part does not take any, this is what stays to be seen.
+        // Before sending, which may block: the metric then shows a full channel.
         self.show_waiting();
         let next = chunk.cleared();
-        // A part that has died has told so by itself.
+        // Emission's thread has already reported its failure if it is gone.
         let _ = self.chunks.send(std::mem::replace(chunk, next));
     }
 
@@ -171,7 +171,7 @@ impl Ingest {
             .set_waiting("outputs", self.chunks.len());
     }
 
-    /// How old the newest event of a chunk is.
+    /// Measures one event per chunk, the newest.
     fn observe_delay(&self, chunk: &Chunk) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         if let (Ok(now), Some(event)) = (now, chunk.events.last()) {
@@ -186,7 +186,7 @@ impl Ingest {
             Notice::PartitionsAdded(partitions) => {
                 info!(
                     ?partitions,
-                    "found new partitions, reading them from their beginning"
+                    "found new partitions, reading from their beginning"
                 );
             }
             Notice::OffsetsLost(lost) => {
@@ -196,7 +196,7 @@ impl Ingest {
                     resumed_at = lost.resumed_at,
                     lost = lost.lost,
                     recreated = lost.recreated,
-                    "events are gone before they were read"
+                    "skipped offsets that the broker no longer has"
                 );
                 self.metrics.ingest.offsets_lost(lost.lost);
             }
@@ -220,26 +220,27 @@ impl Ingest {
         }
     }
 
-    /// Too many bad events: something is wrong that goes on, so nothing more is thrown away until a person
-    /// has looked.
+    /// Pauses reading after too many bad events, until a person has looked (`ostard ctl resume`): whatever is wrong would
+    /// send all further events to the dead letters.
     fn wait_for_resume(&mut self, reason: &str) -> Result<()> {
         error!(
             reason,
-            "stopped reading events; `ostard ctl resume` goes on"
+            "stopped reading after too many bad events, `ostard ctl resume` continues"
         );
         self.health.obstruct(
             "events",
-            format!("stopped reading: {reason}; `ostard ctl resume` goes on"),
+            format!("stopped reading: {reason}; `ostard ctl resume` continues"),
         );
         self.metrics.ingest.set_consumption_stopped(true);
         self.reader.pause();
-        self.orders.resume.store(false, Ordering::Relaxed);
-        while !self.orders.resume.load(Ordering::Relaxed) {
-            if self.orders.stop.load(Ordering::Relaxed) {
+        // A resume from before the stop does not count.
+        self.flags.take_resume();
+        while !self.flags.take_resume() {
+            if self.flags.is_stopping() {
                 return Ok(());
             }
             self.show_waiting();
-            // Paused partitions give no records; polling keeps the client alive.
+            // Paused partitions give no records. Polling keeps the consumer from being taken for dead.
             if let Polled::Notice(notice) = self.reader.poll(POLL)? {
                 self.notice(notice, &mut None);
             }
@@ -248,7 +249,7 @@ impl Ingest {
         self.limits.reset();
         self.metrics.ingest.set_consumption_stopped(false);
         self.health.clear("events");
-        info!("reading events again");
+        info!("resumed reading events");
         Ok(())
     }
 }

@@ -1,10 +1,7 @@
-//! Late labels: joined with what was predicted, to measure and for nothing else.
+//! The labels thread: joins late labels with predictions. They are used to measure, never to learn.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -16,13 +13,14 @@ use ostar_connectors::{
 use ostar_model::Bundle;
 use tracing::debug;
 
+use super::flags::PipelineFlags;
 use crate::{config::Config, metrics::Metrics};
 
 /// How long the broker may take to answer at the start.
 const OPEN: Duration = Duration::from_secs(10);
 /// How long a poll waits, so that stopping is noticed.
 const POLL: Duration = Duration::from_millis(50);
-/// How often what was measured is shown.
+/// How often metrics follow what was measured.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Reads the topic of labels.
@@ -51,9 +49,9 @@ impl LabelThread {
         })
     }
 
-    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<()> {
+    pub(crate) fn run(mut self, flags: &PipelineFlags) -> Result<()> {
         let mut shown = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
+        while !flags.is_stopping() {
             match self.reader.poll(POLL)? {
                 Polled::Record(record) => match self.decoder.decode(Some(record.payload())) {
                     Ok(label) => {
@@ -61,12 +59,12 @@ impl LabelThread {
                         join.add_label(&label.id, label.class);
                     }
                     Err(reject) => {
-                        debug!(%reject, "left out a label");
+                        debug!(%reject, "rejected a label");
                         self.metrics.labels.rejected();
                     }
                 },
-                // Labels only measure: the stream's own notices tell the same of the broker.
-                Polled::Notice(notice) => debug!(?notice, "on the labels topic"),
+                // Ingest gets the same notices of the broker, and acts on them.
+                Polled::Notice(notice) => debug!(?notice, "notice from the labels topic"),
                 Polled::Idle => {}
             }
             if shown.elapsed() >= SHOW_EVERY {

@@ -1,16 +1,13 @@
-//! The learner's thread: chunks and orders in, checkpoints out.
+//! The learner's thread: chunks and orders in, snapshots and checkpoints out.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{ops::ControlFlow, sync::Arc};
 
 use anyhow::Result;
 use crossbeam_channel::{Receiver, never, select};
 use tracing::{error, info};
 
 use super::{
-    WAITING_CHUNKS, checkpoints::Checkpoints, ingest::IngestOrders, learning::Learning,
+    WAITING_CHUNKS, block_learner::BlockLearner, checkpoints::Checkpoints, flags::PipelineFlags,
     scored::ScoredChunk,
 };
 use crate::{
@@ -18,98 +15,103 @@ use crate::{
     control::{Order, Request},
 };
 
-/// Owns the learner while it runs.
+/// The thread's own state and its ends of the channels.
 pub(crate) struct LearnerThread {
-    pub(crate) learning: Learning,
+    pub(crate) block_learner: BlockLearner,
     pub(crate) checkpoints: Option<Checkpoints>,
-    /// Closed to stop: the learner finishes its chunk, writes a checkpoint and ends.
+    /// Closed when emission ends: the learner then writes a checkpoint and ends, too.
     pub(crate) chunks: Receiver<Arc<ScoredChunk>>,
     pub(crate) orders: Receiver<Request>,
     pub(crate) when_behind: WhenBehind,
-    /// How much the thread gives way to serving.
+    /// Nice value of the thread, so that it gives way to serving.
     pub(crate) nice: u8,
-    pub(crate) ingest: Arc<IngestOrders>,
+    pub(crate) flags: Arc<PipelineFlags>,
 }
 
 impl LearnerThread {
     pub(crate) fn run(self) -> Result<()> {
         let Self {
-            mut learning,
+            mut block_learner,
             mut checkpoints,
             chunks,
             mut orders,
             when_behind,
             nice,
-            ingest,
+            flags,
         } = self;
         lower_priority(nice.into());
         let behind = || when_behind == WhenBehind::Skip && chunks.len() > WAITING_CHUNKS / 2;
         loop {
             select! {
                 recv(orders) -> order => match order {
-                    Ok(request) => carry_out(request, &mut learning, checkpoints.as_mut()),
+                    Ok(request) => carry_out(request, &mut block_learner, checkpoints.as_mut()),
+                    // A closed channel is always ready and would keep the loop busy.
                     Err(_) => orders = never(),
                 },
                 recv(chunks) -> chunk => match chunk {
-                    Ok(chunk) => learning.take(&chunk, behind, |learning| {
-                        // A full disk must not stop learning or serving: the checkpoint before stays.
+                    Ok(chunk) => block_learner.take(&chunk, behind, |block_learner| {
+                        // A full disk must not stop learning or serving: the last checkpoint is still there.
                         if let Some(checkpoints) = &mut checkpoints
-                            && let Err(error) = checkpoints.write_if_due(learning)
+                            && let Err(error) = checkpoints.write_if_due(block_learner)
                         {
                             error!(error = %format!("{error:#}"), "cannot write a checkpoint");
                         }
-                        match ingest.stop.load(Ordering::Relaxed) {
-                            true => ControlFlow::Break(()),
-                            false => ControlFlow::Continue(()),
+                        if flags.is_stopping() {
+                            ControlFlow::Break(())
+                        } else {
+                            ControlFlow::Continue(())
                         }
                     })?,
                     Err(_) => break,
                 },
             }
-            // What still waits is not in the checkpoint's offsets, and read again at the next start.
-            if ingest.stop.load(Ordering::Relaxed) {
+            // Chunks that still wait are not in the checkpoint's offsets: the next start reads them again.
+            if flags.is_stopping() {
                 break;
             }
         }
         if let Some(checkpoints) = &mut checkpoints {
-            checkpoints.write(&learning)?;
+            checkpoints.write(&block_learner)?;
         }
-        info!(
-            events = learning.progress().events,
-            "the learner has stopped"
-        );
+        info!(events = block_learner.progress().events, "learner stopped");
         Ok(())
     }
 }
 
-fn carry_out(request: Request, learning: &mut Learning, checkpoints: Option<&mut Checkpoints>) {
+fn carry_out(
+    request: Request,
+    block_learner: &mut BlockLearner,
+    checkpoints: Option<&mut Checkpoints>,
+) {
     let outcome = match request.order {
         Order::Pause => {
-            learning.set_paused(true);
+            block_learner.set_paused(true);
             Ok("alignment is paused; proportions still follow the stream".to_owned())
         }
         Order::Resume => {
-            learning.set_paused(false);
-            Ok("alignment goes on".to_owned())
+            block_learner.set_paused(false);
+            Ok("alignment is resumed".to_owned())
         }
         Order::Checkpoint => match checkpoints {
             None => Err("no checkpoints are kept: checkpoints.folder is not set".to_owned()),
-            Some(checkpoints) => match checkpoints.write(learning) {
+            Some(checkpoints) => match checkpoints.write(block_learner) {
                 Ok(folder) => Ok(format!("wrote {}", folder.display())),
                 Err(error) => Err(format!("{error:#}")),
             },
         },
-        Order::Rollback => match learning.roll_back() {
-            Ok(()) => Ok("went back to the weights that the guard last agreed to".to_owned()),
+        Order::Rollback => match block_learner.roll_back() {
+            Ok(()) => Ok("restored the last weights that the guard accepted".to_owned()),
             Err(error) => Err(format!("{error:#}")),
         },
-        Order::SetMode(_) => Err("the learner knows no serving mode".to_owned()),
+        Order::SetMode(_) => {
+            Err("the learner does not set the serving mode; the process does".to_owned())
+        }
     };
-    // Who gave the order may have gone.
+    // Whoever gave the order may have gone.
     let _ = request.reply.send(outcome);
 }
 
-/// Serving comes first. On Linux a thread has its own nice value, and its helpers inherit it.
+/// Lets serving go first. On Linux every thread has its own nice value, which threads that it starts inherit.
 fn lower_priority(nice: i32) {
     if let Err(error) = rustix::process::setpriority_process(None, nice) {
         info!(%error, nice, "cannot lower the learner's priority");

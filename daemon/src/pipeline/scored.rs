@@ -1,4 +1,4 @@
-//! Chunks after the frozen model: what emission and learner share, so that it is done once.
+//! Scores chunks with the frozen model, once for both emission and the learner.
 
 use std::time::{Duration, Instant};
 
@@ -9,20 +9,20 @@ use ostar_model::{
     learner::{FrozenModel, FrozenScores},
 };
 
-/// A chunk whose inputs have given way to what the frozen model makes of them.
+/// A chunk with the frozen model's latents and probabilities in place of its inputs.
 #[derive(Debug)]
 pub(crate) struct ScoredChunk {
     pub(crate) events: Vec<EventMeta>,
-    /// One row an event.
+    /// One row per event.
     pub(crate) frozen: FrozenScores,
     pub(crate) rejected: Vec<Rejected>,
-    /// Where reading goes on after this chunk, rejected events included.
+    /// In each partition, the offset behind the chunk's last event, rejected ones included.
     pub(crate) next: Offsets,
-    /// How long the frozen model took.
+    /// Time that the frozen model took; part of the scoring time that metrics show.
     pub(crate) duration: Duration,
 }
 
-/// Scores chunks with the frozen model, one after the other.
+/// The frozen model, with the scratch memory that chunks share.
 pub(crate) struct FrozenScoring {
     model: FrozenModel,
     scratch: Scratch,

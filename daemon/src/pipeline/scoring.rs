@@ -1,4 +1,4 @@
-//! Scores the stream's events with what is served, and keeps what late labels are measured against.
+//! Scores the stream's events with the newest snapshot, and remembers the predictions that late labels are joined with.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -15,7 +15,7 @@ use crate::{
     metrics::{Metrics, ScoringPath},
 };
 
-/// Scores chunks, one after the other.
+/// Scores chunks with whatever is served at the time.
 pub(crate) struct Scoring {
     current: Arc<Current>,
     metrics: Arc<Metrics>,
@@ -24,10 +24,10 @@ pub(crate) struct Scoring {
     scores: Scores,
 }
 
-/// What was served for a chunk.
+/// The served candidate's predictions for a chunk.
 #[derive(Debug, Clone)]
 pub(crate) struct Predictions {
-    /// Probabilities, row after row.
+    /// One per class, row after row.
     pub(crate) probabilities: Vec<f32>,
     pub(crate) version: Version,
 }
@@ -48,14 +48,14 @@ impl Scoring {
         }
     }
 
-    /// Scores a chunk with the newest snapshot; gives what its mode serves.
+    /// Scores a chunk with the newest snapshot. Returns the predictions of the candidate that the mode serves.
     pub(crate) fn score(&mut self, chunk: &ScoredChunk) -> Result<Predictions> {
         let start = Instant::now();
         let served = self.current.load();
         served
             .snapshot
             .score_frozen(&chunk.frozen, &mut self.scores)
-            .context("cannot score events with what is served")?;
+            .context("cannot score events with the newest snapshot")?;
         let probabilities = self.scores.of(self.current.mode().candidate());
         let rows = probabilities.chunks_exact(self.classes);
         let scoring = &self.metrics.scoring;

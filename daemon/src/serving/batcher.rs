@@ -22,7 +22,7 @@ use super::{
 use crate::{
     config::RequestSettings,
     current::{ServingMode, Version},
-    metrics::ScoringPath,
+    metrics::{RefusalReason, ScoringPath},
 };
 
 /// Most rows of a request that is scored on the spot: it holds the thread that reads requests up for some tens of
@@ -85,16 +85,12 @@ pub(crate) enum Refusal {
 // === impl Refusal ===
 
 impl Refusal {
-    /// All labels, so that counters can start at 0.
-    pub(crate) const LABELS: [&'static str; 4] =
-        ["queue_full", "waited_too_long", "stopping", "failed"];
-
-    fn label(&self) -> &'static str {
+    fn reason(&self) -> RefusalReason {
         match self {
-            Self::QueueFull { .. } => Self::LABELS[0],
-            Self::WaitedTooLong { .. } => Self::LABELS[1],
-            Self::Stopping => Self::LABELS[2],
-            Self::Failed(_) => Self::LABELS[3],
+            Self::QueueFull { .. } => RefusalReason::QueueFull,
+            Self::WaitedTooLong { .. } => RefusalReason::WaitedTooLong,
+            Self::Stopping => RefusalReason::Stopping,
+            Self::Failed(_) => RefusalReason::Failed,
         }
     }
 }
@@ -145,7 +141,7 @@ impl Batcher {
         };
         match &outcome {
             Ok(_) => metrics.answered(count),
-            Err(refusal) => metrics.refused(refusal.label()),
+            Err(refusal) => metrics.refused(refusal.reason()),
         }
         outcome
     }

@@ -1,4 +1,6 @@
-//! A small model and servers around it, for tests.
+//! A small model, and the services of a daemon that serves it, for tests.
+
+use std::net::SocketAddr;
 
 use ostar_connectors::{
     event::{Decoder, EventSettings},
@@ -13,10 +15,13 @@ use ostar_model::{
 use tokio::sync::{mpsc, watch};
 use tonic::transport::{Channel, Endpoint};
 
-use super::*;
+use super::Services;
 use crate::{
-    control::Request,
-    current::{ServingMode, Version},
+    config::{Config, ServeSettings},
+    control::{Controller, Request},
+    current::{Current, ServingMode, Version},
+    health::Health,
+    metrics::Metrics,
     proto::PredictRequest,
     status::Status,
 };
@@ -35,8 +40,8 @@ pub(crate) struct Learned {
     pub(crate) snapshot: Snapshot,
 }
 
-/// Services, and the ends that the rest of the daemon holds.
-pub(crate) struct Parts {
+/// Services, and the channel ends that the learner and the process hold in a real daemon.
+pub(crate) struct TestDaemon {
     pub(crate) services: Services,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) orders: mpsc::Receiver<Request>,
@@ -92,7 +97,7 @@ pub(crate) fn learned(bundle: &Bundle) -> Learned {
 }
 
 /// Services of a daemon that is ready and serves in the mode `frozen`.
-pub(crate) fn parts() -> Parts {
+pub(crate) fn daemon() -> TestDaemon {
     let bundle = bundle();
     let learned = learned(&bundle);
     let description = bundle.description().clone();
@@ -123,7 +128,7 @@ pub(crate) fn parts() -> Parts {
         }),
         config: Config::default(),
     };
-    Parts {
+    TestDaemon {
         services,
         status,
         orders,

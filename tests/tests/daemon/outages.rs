@@ -146,7 +146,7 @@ fn overtaken_by_retention(kafka: &mut Kafka) -> Result<()> {
     kafka.produce("retention", 0, &events[500..])?;
     kafka.delete_records("retention", 0, 1_200)?;
     let daemon = start(&settings)?;
-    let warning = daemon.logged("events are gone before they were read")?;
+    let warning = daemon.logged("skipped offsets that the broker no longer has")?;
     ensure!(
         warning["level"] == "WARN" && warning["expected"] == 500 && warning["lost"] == 700,
         "{warning}"
@@ -198,7 +198,7 @@ fn undeliverable_outputs(kafka: &mut Kafka) -> Result<()> {
         .with("shutdown.deadline", &format!("{}s", DEADLINE.as_secs()));
     let mut daemon = start(&settings)?;
     daemon.metric_reaches("ostar_learned_events_total", 250.0)?;
-    daemon.logged("outputs are not delivered")?;
+    daemon.logged("cannot deliver outputs")?;
     let (status, reason) = daemon.get("/readyz")?;
     ensure!(status == 200, "unready before its patience ends: {reason}");
 

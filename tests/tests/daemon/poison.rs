@@ -119,7 +119,7 @@ fn nothing_but_poison(kafka: &mut Kafka) -> Result<()> {
         .with("dead_letters.max_consecutive", "20")
         .with("grpc.control_listen", "127.0.0.1:0");
     let daemon = start(&settings)?;
-    daemon.logged("stopped reading events; `ostard ctl resume` goes on")?;
+    daemon.logged("stopped reading after too many bad events, `ostard ctl resume` continues")?;
     let (status, reason) = daemon.get("/readyz")?;
     ensure!(status == 503, "{status}: {reason}");
     ensure!(

@@ -6,15 +6,13 @@ use tonic::Code;
 use crate::{
     current::{ServingMode, Version},
     proto::{Mode, PredictRequest, inference_client::InferenceClient},
-    serving::{
-        fixture::{VERSION, connect, latent, parts, request, settings},
-        serve,
-    },
+    servers::serve,
+    serving::fixture::{VERSION, connect, daemon, latent, request, settings},
 };
 
 #[tokio::test]
 async fn every_input_is_answered_in_order_with_class_version_and_mode() {
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let answer = client
         .predict(request(&[1.0, -1.0, 2.0]))
@@ -39,7 +37,7 @@ async fn every_input_is_answered_in_order_with_class_version_and_mode() {
 
 #[tokio::test]
 async fn a_request_can_ask_for_another_mode_than_the_configured_one() {
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let mut spam = async |mode: Mode| {
         let mut request = request(&[0.1]);
@@ -68,9 +66,9 @@ async fn a_request_can_ask_for_another_mode_than_the_configured_one() {
 
 #[tokio::test]
 async fn a_published_state_and_a_changed_mode_are_served_by_the_next_request() {
-    let parts = parts();
-    let current = parts.services.current.clone();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let current = daemon.services.current.clone();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let snapshot = current.load().snapshot.clone();
     current.publish(snapshot, Version { epoch: 4, step: 50 });
@@ -84,7 +82,7 @@ async fn a_published_state_and_a_changed_mode_are_served_by_the_next_request() {
 async fn wrong_inputs_are_refused_with_their_number_and_what_was_expected() {
     let mut settings = settings();
     settings.requests.max_rows = 3;
-    let running = serve(parts().services, &settings).await.unwrap();
+    let running = serve(daemon().services, &settings).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let mut refusal = async |inputs| {
         let request = PredictRequest { inputs, mode: 0 };
@@ -111,7 +109,7 @@ async fn wrong_inputs_are_refused_with_their_number_and_what_was_expected() {
 async fn a_message_beyond_the_size_limit_is_refused() {
     let mut settings = settings();
     settings.requests.max_bytes = 100;
-    let running = serve(parts().services, &settings).await.unwrap();
+    let running = serve(daemon().services, &settings).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     client.predict(request(&[1.0])).await.unwrap();
     let status = client.predict(request(&[1.0; 20])).await.unwrap_err();
@@ -120,9 +118,9 @@ async fn a_message_beyond_the_size_limit_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_clients_at_once_each_get_their_own_answers() {
-    let parts = parts();
-    let metrics = parts.services.metrics.clone();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let metrics = daemon.services.metrics.clone();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let channel = connect(running.grpc_address).await;
     let mut clients = tokio::task::JoinSet::new();
     for number in 0..50 {
@@ -157,7 +155,7 @@ async fn many_clients_at_once_each_get_their_own_answers() {
 
 #[tokio::test]
 async fn a_stream_is_answered_request_by_request_and_ends_with_the_first_error() {
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let requests = iter([request(&[1.0]), request(&[-1.0, 1.0])]);
     let mut answers = client.predict_stream(requests).await.unwrap().into_inner();

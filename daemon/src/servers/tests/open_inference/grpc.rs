@@ -12,11 +12,8 @@ use crate::{
         model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
     },
     proto::{Mode, inference_client::InferenceClient},
-    serving::{
-        Running,
-        fixture::{connect, parts, request, settings},
-        serve,
-    },
+    servers::{Servers, serve},
+    serving::fixture::{connect, daemon, request, settings},
 };
 
 /// Two rows of the fixture's model: ham, spam.
@@ -24,8 +21,8 @@ const ROWS: [f32; 8] = [-1.0, -1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0];
 
 pub(super) type Client = GrpcInferenceServiceClient<Channel>;
 
-async fn served() -> (Running, Client) {
-    let running = serve(parts().services, &settings()).await.unwrap();
+async fn served() -> (Servers, Client) {
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let client = Client::new(connect(running.grpc_address).await);
     (running, client)
 }
@@ -84,9 +81,9 @@ fn singles(response: &ModelInferResponse, name: &str) -> Vec<f32> {
 
 #[tokio::test]
 async fn metadata_and_health_tell_what_is_served() {
-    let parts = parts();
-    let health = parts.services.health.clone();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let health = daemon.services.health.clone();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let mut client = Client::new(connect(running.grpc_address).await);
     let live = client.server_live(ServerLiveRequest {}).await.unwrap();
     assert!(live.into_inner().live);

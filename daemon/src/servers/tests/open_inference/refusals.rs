@@ -11,19 +11,17 @@ use crate::{
     open_inference::proto::{
         ModelInferRequest, ModelReadyRequest, model_infer_request::InferRequestedOutputTensor,
     },
-    serving::{
-        fixture::{connect, parts, settings},
-        serve,
-    },
+    servers::serve,
+    serving::fixture::{connect, daemon, settings},
 };
 
 #[tokio::test]
 async fn wrong_requests_are_refused_in_words_and_harm_nothing() {
-    let parts = parts();
-    let metrics = parts.services.metrics.clone();
+    let daemon = daemon();
+    let metrics = daemon.services.metrics.clone();
     let mut settings = settings();
     settings.requests.max_rows = 2;
-    let running = serve(parts.services, &settings).await.unwrap();
+    let running = serve(daemon.services, &settings).await.unwrap();
     let mut client = Client::new(connect(running.grpc_address).await);
     let changed = |change: fn(&mut ModelInferRequest)| {
         let mut request = raw();
@@ -150,7 +148,7 @@ async fn wrong_requests_are_refused_in_words_and_harm_nothing() {
 async fn wrong_requests_are_errors_in_the_protocols_form() {
     let mut settings = settings();
     settings.requests.max_bytes = 400;
-    let running = serve(parts().services, &settings).await.unwrap();
+    let running = serve(daemon().services, &settings).await.unwrap();
     let address = running.http_address;
     let changed = |key: &str, value: Value| {
         let mut asked = body();

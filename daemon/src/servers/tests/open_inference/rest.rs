@@ -7,11 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{
     proto::inference_client::InferenceClient,
-    serving::{
-        Running,
-        fixture::{connect, parts, request, settings},
-        serve,
-    },
+    servers::{Servers, serve},
+    serving::fixture::{connect, daemon, request, settings},
 };
 
 pub(super) const INFER: &str = "/v2/models/mail/infer";
@@ -81,7 +78,7 @@ pub(super) fn body() -> Value {
     })
 }
 
-async fn expected(running: &Running) -> Vec<f32> {
+async fn expected(running: &Servers) -> Vec<f32> {
     let mut native = InferenceClient::new(connect(running.grpc_address).await);
     let answer = native.predict(request(&[-1.0, 1.0])).await.unwrap();
     let rows = answer.into_inner().predictions.into_iter();
@@ -90,9 +87,9 @@ async fn expected(running: &Running) -> Vec<f32> {
 
 #[tokio::test]
 async fn metadata_and_health_are_told_in_json() {
-    let parts = parts();
-    let health = parts.services.health.clone();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let health = daemon.services.health.clone();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let address = running.http_address;
     let (_, server) = get(address, "/v2").await;
     assert_eq!(server["name"], "ostard");
@@ -123,7 +120,7 @@ async fn metadata_and_health_are_told_in_json() {
 
 #[tokio::test]
 async fn json_flat_or_nested_is_answered_as_ostar_v1_does() {
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let expected = expected(&running).await;
     let mut flat = body();
     flat["inputs"][0]["data"] = json!([-1, -1, -1, -1, 1, 1, 1, 1]);
@@ -153,7 +150,7 @@ async fn json_flat_or_nested_is_answered_as_ostar_v1_does() {
 
 #[tokio::test]
 async fn binary_data_is_taken_and_given_where_it_is_asked_for() {
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let expected = expected(&running).await;
     let json = json!({
         "inputs": [{
@@ -227,7 +224,7 @@ async fn token_and_overload_hold_for_rest_as_they_do_for_grpc() {
     // Nobody scores.
     settings.requests.threads = 0;
     settings.requests.max_wait = Period::from_millis(5);
-    let running = serve(parts().services, &settings).await.unwrap();
+    let running = serve(daemon().services, &settings).await.unwrap();
     let address = running.http_address;
     for path in ["/v2", "/v2/health/ready", "/v2/models/mail"] {
         let (status, answer) = get(address, path).await;

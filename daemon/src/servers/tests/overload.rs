@@ -14,10 +14,10 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use crate::{
     config::RequestSettings,
     proto::{WatchStateRequest, inference_client::InferenceClient},
+    servers::serve,
     serving::{
         Batcher, Refusal, Services, Workers,
-        fixture::{connect, latent, parts, request, settings},
-        serve,
+        fixture::{connect, daemon, latent, request, settings},
     },
 };
 
@@ -31,7 +31,7 @@ fn rows(services: &Services, count: usize) -> InputRows {
 
 #[tokio::test]
 async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
-    let services = Arc::new(parts().services);
+    let services = Arc::new(daemon().services);
     let settings = RequestSettings {
         queue_rows: 5,
         max_wait: Period::from_secs(60),
@@ -79,7 +79,7 @@ async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
 
 #[tokio::test]
 async fn a_request_that_has_waited_too_long_is_refused_and_never_scored() {
-    let services = Arc::new(parts().services);
+    let services = Arc::new(daemon().services);
     let limit = Period::from_millis(5);
     let settings = RequestSettings {
         max_wait: limit,
@@ -96,7 +96,7 @@ async fn a_request_that_has_waited_too_long_is_refused_and_never_scored() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finishing_answers_all_that_was_accepted_in_batches_of_the_size_that_is_set() {
-    let services = Arc::new(parts().services);
+    let services = Arc::new(daemon().services);
     let settings = RequestSettings {
         max_wait: Period::from_secs(60),
         max_batch_rows: 4,
@@ -138,7 +138,7 @@ async fn overload_is_resource_exhausted_for_the_client() {
     // Nobody scores.
     settings.requests.threads = 0;
     settings.requests.max_wait = Period::from_millis(5);
-    let running = serve(parts().services, &settings).await.unwrap();
+    let running = serve(daemon().services, &settings).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let status = client.predict(request(&[1.0])).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
@@ -150,9 +150,9 @@ async fn overload_is_resource_exhausted_for_the_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_under_load_answers_every_request_that_was_accepted() {
-    let parts = parts();
-    let metrics = parts.services.metrics.clone();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let metrics = daemon.services.metrics.clone();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let mut clients = JoinSet::new();
     for _ in 0..4 {
         let mut client = InferenceClient::new(connect(running.grpc_address).await);
@@ -188,8 +188,8 @@ async fn stopping_under_load_answers_every_request_that_was_accepted() {
 
 #[tokio::test]
 async fn open_streams_do_not_hold_the_end_up() {
-    let parts = parts();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let channel = connect(running.grpc_address).await;
     let mut client = InferenceClient::new(channel.clone());
     let mut states = client

@@ -1,6 +1,6 @@
-//! The learner's side of the stream: fixed blocks in, snapshots and reports out.
+//! Feeds the learner with blocks and publishes what it learns.
 //!
-//! Nothing here knows threads or Kafka: `run`, `demo` and `backtest` all learn through this type.
+//! Knows nothing of threads and Kafka: `run`, `demo` and `backtest` all learn through [`BlockLearner`].
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
@@ -25,37 +25,37 @@ use crate::{
     status::Status,
 };
 
-/// Where learning goes on: nothing yet, or what a checkpoint holds.
+/// How far the learner has come; part of every checkpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
-    /// Events learned from.
+    /// Events learned from, since the first start.
     pub(crate) events: u64,
-    /// Where reading goes on.
+    /// In each partition, the offset behind the last event that was learned.
     pub(crate) offsets: Offsets,
 }
 
-/// Owns the learner and drives it, block by block.
-pub(crate) struct Learning {
+/// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
+pub(crate) struct BlockLearner {
     learner: Learner,
     blocks: BlockBuilder,
     steps_per_block: usize,
     epoch: u64,
-    /// What was learned before this start; events before these offsets are not learned again.
+    /// Where the checkpoint ended that this run started from: events before these offsets are not learned again.
     learned: Offsets,
     progress: Progress,
-    outlets: Outlets,
+    publisher: Publisher,
     status: Status,
 }
 
-/// Where the learner's outcome goes.
+/// Carries what is learned to its readers. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Outlets {
+pub(crate) struct Publisher {
     pub(crate) current: Arc<Current>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) status: watch::Sender<Status>,
 }
 
-/// A learner as it was at its start: new, or from a checkpoint's bytes.
+/// A learner: a new one, or one restored from the state of a checkpoint.
 pub(crate) fn load_learner(
     bundle: &Bundle,
     settings: &LearnerSettings,
@@ -68,7 +68,7 @@ pub(crate) fn load_learner(
     }
 }
 
-/// What a learner's state is called: its steps, or the blocks of a black box, which takes none.
+/// The version of a learner's state. A black box takes no steps: there its blocks count.
 pub(crate) fn version(learner: &Learner, epoch: u64) -> Version {
     let step = match learner.steps() {
         0 => learner.blocks(),
@@ -77,17 +77,17 @@ pub(crate) fn version(learner: &Learner, epoch: u64) -> Version {
     Version { epoch, step }
 }
 
-// === impl Learning ===
+// === impl BlockLearner ===
 
-impl Learning {
+impl BlockLearner {
     pub(crate) fn new(
         learner: Learner,
         section: &LearnerSection,
         epoch: u64,
         progress: Progress,
-        outlets: Outlets,
+        publisher: Publisher,
     ) -> Self {
-        let learning = Self {
+        let this = Self {
             blocks: BlockBuilder::new(section.block),
             steps_per_block: section.steps_per_block,
             epoch,
@@ -97,11 +97,11 @@ impl Learning {
                 ..Status::default()
             },
             progress,
-            outlets,
+            publisher,
             learner,
         };
-        learning.publish();
-        learning
+        this.publish();
+        this
     }
 
     pub(crate) fn learner(&self) -> &Learner {
@@ -116,21 +116,21 @@ impl Learning {
         self.epoch
     }
 
-    /// Stops or goes on taking steps; the window and the proportions follow the stream all the same.
+    /// While paused no steps are taken; the window and the proportions still follow the stream.
     pub(crate) fn set_paused(&mut self, paused: bool) {
         self.status.paused = paused;
         self.show();
     }
 
-    /// Goes back to the weights that the guard last agreed to.
+    /// Restores the last weights that the guard accepted.
     pub(crate) fn roll_back(&mut self) -> Result<()> {
         self.learner.roll_back().context("cannot roll back")?;
         self.publish();
         Ok(())
     }
 
-    /// Learns from a chunk's events as far as they complete blocks; calls `after_block` after each, and goes on with
-    /// the next unless it says to stop. `behind` tells whether steps have to be left out to keep up.
+    /// Learns from the blocks that a chunk's events complete, and calls `after_block` after each; a break leaves the rest
+    /// of the chunk out. While `behind` says so, steps are skipped to keep up.
     pub(crate) fn take(
         &mut self,
         chunk: &ScoredChunk,
@@ -148,19 +148,19 @@ impl Learning {
         Ok(())
     }
 
-    /// Whether the chunk's events from `number` on complete a block, which is then observed.
+    /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
         let block = self.blocks.next_block(chunk, number, &self.learned);
         let Some(Block { rows, next }) = block else {
             return Ok(false);
         };
         let block = self.learner.observe_scored(rows);
-        let block = block.context("the learner refused a block of decoded events")?;
+        let block = block.context("cannot observe a block of decoded events")?;
         let events = rows.len();
         self.progress.events += events as u64;
         self.progress.offsets.extend(next);
-        self.outlets.metrics.learner.observe_block(&block);
-        self.outlets.metrics.checkpoints.learned(events);
+        self.publisher.metrics.learner.observe_block(&block);
+        self.publisher.metrics.checkpoints.learned(events);
         self.status.block = Some(block);
         Ok(true)
     }
@@ -168,12 +168,11 @@ impl Learning {
     fn take_steps(&mut self, behind: &impl Fn() -> bool) -> Result<()> {
         if self.learner.is_ready() && !self.status.paused {
             for _ in 0..self.steps_per_block {
-                match behind() {
-                    false => self.step()?,
-                    true => {
-                        self.status.skipped_steps += 1;
-                        self.outlets.metrics.learner.skipped_steps(1);
-                    }
+                if behind() {
+                    self.status.skipped_steps += 1;
+                    self.publisher.metrics.learner.skipped_steps(1);
+                } else {
+                    self.step()?;
                 }
             }
         }
@@ -184,7 +183,7 @@ impl Learning {
         let start = Instant::now();
         match self.learner.step() {
             Ok((step, refresh)) => {
-                let metrics = &self.outlets.metrics.learner;
+                let metrics = &self.publisher.metrics.learner;
                 metrics.observe_step(&step, start.elapsed());
                 if let Some(refresh) = refresh {
                     metrics.observe_refresh(&refresh);
@@ -194,25 +193,26 @@ impl Learning {
                 }
                 Ok(())
             }
-            // The parameters are as they were before; the next batch may do better.
+            // The step left the parameters as they were, and the next one draws another batch.
             Err(error @ ostar_model::Error::NonFiniteLoss { .. }) => {
-                warn!(%error, "left out a step");
+                warn!(%error, "discarded a step with a non-finite loss");
                 Ok(())
             }
             Err(error) => Err(error).context("cannot take an alignment step"),
         }
     }
 
+    /// Hands a new snapshot to readers, then the reports that belong to it.
     fn publish(&self) {
         let version = version(&self.learner, self.epoch);
-        self.outlets
+        self.publisher
             .current
             .publish(self.learner.snapshot(), version);
         self.show();
     }
 
     fn show(&self) {
-        self.outlets.status.send_replace(Status {
+        self.publisher.status.send_replace(Status {
             version: version(&self.learner, self.epoch),
             events: self.progress.events,
             steps: self.learner.steps(),
@@ -221,7 +221,7 @@ impl Learning {
     }
 }
 
-/// Logs a change of the guard's mind, not every repetition of it.
+/// Logs restored weights, and decisions of the guard that differ from the one before.
 fn log_decision(before: Option<&RefreshReport>, now: &RefreshReport) {
     if now.restored {
         warn!(steps = now.steps, decision = ?now.decision, "restored the last good weights");
@@ -230,14 +230,11 @@ fn log_decision(before: Option<&RefreshReport>, now: &RefreshReport) {
         return;
     }
     match &now.decision {
-        Decision::Serve => info!(
-            steps = now.steps,
-            "the guard lets the adapted state be served"
-        ),
+        Decision::Serve => info!(steps = now.steps, "guard accepted the adapted state"),
         Decision::Refuse(reason) => warn!(
             steps = now.steps,
             %reason,
-            "the guard refuses the adapted state; the last good one is served"
+            "guard refused the adapted state, serving the last good one"
         ),
     }
 }

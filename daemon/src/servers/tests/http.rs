@@ -2,9 +2,9 @@
 
 use std::{fs, net::SocketAddr, time::Duration};
 
-use crate::serving::{
-    fixture::{parts, settings},
-    serve,
+use crate::{
+    servers::serve,
+    serving::fixture::{daemon, settings},
 };
 
 /// Status, content type and text.
@@ -27,9 +27,9 @@ async fn get(address: SocketAddr, path: &str, token: Option<&str>) -> (u16, Stri
 
 #[tokio::test]
 async fn health_is_200_or_503_with_the_reason() {
-    let parts = parts();
-    let health = parts.services.health.clone();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let health = daemon.services.health.clone();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let address = running.http_address;
     for path in ["/livez", "/readyz", "/startupz"] {
         let (status, _, text) = get(address, path, None).await;
@@ -47,9 +47,9 @@ async fn health_is_200_or_503_with_the_reason() {
 
 #[tokio::test]
 async fn metrics_show_how_things_are_at_the_scrape() {
-    let parts = parts();
-    let status = parts.status;
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let status = daemon.status;
+    let running = serve(daemon.services, &settings()).await.unwrap();
     status.send_modify(|status| status.paused = true);
     let (code, kind, text) = get(running.http_address, "/metrics", None).await;
     assert_eq!(
@@ -77,7 +77,7 @@ async fn metrics_ask_for_the_token_unless_told_otherwise_and_health_never_does()
         let mut settings = settings();
         settings.auth.token_file = Some(file.clone());
         settings.http.metrics_without_token = open;
-        let running = serve(parts().services, &settings).await.unwrap();
+        let running = serve(daemon().services, &settings).await.unwrap();
         let address = running.http_address;
         let status = get(address, "/metrics", None).await.0;
         assert_eq!(status, if open { 200 } else { 401 });
@@ -94,7 +94,7 @@ async fn a_port_in_use_is_an_error_with_key_address_and_fix() {
     let address = taken.local_addr().unwrap();
     let mut settings = settings();
     settings.http.listen = address;
-    let error = serve(parts().services, &settings).await.err().unwrap();
+    let error = serve(daemon().services, &settings).await.err().unwrap();
     let text = format!("{error:#}");
     let wanted = format!(
         "http.listen: cannot listen on {address}; end what listens there, or set http.listen to a free address: "

@@ -27,10 +27,10 @@ use crate::{
         GetStateRequest, PauseRequest, control_client::ControlClient,
         inference_client::InferenceClient,
     },
+    servers::{serve, serve_with_token},
     serving::{
         TokenFile,
-        fixture::{connect, parts, request, settings},
-        serve, serve_with_token,
+        fixture::{connect, daemon, request, settings},
     },
 };
 
@@ -125,7 +125,7 @@ fn with_token<T>(message: T, token: &str) -> Request<T> {
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_and_http_speak_tls_and_nothing_else() {
     let authority = Authority::new();
-    let running = serve(parts().services, &authority.settings())
+    let running = serve(daemon().services, &authority.settings())
         .await
         .unwrap();
     let channel = authority
@@ -153,7 +153,7 @@ async fn with_a_client_authority_only_its_clients_are_served() {
     let authority = Authority::new();
     let mut settings = authority.settings();
     settings.tls.client_ca = Some(authority.folder.path().join("ca.pem"));
-    let running = serve(parts().services, &settings).await.unwrap();
+    let running = serve(daemon().services, &settings).await.unwrap();
     let identity = |(certificate, key): (String, String)| Identity::from_pem(certificate, key);
     let known = authority
         .client_tls()
@@ -188,7 +188,7 @@ async fn wrong_tls_files_are_errors_with_their_key() {
     let authority = Authority::new();
     let good = authority.settings();
     let text = async |settings: &ServeSettings| {
-        let error = serve(parts().services, settings).await.err().unwrap();
+        let error = serve(daemon().services, settings).await.err().unwrap();
         format!("{error:#}")
     };
     let mut settings = good.clone();
@@ -223,10 +223,10 @@ async fn requests_need_the_token_as_it_is_now() {
     let token = TokenFile::open_looking_every(&file, Duration::ZERO).unwrap();
     let mut settings = settings();
     settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
-    let parts = parts();
-    let metrics = parts.services.metrics.clone();
+    let daemon = daemon();
+    let metrics = daemon.services.metrics.clone();
     let token = Some(Arc::new(token));
-    let running = serve_with_token(parts.services, &settings, None, token)
+    let running = serve_with_token(daemon.services, &settings, None, token)
         .await
         .unwrap();
     let channel = connect(running.grpc_address).await;

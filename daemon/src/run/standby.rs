@@ -1,4 +1,4 @@
-//! A second process on the same folder: serves the newest checkpoint until the first one ends.
+//! A second process on the same checkpoint folder: serves the newest checkpoint until the first process ends.
 
 use std::time::Duration;
 
@@ -6,14 +6,13 @@ use anyhow::Result;
 use ostar_connectors::checkpoint::{CheckpointStore, WriterLock};
 use tracing::{info, warn};
 
-use crate::{
-    control::Order, current::Version, pipeline::load_learner, run::Process, shutdown::Signals,
-};
+use super::Process;
+use crate::{control::Order, current::Version, pipeline::load_learner, shutdown::Signals};
 
-/// How often the lock is tried and the newest checkpoint looked at.
+/// How often the lock is tried and the newest checkpoint is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Waits until this process is the writer; `None` if it is told to stop before.
+/// Waits until this process holds the writer's lock; `None` if it is told to stop before.
 pub(crate) async fn wait_for_lock(
     process: &mut Process,
     store: &CheckpointStore,
@@ -24,20 +23,18 @@ pub(crate) async fn wait_for_lock(
     }
     info!(folder = %store.folder().display(), "another process learns here: standing by");
     set_standby(process, true);
-    let mut shown = None;
+    let mut served = None;
     loop {
-        follow(process, store, &mut shown);
+        follow(process, store, &mut served);
         tokio::select! {
             () = signals.stop() => return Ok(None),
             () = tokio::time::sleep(LOOK_EVERY) => {}
             Some(request) = process.orders.recv() => {
                 let outcome = match request.order {
-                    Order::SetMode(mode) => {
-                        process.outlets.current.set_mode(mode);
-                        Ok("serving mode changed".to_owned())
-                    }
+                    Order::SetMode(mode) => Ok(process.set_mode(mode)),
                     _ => Err("this process stands by; give the order to the one that learns".to_owned()),
                 };
+                // Whoever gave the order may have gone.
                 let _ = request.reply.send(outcome);
             }
         }
@@ -49,8 +46,9 @@ pub(crate) async fn wait_for_lock(
     }
 }
 
-/// Serves the newest checkpoint, if it is newer than what is shown.
-fn follow(process: &Process, store: &CheckpointStore, shown: &mut Option<Version>) {
+/// Serves the newest checkpoint if it is another one than `served`. One of another bundle is ignored: its state does
+/// not fit.
+fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Version>) {
     let newest = match store.newest() {
         Ok(Some(newest)) => newest,
         Ok(None) => return,
@@ -61,19 +59,20 @@ fn follow(process: &Process, store: &CheckpointStore, shown: &mut Option<Version
         epoch: manifest.epoch,
         step: manifest.step,
     };
-    if *shown == Some(version) || manifest.bundle_digest != process.bundle.digest() {
+    if *served == Some(version) || manifest.bundle_digest != process.bundle.digest() {
         return;
     }
     let settings = &process.config.learner.method;
     match load_learner(&process.bundle, settings, Some(&newest.state)) {
         Ok(learner) => {
-            process.outlets.current.publish(learner.snapshot(), version);
-            process.outlets.status.send_modify(|status| {
+            let publisher = &process.publisher;
+            publisher.current.publish(learner.snapshot(), version);
+            publisher.status.send_modify(|status| {
                 status.version = version;
                 status.events = manifest.events;
                 status.steps = learner.steps();
             });
-            *shown = Some(version);
+            *served = Some(version);
         }
         Err(error) => warn!(error = %format!("{error:#}"), "cannot serve the newest checkpoint"),
     }
@@ -81,7 +80,7 @@ fn follow(process: &Process, store: &CheckpointStore, shown: &mut Option<Version
 
 fn set_standby(process: &Process, standby: bool) {
     process
-        .outlets
+        .publisher
         .status
         .send_modify(|status| status.standby = standby);
 }

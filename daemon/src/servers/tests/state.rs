@@ -15,15 +15,13 @@ use crate::{
         GetStateRequest, Mode, PauseRequest, SetModeRequest, WatchStateRequest,
         control_client::ControlClient, inference_client::InferenceClient,
     },
-    serving::{
-        fixture::{connect, parts, settings},
-        serve,
-    },
+    servers::serve,
+    serving::fixture::{connect, daemon, settings},
 };
 
 #[tokio::test]
 async fn the_state_has_the_shares_their_intervals_and_the_shift() {
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let state = client
         .get_state(GetStateRequest {})
@@ -46,8 +44,8 @@ async fn the_state_has_the_shares_their_intervals_and_the_shift() {
 
 #[tokio::test]
 async fn watching_tells_the_state_now_and_after_every_change() {
-    let parts = parts();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let mut client = InferenceClient::new(connect(running.grpc_address).await);
     let mut states = client
         .watch_state(WatchStateRequest {})
@@ -55,9 +53,9 @@ async fn watching_tells_the_state_now_and_after_every_change() {
         .unwrap()
         .into_inner();
     assert!(!states.message().await.unwrap().unwrap().paused);
-    parts.status.send_modify(|status| status.paused = true);
+    daemon.status.send_modify(|status| status.paused = true);
     assert!(states.message().await.unwrap().unwrap().paused);
-    drop(parts.status);
+    drop(daemon.status);
     assert!(
         states.message().await.unwrap().is_none(),
         "nothing can change any more"
@@ -66,14 +64,14 @@ async fn watching_tells_the_state_now_and_after_every_change() {
 
 #[tokio::test]
 async fn orders_are_given_and_their_outcome_is_told() {
-    let mut parts = parts();
+    let mut daemon = daemon();
     let mut settings = settings();
     settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
-    let running = serve(parts.services, &settings).await.unwrap();
+    let running = serve(daemon.services, &settings).await.unwrap();
     let learner = tokio::spawn(async move {
         let mut given = Vec::new();
         while given.len() < 2 {
-            let request = parts.orders.recv().await.unwrap();
+            let request = daemon.orders.recv().await.unwrap();
             given.push(request.order);
             let outcome = match request.order {
                 Order::Pause => Ok("learning is paused".to_owned()),
@@ -105,7 +103,7 @@ async fn orders_are_given_and_their_outcome_is_told() {
 
 #[tokio::test]
 async fn orders_are_not_taken_where_predictions_are() {
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     assert_eq!(running.control_address, None);
     let mut client = ControlClient::new(connect(running.grpc_address).await);
     let status = client.pause(PauseRequest {}).await.unwrap_err();
@@ -114,9 +112,9 @@ async fn orders_are_not_taken_where_predictions_are() {
 
 #[tokio::test]
 async fn grpc_health_follows_readiness() {
-    let parts = parts();
-    let health = parts.services.health.clone();
-    let running = serve(parts.services, &settings()).await.unwrap();
+    let daemon = daemon();
+    let health = daemon.services.health.clone();
+    let running = serve(daemon.services, &settings()).await.unwrap();
     let mut client = HealthClient::new(connect(running.grpc_address).await);
     let service = "ostar.v1.Inference".to_owned();
     let request = HealthCheckRequest { service };
@@ -139,7 +137,7 @@ async fn reflection_describes_the_services_and_the_messages_of_all_files() {
         ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
         server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
     };
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let mut client = ServerReflectionClient::new(connect(running.grpc_address).await);
     let mut ask = async |message: MessageRequest| {
         let request = ServerReflectionRequest {
@@ -192,7 +190,7 @@ async fn the_older_reflection_is_served_too() {
         ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
         server_reflection_request::MessageRequest,
     };
-    let running = serve(parts().services, &settings()).await.unwrap();
+    let running = serve(daemon().services, &settings()).await.unwrap();
     let mut client = ServerReflectionClient::new(connect(running.grpc_address).await);
     let request = ServerReflectionRequest {
         host: String::new(),

@@ -1,0 +1,124 @@
+//! The parts of the process that live from start to exit, whether it learns or stands by.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use ostar_connectors::{
+    event::Decoder,
+    labels::{LabelJoin, LabelReport},
+};
+use ostar_model::Bundle;
+use tokio::sync::{mpsc, watch};
+use tracing::info;
+
+use crate::{
+    config::Config,
+    control::{Controller, Request},
+    current::{Current, ServingMode, Version},
+    health::Health,
+    metrics::Metrics,
+    pipeline::{Publisher, load_learner},
+    servers::{self, Servers},
+    serving::Services,
+    status::Status,
+};
+
+/// Longest time that open requests get to be answered at the end; at most half of the shutdown deadline.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A process that serves. What else it does is up to whoever holds it.
+pub(crate) struct Process {
+    pub(crate) config: Config,
+    pub(crate) bundle: Bundle,
+    pub(crate) health: Arc<Health>,
+    pub(crate) publisher: Publisher,
+    /// `None` if `labels.topic` is not set.
+    pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
+    pub(crate) orders: mpsc::Receiver<Request>,
+    pub(crate) servers: Servers,
+}
+
+impl Process {
+    /// Loads the bundle and serves the frozen model until there is something newer.
+    pub(crate) async fn start(config: Config) -> Result<Self> {
+        let folder = config.bundle.path.as_deref().unwrap_or(Path::new(""));
+        let bundle = Bundle::load(folder)
+            .with_context(|| format!("cannot load bundle.path = {:?}", folder.display()))?;
+        let health = Health::new();
+        let description = bundle.description();
+        let metrics = Metrics::new(description);
+        let learner = load_learner(&bundle, &config.learner.method, None)?;
+        let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
+        let (status, watched) = watch::channel(Status::default());
+        let (controller, orders) = Controller::new();
+        let decoder = Decoder::new(&config.events, &description.input, bundle.classes())?;
+        let read_input = move |input: &_, rows: &mut _| {
+            decoder
+                .push_input(input, rows)
+                .map_err(|reject| reject.to_string())
+        };
+        let services = Services {
+            current: Arc::clone(&current),
+            health: Arc::clone(&health),
+            metrics: Arc::clone(&metrics),
+            status: watched,
+            controller,
+            description: description.clone(),
+            read_input: Box::new(read_input),
+            config: config.clone(),
+        };
+        let servers = servers::serve(services, &config.serve_settings()).await?;
+        if let Some(address) = servers.control_address {
+            info!(%address, "taking orders from `ostard ctl`");
+        }
+        health.set_started();
+        let labels = config
+            .labels
+            .topic
+            .is_some()
+            .then(|| Arc::new(Mutex::new(LabelJoin::new(&config.labels, bundle.classes()))));
+        Ok(Self {
+            config,
+            bundle,
+            health,
+            publisher: Publisher {
+                current,
+                metrics,
+                status,
+            },
+            labels,
+            orders,
+            servers,
+        })
+    }
+
+    /// Answers the requests that were accepted, and stops listening.
+    pub(crate) async fn stop_serving(self) {
+        let drain = self.drain();
+        self.servers.stop(drain).await;
+    }
+
+    /// The part of the shutdown deadline that is kept for open requests.
+    pub(super) fn drain(&self) -> Duration {
+        DRAIN.min(self.config.shutdown.deadline.get() / 2)
+    }
+
+    /// What late labels have shown so far; `None` if none are read.
+    pub(crate) fn label_report(&self) -> Option<LabelReport> {
+        let join = self.labels.as_ref()?;
+        Some(join.lock().unwrap_or_else(PoisonError::into_inner).report())
+    }
+
+    /// Changes the serving mode until the next start; gives the reply to the order.
+    pub(super) fn set_mode(&self, mode: ServingMode) -> String {
+        self.publisher.current.set_mode(mode);
+        // The mode is not part of the status, but watchers of the state are told both: wake them.
+        self.publisher.status.send_modify(|_| ());
+        info!(mode = mode.name(), "serving mode changed");
+        format!("serving mode is {}", mode.name())
+    }
+}
