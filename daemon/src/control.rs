@@ -1,10 +1,10 @@
-//! Orders from outside to the running parts: pause, resume, checkpoint, roll back, change mode.
+//! Orders to the running daemon, from `ostard ctl` and the live page.
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::current::ServingMode;
 
-/// What can be ordered.
+/// A command to the running daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Pause,
@@ -14,29 +14,29 @@ pub(crate) enum Order {
     SetMode(ServingMode),
 }
 
-/// An order and where its outcome goes: what was done, or why it could not be, for people.
+/// An order, and where its outcome goes: what was done or why not, for a person to read.
 pub(crate) struct Request {
     pub(crate) order: Order,
     pub(crate) reply: oneshot::Sender<Result<String, String>>,
 }
 
-/// Gives orders. Cheap to clone.
+/// Sends orders to the process. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Controller {
     requests: mpsc::Sender<Request>,
 }
 
-/// Orders are rare and made by people: one waiting is plenty.
-const WAITING: usize = 4;
+/// Orders that may wait. They are rare and given by people; a fifth waits in `give`.
+const WAITING_ORDERS: usize = 4;
 
 impl Controller {
-    /// A controller, and the end that carries its orders out.
+    /// A controller, and the receiver for whoever carries the orders out.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Request>) {
-        let (requests, receiver) = mpsc::channel(WAITING);
+        let (requests, receiver) = mpsc::channel(WAITING_ORDERS);
         (Self { requests }, receiver)
     }
 
-    /// Gives an order and waits until it is carried out.
+    /// Sends an order and waits until it is carried out or refused.
     pub(crate) async fn give(&self, order: Order) -> Result<String, String> {
         let gone = || "the daemon is stopping".to_owned();
         let (reply, outcome) = oneshot::channel();

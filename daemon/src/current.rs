@@ -1,4 +1,4 @@
-//! What is served now: an immutable snapshot behind an atomic swap, and the mode it is served in.
+//! What is served now: an immutable snapshot behind an atomic swap, and the serving mode.
 
 use std::{
     fmt,
@@ -13,7 +13,8 @@ use ostar_model::{Candidate, learner::Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which learned state: starts of the learner, then its alignment steps.
+/// Identifies a learned state. The epoch counts starts of the learner, the step its alignment steps (blocks of a black
+/// box); later states compare greater.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Version {
     pub(crate) epoch: u64,
@@ -27,27 +28,27 @@ pub(crate) struct Served {
     pub(crate) version: Version,
 }
 
-/// How predictions are made.
+/// Which candidate's predictions are served.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServingMode {
-    /// The frozen classifier.
+    /// The model as it was deployed.
     Frozen,
-    /// The frozen classifier, corrected to the stream's label proportions.
+    /// The frozen model, corrected to the stream's proportions.
     #[default]
     Prior,
-    /// The adapted classifier.
+    /// The adapted model.
     Adapted,
-    /// The frozen classifier is served, all are computed and measured.
+    /// Serves the frozen model; the others are computed and measured.
     Shadow,
 }
 
 /// The newest snapshot. Readers never lock and never wait for the learner.
 pub(crate) struct Current {
     served: ArcSwap<Served>,
-    /// Changed by `ctl mode`, read with every prediction.
+    /// Index into [`ServingMode::NAMED`]. Changed by orders, read with every prediction.
     mode: AtomicU8,
 }
 
@@ -62,12 +63,12 @@ impl fmt::Display for Version {
 // === impl ServingMode ===
 
 impl ServingMode {
-    /// As configuration and metrics call it.
+    /// The name in configuration, metrics and APIs.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMED[self as usize].0
     }
 
-    /// Whose predictions callers get.
+    /// The candidate whose predictions callers get.
     pub(crate) fn candidate(self) -> Candidate {
         match self {
             Self::Frozen | Self::Shadow => Candidate::Frozen,
@@ -76,7 +77,7 @@ impl ServingMode {
         }
     }
 
-    /// All of them, as configuration and metrics call them.
+    /// In the order of the variants, because `name` and [`Current::mode`] index it.
     pub(crate) const NAMED: [(&'static str, Self); 4] = [
         ("frozen", Self::Frozen),
         ("prior", Self::Prior),

@@ -1,4 +1,4 @@
-//! Whether the process lives, has started, and may be sent requests; and if not, why.
+//! Whether the process is live, started and ready for requests, and if not, why.
 
 use std::{
     collections::BTreeMap,
@@ -7,20 +7,20 @@ use std::{
 
 use tokio::sync::watch;
 
-/// What `/livez`, `/readyz`, `/startupz` and grpc.health.v1 tell. One for the whole process.
+/// Health as `/livez`, `/readyz`, `/startupz` and grpc.health.v1 report it. One for the whole process.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     inner: Mutex<Inner>,
-    /// Wakes those who wait for a change.
+    /// Wakes [`Health::subscribe`]rs. Carries no value: they read what they need.
     changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     started: bool,
-    /// A part died that the process cannot go on without.
+    /// Why the process cannot go on. Once set, it stays.
     failure: Option<String>,
-    /// Reasons not to be ready, by the part that has them.
+    /// Reasons not to be ready, by the part that set them.
     obstacles: BTreeMap<&'static str, String>,
 }
 
@@ -29,29 +29,29 @@ impl Health {
         Arc::default()
     }
 
-    /// A first snapshot is there to serve.
+    /// Called when the first snapshot is served.
     pub(crate) fn set_started(&self) {
         self.change(|inner| inner.started = true);
     }
 
-    /// Not ready from now on, for this part's reason, until [`Health::clear`].
+    /// Makes the process not ready for this reason, until the part calls [`Health::clear`].
     pub(crate) fn obstruct(&self, part: &'static str, reason: impl Into<String>) {
         self.change(|inner| inner.obstacles.insert(part, reason.into()));
     }
 
-    /// The part has no reason any more.
+    /// Takes back what the part obstructed, if anything.
     pub(crate) fn clear(&self, part: &'static str) {
         self.change(|inner| inner.obstacles.remove(part));
     }
 
-    /// A part died; the first reason stays.
+    /// Makes the process unlive for good. The first reason is kept: later ones are consequences.
     pub(crate) fn fail(&self, reason: impl Into<String>) {
         self.change(|inner| {
             inner.failure.get_or_insert(reason.into());
         });
     }
 
-    /// Is told of every change from now on.
+    /// A receiver that sees every change from now on.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
@@ -60,7 +60,7 @@ impl Health {
         self.with(|inner| inner.started)
     }
 
-    /// `Err` names what died.
+    /// `Err` says what failed.
     pub(crate) fn liveness(&self) -> Result<(), String> {
         self.with(|inner| match &inner.failure {
             None => Ok(()),
@@ -68,7 +68,7 @@ impl Health {
         })
     }
 
-    /// `Err` lists every reason, one a line.
+    /// `Err` lists every reason, one per line.
     pub(crate) fn readiness(&self) -> Result<(), String> {
         self.with(|inner| {
             let starting = (!inner.started).then(|| "starting: no model loaded yet".to_owned());
@@ -76,9 +76,10 @@ impl Health {
             let obstacles = obstacles.map(|(part, reason)| format!("{part}: {reason}"));
             let reasons = starting.into_iter().chain(inner.failure.clone());
             let reasons: Vec<_> = reasons.chain(obstacles).collect();
-            match reasons.is_empty() {
-                true => Ok(()),
-                false => Err(reasons.join("\n")),
+            if reasons.is_empty() {
+                Ok(())
+            } else {
+                Err(reasons.join("\n"))
             }
         })
     }
@@ -89,7 +90,7 @@ impl Health {
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
-        // A panic elsewhere must not take the health endpoints along.
+        // Nothing panics while it holds the lock; if something did, the health endpoints must still answer.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         look(&mut inner)
     }

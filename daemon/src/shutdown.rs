@@ -1,4 +1,4 @@
-//! What ends the process: a signal, or an end that was agreed on beforehand.
+//! What stops the process: a signal, or the demo's end.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::{
 };
 use tracing::info;
 
-/// SIGTERM, SIGINT, and [`Signals::agreed`].
+/// SIGTERM, SIGINT, and a stop from within ([`Signals::agreed`]).
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -17,7 +17,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Replaces the signals' default action, which is to end the process at once.
     pub(crate) fn listen() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self {
@@ -27,16 +27,16 @@ impl Signals {
         })
     }
 
-    /// Notified by whoever else may end the process.
+    /// Notify it to stop the process without a signal.
     pub(crate) fn agreed(&self) -> Arc<Notify> {
         Arc::clone(&self.agreed)
     }
 
-    /// Resolves when it is time to stop.
+    /// Resolves when the process is told to stop.
     pub(crate) async fn stop(&mut self) {
         tokio::select! {
-            _ = self.terminate.recv() => info!("SIGTERM: stopping"),
-            _ = self.interrupt.recv() => info!("SIGINT: stopping"),
+            _ = self.terminate.recv() => info!(signal = "SIGTERM", "stopping"),
+            _ = self.interrupt.recv() => info!(signal = "SIGINT", "stopping"),
             () = self.agreed.notified() => {}
         }
     }

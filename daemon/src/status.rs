@@ -1,4 +1,4 @@
-//! What the daemon knows of the stream, as its interfaces show it.
+//! The learner's newest reports, for gRPC, HTTP, the live page and the demo.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::current::Version;
 
-/// The newest reports; travels on a watch channel from the learner to gRPC, HTTP and the terminal.
+/// Sent by the learner on a watch channel after every block: readers see the newest and miss others if they are slow.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Status {
-    /// What is served.
+    /// Of the newest snapshot.
     pub(crate) version: Version,
     /// Events learned from, since the first start.
     pub(crate) events: u64,
@@ -18,17 +18,17 @@ pub(crate) struct Status {
     pub(crate) steps: u64,
     /// Steps left out because the learner was behind, since this start.
     pub(crate) skipped_steps: u64,
-    /// Whether learning is paused.
+    /// By an order: no steps are taken.
     pub(crate) paused: bool,
-    /// Whether this process stands by while another one learns.
+    /// Another process learns; this one serves its newest checkpoint.
     pub(crate) standby: bool,
-    /// Whether nothing more will come.
+    /// Set by the demo after the last event: no further status follows.
     pub(crate) ended: bool,
-    /// Of the newest block.
+    /// Of the newest block; `None` before the first.
     pub(crate) block: Option<BlockReport>,
-    /// Of the newest refresh.
+    /// Of the newest refresh; `None` before the first, and for black boxes.
     pub(crate) refresh: Option<RefreshReport>,
-    /// Of the newest refresh, for people to look at.
+    /// Two-dimensional picture of the newest refresh, for the live page.
     #[serde(skip)]
     pub(crate) picture: Option<Arc<Picture>>,
 }

@@ -63,7 +63,7 @@ fn a_port_in_use_is_named_with_its_key() -> Result<()> {
     let (code, text) = run(&bundle, &folder.path().join("state"), &more)?;
     ensure!(code == Some(1), "{code:?}: {text}");
     let expected = format!(
-        "error: http.listen: cannot listen on {address}; end what listens there, or set http.listen to a \
+        "error: http.listen: cannot listen on {address}; stop the program that listens there, or set http.listen to a \
          free address"
     );
     ensure!(text.contains(&expected), "{text}");

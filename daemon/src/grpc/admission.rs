@@ -1,8 +1,8 @@
-//! Refuses requests before they are read while too many bytes of others are unanswered.
+//! Refuses requests before they are read, while too many bytes of other requests are unanswered.
 //!
-//! A queue of rows alone would refuse a request only when all of it has arrived, behind everything that was sent
-//! before it: under overload that takes longer than answering does. Bytes are counted as they arrive, so a
-//! client that sends slowly takes no more room than it has sent.
+//! The queue of rows can refuse a request only after all of it has arrived, behind everything that was sent before it.
+//! Under overload that takes longer than answering. Bytes are counted as they arrive, so that a client that sends slowly
+//! takes no more room than it has sent.
 
 use std::{
     convert::Infallible,
@@ -25,7 +25,7 @@ use tonic::{
 
 use crate::metrics::{Metrics, RefusalReason};
 
-/// Counts the bytes of all services that share it. Cheap to clone.
+/// Counts the unanswered bytes of all services behind it. Clones share the count.
 #[derive(Clone)]
 pub(crate) struct Admission {
     unanswered: Arc<AtomicUsize>,
@@ -33,26 +33,26 @@ pub(crate) struct Admission {
     metrics: Arc<Metrics>,
 }
 
-/// A service behind it.
+/// A service behind an [`Admission`].
 #[derive(Clone)]
 pub(crate) struct Admitting<S> {
     service: S,
     admission: Admission,
 }
 
-/// Bytes of one request; given back when it is answered.
-struct Share {
+/// Unanswered bytes of one request.
+struct RequestBytes {
     unanswered: Arc<AtomicUsize>,
-    /// [`ANSWERED`] when nothing is counted any more: a stream's first answer ends its share.
+    /// [`ANSWERED`] once nothing is counted any more. For a stream that is at its first answer.
     bytes: AtomicUsize,
 }
 
 const ANSWERED: usize = usize::MAX;
 
-/// A request's body, counted as it arrives.
+/// A request's body that counts its bytes as they arrive.
 struct Counted {
     body: Body,
-    share: Arc<Share>,
+    counter: Arc<RequestBytes>,
 }
 
 // === impl Admission ===
@@ -104,15 +104,15 @@ where
         if let Some(status) = self.admission.refuse() {
             return Box::pin(async move { Ok(status.into_http()) });
         }
-        let share = Arc::new(Share {
+        let counter = Arc::new(RequestBytes {
             unanswered: Arc::clone(&self.admission.unanswered),
             bytes: AtomicUsize::new(0),
         });
-        // Also when the client goes away and the future is dropped.
-        let answered = GiveBack(Arc::clone(&share));
+        // Dropped with the future, too, if the client goes away.
+        let answered = GiveBack(Arc::clone(&counter));
         let answer = self
             .service
-            .call(request.map(|body| Body::new(Counted { body, share })));
+            .call(request.map(|body| Body::new(Counted { body, counter })));
         Box::pin(async move {
             let answer = answer.await;
             drop(answered);
@@ -125,13 +125,13 @@ impl<S: NamedService> NamedService for Admitting<S> {
     const NAME: &'static str = S::NAME;
 }
 
-// === impl Share ===
+// === impl RequestBytes ===
 
-impl Share {
+impl RequestBytes {
     fn add(&self, bytes: usize) {
         let count = |counted| (counted != ANSWERED).then(|| counted + bytes);
         let order = Ordering::Relaxed;
-        // The sum first: it must never be less than the shares are.
+        // The sum first: `GiveBack` may run at any moment, and the sum must never drop below 0.
         self.unanswered.fetch_add(bytes, order);
         if self.bytes.fetch_update(order, order, count).is_err() {
             self.unanswered.fetch_sub(bytes, order);
@@ -139,8 +139,8 @@ impl Share {
     }
 }
 
-/// Ends a share when it is dropped.
-struct GiveBack(Arc<Share>);
+/// Takes a request's bytes off the sum when it is dropped.
+struct GiveBack(Arc<RequestBytes>);
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
@@ -163,7 +163,7 @@ impl http_body::Body for Counted {
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && let Some(data) = frame.data_ref()
         {
-            self.share.add(data.len());
+            self.counter.add(data.len());
         }
         frame
     }

@@ -1,4 +1,4 @@
-//! `ostar.v1.Control`: orders, carried out by whoever holds the other end of the controller.
+//! `ostar.v1.Control`: passes orders on to the process.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl ControlService {
         let outcome = match order {
             Err(status) => Err(status),
             Ok(order) => {
-                info!(?order, "order over gRPC");
+                info!(?order, "received an order over gRPC");
                 let given = self.services.controller.give(order).await;
                 given.map_err(Status::failed_precondition)
             }

@@ -1,4 +1,4 @@
-//! grpc.health.v1 says what `/readyz` says.
+//! grpc.health.v1, which follows `/readyz`.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use super::{CONTROL, INFERENCE};
 use crate::{health::Health, open_inference};
 
-/// The whole process, and each service by its name.
+/// "" is the whole process.
 const NAMES: [&str; 4] = ["", INFERENCE, open_inference::SERVICE, CONTROL];
 
-/// Until the daemon stops.
+/// Keeps the service up to date until the daemon stops.
 pub(super) async fn follow(
     health: Arc<Health>,
     mut reporter: HealthReporter,
@@ -26,13 +26,12 @@ pub(super) async fn follow(
         }
     }
     set_all(&reporter, ServingStatus::NotServing).await;
-    // Ends the Watch streams, which would hold their connections open.
+    // Ends the Watch streams, which would otherwise keep their connections open.
     for name in NAMES {
         reporter.clear_service_status(name).await;
     }
 }
 
-/// Shows the present readiness.
 pub(super) async fn report(health: &Health, reporter: &HealthReporter) {
     let status = match health.readiness() {
         Ok(()) => ServingStatus::Serving,

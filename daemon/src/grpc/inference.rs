@@ -1,4 +1,4 @@
-//! `ostar.v1.Inference`: predictions, and the state behind them.
+//! `ostar.v1.Inference`: predictions and the daemon's state.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     serving::{Answer, Batcher, Refusal, Services},
 };
 
-/// Answers of a stream that the client has not taken yet. One is being sent while the next is made.
+/// Answers of a stream that the client has not read yet: one is sent while the next is made.
 const UNSENT: usize = 1;
 
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(super) struct InferenceService {
     pub(super) services: Arc<Services>,
     pub(super) batcher: Batcher,
     pub(super) max_rows: usize,
-    /// Ends streams, which would hold their connections open for ever.
+    /// Ends streams, which would otherwise keep their connections open for ever.
     pub(super) stopped: watch::Receiver<bool>,
 }
 
@@ -110,7 +110,7 @@ impl InferenceService {
         }
     }
 
-    /// Request after request: a client that sends faster than it is answered is slowed down by flow control.
+    /// Answers one request after the other. HTTP/2 flow control slows down a client that sends faster.
     async fn answer_stream(
         mut self,
         mut requests: Streaming<PredictRequest>,
@@ -118,7 +118,7 @@ impl InferenceService {
     ) {
         loop {
             let request = tokio::select! {
-                // A busy client must not keep the daemon from stopping; what was read is answered.
+                // Checked first, or a busy client could keep the daemon from stopping. Requests that were read are answered.
                 biased;
                 () = wait(&mut self.stopped) => {
                     let _ = answers.send(Err(Refusal::Stopping.into())).await;
@@ -128,7 +128,7 @@ impl InferenceService {
             };
             let answer = match request {
                 Ok(Some(request)) => self.answer(Method::PredictStream, request).await,
-                // The client has no more requests, or is gone.
+                // The client has no more requests, or has gone.
                 Ok(None) | Err(_) => return,
             };
             let last = answer.is_err();

@@ -1,4 +1,4 @@
-//! gRPC: the services of `daemon/proto`, health and reflection.
+//! The gRPC listeners: services of `daemon/proto`, health and reflection.
 
 mod admission;
 mod control;
@@ -33,17 +33,17 @@ use crate::{
     serving::{Batcher, Services, TokenFile},
 };
 
-/// Descriptors of `daemon/proto`, `event.proto` included.
+/// Compiled descriptors of `daemon/proto` and `event.proto`, for reflection.
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// Services that only one of the listeners has.
+/// Full names of the services that only one of the listeners has.
 const INFERENCE: &str = "ostar.v1.Inference";
 const CONTROL: &str = "ostar.v1.Control";
 
-/// Clients that vanished are noticed, or their watches would stay for ever.
+/// Interval of HTTP/2 pings. Without them, watches of clients that vanished would stay for ever.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// What the listeners are made of.
+/// What the listeners are started with.
 pub(crate) struct Server<'a> {
     pub(crate) services: Arc<Services>,
     pub(crate) batcher: Batcher,
@@ -51,13 +51,13 @@ pub(crate) struct Server<'a> {
     pub(crate) limits: &'a RequestSettings,
     pub(crate) tls: Option<ServerTlsConfig>,
     pub(crate) token: Option<Arc<TokenFile>>,
-    /// True, or closed, when the daemon stops.
+    /// True or closed once the daemon stops.
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// Turns requests away whose token is missing or wrong.
+/// Refuses requests whose token is missing or wrong.
 #[derive(Clone)]
-struct AskForToken {
+struct TokenCheck {
     token: Option<Arc<TokenFile>>,
     services: Arc<Services>,
     listener: Listener,
@@ -66,7 +66,7 @@ struct AskForToken {
 // === impl Server ===
 
 impl Server<'_> {
-    /// Serves until `stopped`, and then until every request is answered.
+    /// Starts the servers. They run until `stopped`, and then until every accepted request is answered.
     pub(crate) async fn spawn(
         self,
         grpc: TcpListener,
@@ -131,8 +131,8 @@ impl Server<'_> {
         with_common(routes, reporter, &[CONTROL], ask)
     }
 
-    fn ask(&self, listener: Listener) -> AskForToken {
-        AskForToken {
+    fn ask(&self, listener: Listener) -> TokenCheck {
+        TokenCheck {
             token: self.token.clone(),
             services: self.services.clone(),
             listener,
@@ -140,12 +140,12 @@ impl Server<'_> {
     }
 }
 
-/// Adds health, which is open to all, and reflection, in the newer and in the older form that most clients speak.
+/// Adds health, which needs no token, and reflection, in version 1 and in v1alpha, which most clients still use.
 fn with_common(
     routes: Routes,
     reporter: &HealthReporter,
     names: &[&str],
-    ask: AskForToken,
+    ask: TokenCheck,
 ) -> anyhow::Result<Routes> {
     let reflection = |itself: &str| {
         let builder = tonic_reflection::server::Builder::configure()
@@ -175,20 +175,20 @@ fn serve(
     Ok(async move {
         let signal = async move { wait(&mut stopped).await };
         if let Err(problem) = router.serve_with_incoming_shutdown(incoming, signal).await {
-            error!(%problem, "gRPC server ended");
+            error!(%problem, "gRPC server failed");
         }
     })
 }
 
-/// Until the daemon stops.
+/// Resolves when the daemon stops.
 async fn wait(stopped: &mut watch::Receiver<bool>) {
-    // An error says that whoever could have stopped it is gone: the same.
+    // Fails if the sender is gone, which also means that the daemon stops.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-// === impl AskForToken ===
+// === impl TokenCheck ===
 
-impl Interceptor for AskForToken {
+impl Interceptor for TokenCheck {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let Some(token) = &self.token else {
             return Ok(request);

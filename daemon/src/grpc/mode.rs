@@ -1,4 +1,4 @@
-//! Modes of the protocol and of the daemon.
+//! Conversion between the modes of `ostar.v1` and of the daemon.
 
 use tonic::Status;
 
@@ -15,7 +15,7 @@ impl From<ServingMode> for Mode {
     }
 }
 
-/// `None` if it is not specified.
+/// `None` for MODE_UNSPECIFIED.
 pub(super) fn read_mode(number: i32) -> Result<Option<ServingMode>, Status> {
     let unknown =
         |_| Status::invalid_argument(format!("mode: {number} is unknown, expected 0 to 4"));

@@ -1,4 +1,4 @@
-//! What GetState and WatchState tell.
+//! The answer of GetState and WatchState.
 
 use ostar_connectors::proto::Version;
 use ostar_model::{diagnostics::Decision, learner::RefreshReport, proportions::ProportionEstimate};
@@ -10,7 +10,6 @@ use crate::{
     status::Status,
 };
 
-/// The daemon's state, as far as it is known.
 pub(super) fn describe(services: &Services, status: &Status) -> State {
     let description = &services.description;
     let block = status.block.as_ref();
@@ -18,9 +17,9 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
     let adapted = block.and_then(|block| block.adapted.as_ref());
     let served = block.map(|block| &block.served);
     let classes = description.classes.iter().enumerate().map(|(class, name)| {
-        let (frozen, frozen_low, frozen_high) = share(frozen, class);
-        let (adapted, adapted_low, adapted_high) = share(adapted, class);
-        let (served, served_low, served_high) = share(served, class);
+        let (frozen, frozen_low, frozen_high) = proportion(frozen, class);
+        let (adapted, adapted_low, adapted_high) = proportion(adapted, class);
+        let (served, served_low, served_high) = proportion(served, class);
         ClassProportions {
             name: name.clone(),
             training: description.training_proportions[class],
@@ -56,13 +55,13 @@ pub(super) fn version(version: current::Version) -> Version {
     }
 }
 
-/// A class's share with its interval; all of [0, 1] before the first block.
-fn share(served: Option<&ProportionEstimate>, class: usize) -> (f64, f64, f64) {
-    match served {
+/// A class's proportion with its interval; 0 in [0, 1] before the first block.
+fn proportion(estimate: Option<&ProportionEstimate>, class: usize) -> (f64, f64, f64) {
+    match estimate {
         None => (0.0, 0.0, 1.0),
-        Some(served) => {
-            let interval = served.intervals[class];
-            (served.proportions[class], interval.low, interval.high)
+        Some(estimate) => {
+            let interval = estimate.intervals[class];
+            (estimate.proportions[class], interval.low, interval.high)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP: health for orchestrators, metrics for Prometheus, and the page for people.
+//! HTTP: health, metrics, the live page, and the Open Inference Protocol over REST.
 
 use std::{io, net::SocketAddr, net::TcpListener, sync::Arc};
 
@@ -21,10 +21,10 @@ use crate::{
     serving::{Services, Tls, TokenFile},
 };
 
-/// As Prometheus asks for it.
+/// The content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Health is open to all: kubelets have no token.
+/// All paths. The token guards everything but health, because kubelets have none, and the page's files.
 pub(crate) fn router(
     services: Arc<Services>,
     open_inference: Router<Arc<Services>>,
@@ -38,9 +38,10 @@ pub(crate) fn router(
         .route("/startupz", get(startupz));
     let page = page::routes(page, token.is_some());
     let metrics = Router::new().route("/metrics", get(metrics));
-    let (open, guarded) = match settings.metrics_without_token {
-        true => (health.merge(metrics), page.guarded),
-        false => (health, page.guarded.merge(metrics)),
+    let (open, guarded) = if settings.metrics_without_token {
+        (health.merge(metrics), page.guarded)
+    } else {
+        (health, page.guarded.merge(metrics))
     };
     let guarded = guarded.merge(open_inference);
     let guarded = match token {
@@ -53,7 +54,7 @@ pub(crate) fn router(
     open.merge(page.open).merge(guarded).with_state(services)
 }
 
-/// Serves until the handle ends it.
+/// Serves until the handle shuts it down.
 pub(crate) fn serve(
     port: TcpListener,
     router: Router,
@@ -69,7 +70,7 @@ pub(crate) fn serve(
             Some(acceptor) => server.acceptor(acceptor).serve(service).await,
         };
         if let Err(problem) = ended {
-            error!(%problem, "HTTP server ended");
+            error!(%problem, "HTTP server failed");
         }
     })
 }
@@ -83,9 +84,11 @@ async fn readyz(State(services): State<Arc<Services>>) -> Response {
 }
 
 async fn startupz(State(services): State<Arc<Services>>) -> Response {
-    answer(match services.health.is_started() {
-        true => Ok(()),
-        false => Err("starting: no model loaded yet".into()),
+    let started = services.health.is_started();
+    answer(if started {
+        Ok(())
+    } else {
+        Err("starting: no model loaded yet".into())
     })
 }
 
@@ -108,7 +111,7 @@ async fn metrics(State(services): State<Arc<Services>>) -> Response {
     match metrics.render() {
         Ok(text) => ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
         Err(problem) => {
-            error!(%problem, "metrics cannot be shown");
+            error!(%problem, "cannot render metrics");
             (StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()).into_response()
         }
     }
@@ -125,7 +128,7 @@ async fn ask_for_token(
     }
     services.metrics.serving.unauthenticated(Listener::Http);
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    // The form of the Open Inference Protocol, which is as good as any for the rest.
+    // The Open Inference Protocol wants errors in this form; the other paths prescribe none.
     let problem = json!({ "error": "the bearer token is missing or wrong" });
     (StatusCode::UNAUTHORIZED, challenge, Json(problem)).into_response()
 }

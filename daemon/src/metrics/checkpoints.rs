@@ -1,4 +1,4 @@
-//! Checkpoints.
+//! Metrics of checkpoints.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use super::{
     process::set_now,
 };
 
-/// Checkpoints written, and how.
 #[derive(Debug)]
 pub(crate) struct CheckpointMetrics {
     written: IntCounter,
@@ -46,7 +45,7 @@ impl CheckpointMetrics {
             ),
             every_events: families.measured(
                 "ostar_checkpoint_every_events",
-                "Events between two checkpoints (checkpoints.every_events), if any are written.",
+                "Events between two checkpoints (checkpoints.every_events); absent if none are written.",
                 &[],
             ),
             unsaved: families.gauge(
@@ -60,12 +59,12 @@ impl CheckpointMetrics {
         self.every_events.set(&[], events as f64);
     }
 
-    /// The learner knows so many events more than before.
+    /// Counts events that no checkpoint holds yet.
     pub(crate) fn learned(&self, events: usize) {
         self.unsaved.add(events as i64);
     }
 
-    /// A checkpoint of so many bytes has just been written.
+    /// Called right after a checkpoint was written: its time stamp is taken here.
     pub(crate) fn written(&self, duration: Duration, bytes: u64) {
         self.written.inc();
         self.unsaved.set(0);

@@ -1,17 +1,17 @@
-//! Makes metrics and registers them, each with its help text.
+//! Creates and registers metrics.
 
 use prometheus::{
     GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry, core::Collector,
 };
 
-/// Seconds from 50 microseconds to 10 seconds: from a row scored to a checkpoint written.
+/// Seconds, from a scored row (50 microseconds) to a written checkpoint (10 seconds).
 const SECONDS: [f64; 17] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 5.0, 10.0,
 ];
 
-/// Seconds that events take to arrive: from a live stream to a replay of weeks.
+/// Seconds that events take to arrive, from a live stream to a replay of weeks.
 const DELAYS: [f64; 12] = [
     0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 3600.0, 21_600.0, 86_400.0, 604_800.0,
 ];
@@ -21,7 +21,7 @@ const ROWS: [f64; 13] = [
     1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0,
 ];
 
-/// What a histogram's buckets are made for.
+/// Bucket bounds of a histogram.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Buckets {
     Seconds,
@@ -29,14 +29,14 @@ pub(super) enum Buckets {
     Rows,
 }
 
-/// Registers what it makes.
+/// Creates metric families in one registry.
 pub(super) struct Families<'a> {
     registry: &'a Registry,
-    /// Counts values that could not be shown.
+    /// Shared by all [`Measured`] values.
     non_finite: IntCounter,
 }
 
-/// Values by label. One that was never measured, or is not finite, is left out rather than shown as 0 or NaN.
+/// A gauge whose value may be unknown. One that was never measured, or is not finite, is absent rather than 0 or NaN.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     values: GaugeVec,
@@ -81,7 +81,8 @@ impl<'a> Families<'a> {
         )
     }
 
-    /// Counters by one label whose values are known. All start at 0: `increase` does not see a series begin at 1.
+    /// Counters by one label whose values are known beforehand. All start at 0, because Prometheus' `increase` does not
+    /// see the first increment of a series that begins at 1.
     pub(super) fn counters_from_zero(
         &self,
         name: &str,
@@ -96,12 +97,12 @@ impl<'a> Families<'a> {
         counters
     }
 
-    /// A whole number that is there from the start.
+    /// A whole number, 0 from the start.
     pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
         register(self.registry, IntGauge::new(name, help))
     }
 
-    /// The same by label.
+    /// Whole numbers by label; a series appears with its first value.
     pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         register(
             self.registry,
@@ -137,28 +138,27 @@ fn register<M: Collector + Clone + 'static>(
     registry: &Registry,
     metric: prometheus::Result<M>,
 ) -> M {
-    let metric =
-        metric.expect("names and labels are written in this folder, and a test makes them");
+    let metric = metric
+        .expect("names and labels are constants of this module, and a test creates all of them");
     let registered = registry.register(Box::new(metric.clone()));
-    registered.expect("names differ, a test makes them all");
+    registered.expect("names are distinct constants, and a test registers all of them");
     metric
 }
 
 // === impl Measured ===
 
 impl Measured {
-    /// Shows the value, or takes the last one away if this one is not finite.
+    /// Sets the value. One that is not finite is counted, and removes the last one.
     pub(super) fn set(&self, labels: &[&str], value: f64) {
-        match value.is_finite() {
-            true => self.values.with_label_values(labels).set(value),
-            false => {
-                self.non_finite.inc();
-                self.clear(labels);
-            }
+        if value.is_finite() {
+            self.values.with_label_values(labels).set(value);
+        } else {
+            self.non_finite.inc();
+            self.clear(labels);
         }
     }
 
-    /// The same for what may be unknown, which is no fault.
+    /// Sets the value, or removes the last one if there is none. That is not counted as an error.
     pub(super) fn set_known(&self, labels: &[&str], value: Option<f64>) {
         match value {
             Some(value) => self.set(labels, value),
@@ -167,7 +167,7 @@ impl Measured {
     }
 
     fn clear(&self, labels: &[&str]) {
-        // An error says that there was none.
+        // Fails if there was no value, which is what is wanted.
         let _ = self.values.remove_label_values(labels);
     }
 }

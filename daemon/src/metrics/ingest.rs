@@ -1,4 +1,4 @@
-//! Events on their way in.
+//! Metrics of ingest: events, lag, and the connection to the broker.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::families::{Buckets, Families, Measured};
 
-/// Counts, lag and the connection to the broker.
 #[derive(Debug)]
 pub(crate) struct IngestMetrics {
     accepted: IntCounter,
@@ -26,7 +25,7 @@ impl IngestMetrics {
     pub(super) fn new(families: &Families<'_>) -> Self {
         let events = families.counters(
             "ostar_events_total",
-            "Events read, by whether they could be decoded.",
+            "Events read, by outcome.",
             &["outcome"],
         );
         Self {
@@ -34,23 +33,23 @@ impl IngestMetrics {
             rejected: events.with_label_values(&["rejected"]),
             reasons: families.counters_from_zero(
                 "ostar_events_rejected_total",
-                "Events that could not be decoded and went to the dead letters, by reason.",
+                "Events that could not be used, by reason.",
                 "reason",
                 RejectReason::ALL.map(RejectReason::as_str),
             ),
             lag_records: families.measured(
                 "ostar_consumer_lag_records",
-                "Records of the partition that were not read yet.",
+                "Records of the partition that are not read yet.",
                 &["partition"],
             ),
             lag_seconds: families.measured(
                 "ostar_consumer_lag_seconds",
-                "How far the last read record's time stamp is behind, 0 if nothing is left to read.",
+                "Age of the last record read, by its time stamp; 0 if nothing is left to read.",
                 &["partition"],
             ),
             offsets_lost: families.counter(
                 "ostar_offsets_lost_total",
-                "Records that were gone before they were read: retention, or a topic made anew.",
+                "Records that the broker deleted before they were read (retention, or a recreated topic).",
             ),
             broker_connected: families.gauge(
                 "ostar_broker_connected",
@@ -58,16 +57,16 @@ impl IngestMetrics {
             ),
             consumption_stopped: families.gauge(
                 "ostar_consumption_stopped",
-                "1 after too many bad events, until `ostard ctl resume`; else 0.",
+                "1 while reading is stopped after too many bad events, until `ostard ctl resume`; else 0.",
             ),
             waiting: families.gauges(
                 "ostar_waiting_chunks",
-                "Chunks of events that wait for a part of the pipeline; it holds reading back when it has 16.",
+                "Chunks that wait for the learner or the outputs; at 16, reading waits, too.",
                 &["part"],
             ),
             delay: families.histogram(
                 "ostar_event_delay_seconds",
-                "From the time stamp of an event until it was read.",
+                "Time from an event's time stamp until it was read.",
                 Buckets::Delays,
             ),
         }
@@ -77,7 +76,7 @@ impl IngestMetrics {
         self.accepted.inc_by(events as u64);
     }
 
-    /// `reason` is one of a fixed set.
+    /// `reason` is a `RejectReason`.
     pub(crate) fn rejected(&self, reason: &'static str) {
         self.rejected.inc();
         self.reasons.with_label_values(&[reason]).inc();
@@ -102,7 +101,7 @@ impl IngestMetrics {
         self.consumption_stopped.set(stopped.into());
     }
 
-    /// `part` is one of a fixed set.
+    /// `part` is "learner" or "outputs".
     pub(crate) fn set_waiting(&self, part: &'static str, chunks: usize) {
         self.waiting.with_label_values(&[part]).set(chunks as i64);
     }

@@ -1,11 +1,10 @@
-//! Late labels: how good the candidates really are.
+//! Metrics of late labels: measured accuracy of the candidates.
 
 use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
 use prometheus::IntCounter;
 
 use super::families::{Families, Measured};
 
-/// Labels counted, and figures of the candidates.
 #[derive(Debug)]
 pub(crate) struct LabelMetrics {
     classes: Vec<String>,
@@ -25,7 +24,7 @@ impl LabelMetrics {
     pub(super) fn new(families: &Families<'_>, classes: &[String]) -> Self {
         let labels = families.counters(
             "ostar_labels_total",
-            "Late labels read, by whether they found their prediction.",
+            "Late labels read, by outcome.",
             &["outcome"],
         );
         let figure = |name, help| families.measured(name, help, &["candidate"]);
@@ -37,15 +36,15 @@ impl LabelMetrics {
             rejected: labels.with_label_values(&["rejected"]),
             accuracy: figure(
                 "ostar_measured_accuracy",
-                "Share of the newest labelled events that the candidate predicted right.",
+                "Share of the newest labelled events that the candidate predicted correctly.",
             ),
             balanced_accuracy: figure(
                 "ostar_measured_balanced_accuracy",
-                "Mean over classes of the share predicted right.",
+                "Mean over classes of the share predicted correctly.",
             ),
             log_loss: figure(
                 "ostar_measured_log_loss",
-                "Mean negative logarithm of the probability given to the true class.",
+                "Mean negative log probability of the true class.",
             ),
             area_under_curve: figure("ostar_measured_auc", "Area under the ROC curve."),
             calibration_ratio: families.measured(
@@ -61,7 +60,7 @@ impl LabelMetrics {
         }
     }
 
-    /// A label could not be read.
+    /// Counts a label that could not be decoded.
     pub(crate) fn rejected(&self) {
         self.rejected.inc();
     }
@@ -72,7 +71,7 @@ impl LabelMetrics {
             (&self.duplicates, report.counts.duplicates),
             (&self.expired, report.counts.expired),
         ] {
-            // A report counts from the start of the process, as the counter does.
+            // Reports carry totals since the start of the process, and so does the counter: add the difference.
             counter.inc_by(count.saturating_sub(counter.get()));
         }
         if let Some(figures) = &report.window {
@@ -81,8 +80,8 @@ impl LabelMetrics {
     }
 
     fn observe_figures(&self, figures: &Measurement) {
-        for (class, share) in self.classes.iter().zip(&figures.proportions) {
-            self.true_proportion.set(&[class], *share);
+        for (class, proportion) in self.classes.iter().zip(&figures.proportions) {
+            self.true_proportion.set(&[class], *proportion);
         }
         for (candidate, measures) in Predictor::ALL.iter().zip(&figures.by_predictor) {
             let candidate = candidate.name();

@@ -1,8 +1,9 @@
-//! What the learner learns, and what the guard says to it.
+//! Metrics of the learner and the guard.
 
 use std::time::Duration;
 
 use ostar_model::{
+    Candidate,
     diagnostics::{Decision, Reason},
     learner::{BlockReport, RefreshReport, StepReport},
     proportions::{EstimatedAccuracy, ProportionEstimate},
@@ -11,7 +12,6 @@ use prometheus::{Histogram, IntCounter, IntCounterVec};
 
 use super::families::{Buckets, Families, Measured};
 
-/// Blocks, steps, refreshes.
 #[derive(Debug)]
 pub(crate) struct LearnerMetrics {
     classes: Vec<String>,
@@ -37,7 +37,7 @@ pub(crate) struct LearnerMetrics {
     assignment: Measured,
 }
 
-/// Scalars of a step.
+/// Scalars of the last alignment step.
 #[derive(Debug)]
 struct Losses {
     critic: Measured,
@@ -47,7 +47,7 @@ struct Losses {
     classifier: Measured,
 }
 
-/// A value, and the ends of its 95 % interval.
+/// Three gauges: a value and the ends of its 95 % interval.
 #[derive(Debug)]
 struct WithInterval {
     value: Measured,
@@ -67,7 +67,7 @@ impl LearnerMetrics {
             steps: families.counter("ostar_steps_total", "Alignment steps taken."),
             skipped_steps: families.counter(
                 "ostar_steps_skipped_total",
-                "Alignment steps left out because the learner was behind.",
+                "Alignment steps skipped because the learner was behind.",
             ),
             step_duration: families.histogram(
                 "ostar_step_duration_seconds",
@@ -91,7 +91,7 @@ impl LearnerMetrics {
             ),
             effective_rows: families.measured(
                 "ostar_label_proportion_effective_rows",
-                "How many independent events the shares are worth.",
+                "Number of independent events that the shares are as precise as.",
                 &["candidate"],
             ),
             losses: Losses::new(families),
@@ -101,7 +101,7 @@ impl LearnerMetrics {
             ),
             sliced_distance: families.measured(
                 "ostar_sliced_distance",
-                "Sliced Wasserstein distance of source and stream, without and with the map, and its noise floor.",
+                "Sliced Wasserstein distance between source and stream before and after the map, and its noise floor.",
                 &["stage"],
             ),
             movement: families.measured(
@@ -111,21 +111,21 @@ impl LearnerMetrics {
             ),
             movement_ratio: families.measured(
                 "ostar_class_movement_ratio",
-                "The same over the squared distance to the nearest other class; the guard refuses large ones.",
+                "ostar_class_movement over the squared distance to the nearest other class; the guard refuses large values.",
                 &["class"],
             ),
             smallest_singular_value: measured(
                 "ostar_confusion_smallest_singular_value",
-                "Of the adapted classifier's confusion matrix; near 0 the shares cannot be told.",
+                "Smallest singular value of the adapted model's confusion matrix; near 0 the shares cannot be estimated.",
             ),
             cross_entropy: families.measured(
                 "ostar_held_out_cross_entropy",
-                "Cross-entropy on held-out source rows, which are mapped for the adapted classifier.",
+                "Cross-entropy on held-out source rows; for the adapted model the rows are mapped.",
                 &["candidate"],
             ),
             slope: measured(
                 "ostar_classifier_slope",
-                "Largest input gradient of the adapted classifier on the window.",
+                "Largest input gradient of the adapted model on the window.",
             ),
             accuracy: WithInterval::new(
                 families,
@@ -133,21 +133,21 @@ impl LearnerMetrics {
                 [
                     (
                         "ostar_estimated_accuracy",
-                        "Accuracy on the stream without labels, as far as only the shares moved.",
+                        "Accuracy on the stream, estimated without labels; right if only the shares moved.",
                     ),
                     (
                         "ostar_estimated_accuracy_low",
-                        "Lower end of its 95 % interval.",
+                        "Lower end of the estimated accuracy's 95 % interval.",
                     ),
                     (
                         "ostar_estimated_accuracy_high",
-                        "Upper end of its 95 % interval.",
+                        "Upper end of the estimated accuracy's 95 % interval.",
                     ),
                 ],
             ),
             agrees: measured(
                 "ostar_guard_agrees",
-                "1 if the newest state may be served, 0 if the guard refused it.",
+                "1 if the guard accepted the newest state, 0 if it refused it.",
             ),
             refusals: families.counters_from_zero(
                 "ostar_guard_refusals_total",
@@ -161,11 +161,12 @@ impl LearnerMetrics {
             ),
             assignment: measured(
                 "ostar_clusters_keep_classes",
-                "1 if every cluster of the window is nearest to the class it is taken for, else 0.",
+                "1 if every cluster of the window is nearest to the class it is predicted as, else 0.",
             ),
         };
-        for (class, share) in metrics.classes.iter().zip(training) {
-            metrics.proportion.value.set(&[class, "training"], *share);
+        for (class, proportion) in metrics.classes.iter().zip(training) {
+            let labels = [class.as_str(), "training"];
+            metrics.proportion.value.set(&labels, *proportion);
         }
         metrics
     }
@@ -173,9 +174,9 @@ impl LearnerMetrics {
     pub(crate) fn observe_block(&self, block: &BlockReport) {
         self.blocks.inc();
         self.events.inc_by(block.rows as u64);
-        self.observe_estimate("frozen", &block.frozen);
+        self.observe_estimate(Candidate::Frozen.name(), &block.frozen);
         if let Some(adapted) = &block.adapted {
-            self.observe_estimate("adapted", adapted);
+            self.observe_estimate(Candidate::Adapted.name(), adapted);
         }
         self.observe_estimate("served", &block.served);
     }
@@ -209,16 +210,16 @@ impl LearnerMetrics {
         self.smallest_singular_value
             .set(&[], refresh.smallest_singular_value);
         self.cross_entropy
-            .set(&["frozen"], refresh.frozen_cross_entropy);
+            .set(&[Candidate::Frozen.name()], refresh.frozen_cross_entropy);
         self.cross_entropy
-            .set(&["adapted"], refresh.adapted_cross_entropy);
+            .set(&[Candidate::Adapted.name()], refresh.adapted_cross_entropy);
         self.slope.set(&[], refresh.slope);
         for (candidate, accuracy) in [
-            ("frozen", &refresh.frozen_accuracy),
-            ("prior", &refresh.prior_accuracy),
-            ("adapted", &refresh.adapted_accuracy),
+            (Candidate::Frozen, &refresh.frozen_accuracy),
+            (Candidate::Prior, &refresh.prior_accuracy),
+            (Candidate::Adapted, &refresh.adapted_accuracy),
         ] {
-            self.observe_accuracy(candidate, accuracy);
+            self.observe_accuracy(candidate.name(), accuracy);
         }
         self.assignment
             .set(&[], f64::from(refresh.assignment.identity));
@@ -235,15 +236,15 @@ impl LearnerMetrics {
     fn observe_estimate(&self, candidate: &str, estimate: &ProportionEstimate) {
         self.effective_rows
             .set(&[candidate], estimate.effective_rows);
-        let shares = estimate
+        let proportions = estimate
             .proportions
             .as_ref()
             .iter()
             .zip(&estimate.intervals);
-        for (class, (share, interval)) in self.classes.iter().zip(shares) {
+        for (class, (proportion, interval)) in self.classes.iter().zip(proportions) {
             let labels = [class.as_str(), candidate];
             self.proportion
-                .set(&labels, *share, interval.low, interval.high);
+                .set(&labels, *proportion, interval.low, interval.high);
         }
     }
 
@@ -275,7 +276,7 @@ impl Losses {
             ),
             classifier: measured(
                 "ostar_classifier_loss",
-                "Loss of the last step of the adapted classifier.",
+                "Loss of the last step of the adapted model.",
             ),
         }
     }
@@ -292,7 +293,7 @@ impl Losses {
 // === impl WithInterval ===
 
 impl WithInterval {
-    /// Names and help texts of value, lower and upper end.
+    /// `texts` are name and help of the value, the lower and the upper end.
     fn new(families: &Families<'_>, labels: &[&str], texts: [(&str, &str); 3]) -> Self {
         let [value, low, high] = texts.map(|(name, help)| families.measured(name, help, labels));
         Self { value, low, high }

@@ -1,6 +1,6 @@
-//! What Prometheus sees of the daemon. `docs/METRICS.md` lists it, and a test compares the two.
+//! Prometheus metrics. A test compares them with `docs/METRICS.md`.
 //!
-//! Label values are bounded: classes come from the bundle, partitions from the topic, everything else from the code.
+//! Label values are bounded: classes come from the bundle, partitions from the topic, all others from the code.
 
 mod checkpoints;
 mod families;
@@ -31,7 +31,7 @@ pub(crate) use self::{
     serving::{Listener, Method, RefusalReason, ServingMetrics},
 };
 
-/// All metrics of the process, by what they are about.
+/// All metrics of the process, by subject.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -46,7 +46,6 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics of a model with this description.
     pub(crate) fn new(description: &Description) -> Arc<Self> {
         let registry = Registry::new();
         let families = Families::new(&registry);
@@ -65,12 +64,12 @@ impl Metrics {
         })
     }
 
-    /// All of it, in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub(crate) fn render(&self) -> prometheus::Result<String> {
         TextEncoder::new().encode_to_string(&self.gather())
     }
 
-    /// All that was measured so far.
+    /// All metrics that have a value.
     pub(crate) fn gather(&self) -> Vec<MetricFamily> {
         self.registry.gather()
     }

@@ -1,17 +1,16 @@
-//! Records on their way out.
+//! Metrics of the outputs: predictions and dead letters.
 
 use prometheus::{IntCounter, IntGauge};
 
 use super::families::Families;
 
-/// Deliveries of both outputs.
 #[derive(Debug)]
 pub(crate) struct OutputMetrics {
     pub(crate) predictions: OutputCounts,
     pub(crate) dead_letters: OutputCounts,
 }
 
-/// Deliveries of one output.
+/// Counts of one output topic.
 #[derive(Debug)]
 pub(crate) struct OutputCounts {
     delivered: IntCounter,
@@ -23,12 +22,12 @@ impl OutputMetrics {
     pub(super) fn new(families: &Families<'_>) -> Self {
         let records = families.counters(
             "ostar_output_records_total",
-            "Records given to an output, by what became of them.",
+            "Records sent to an output topic, by outcome.",
             &["output", "outcome"],
         );
         let in_flight = families.gauges(
             "ostar_output_in_flight_records",
-            "Records given to an output whose delivery is not confirmed yet.",
+            "Records that were sent but not confirmed yet.",
             &["output"],
         );
         let counts = |output: &str| OutputCounts {

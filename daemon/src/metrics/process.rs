@@ -1,4 +1,4 @@
-//! The process itself: what runs, since when, in which mode, with which state.
+//! Metrics of the process: version, start, serving mode, readiness.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,6 @@ use crate::{
     status::Status,
 };
 
-/// Version, start, mode, readiness.
 #[derive(Debug)]
 pub(crate) struct ProcessMetrics {
     mode: IntGaugeVec,
@@ -26,7 +25,7 @@ impl ProcessMetrics {
     pub(super) fn new(families: &Families<'_>, model: &str) -> Self {
         let build = families.measured(
             "ostar_build_info",
-            "Always 1; the labels say which version runs with which model.",
+            "Always 1; the labels carry the version and the model's name.",
             &["version", "model"],
         );
         build.set(&[env!("CARGO_PKG_VERSION"), model], 1.0);
@@ -38,27 +37,27 @@ impl ProcessMetrics {
         Self {
             mode: families.gauges(
                 "ostar_serving_mode",
-                "1 for the mode that predictions are served in, 0 for the others.",
+                "1 for the current serving mode, 0 for the others.",
                 &["mode"],
             ),
             epoch: families.gauge(
                 "ostar_model_version_epoch",
-                "Starts of the learner behind the state that is served.",
+                "Epoch of the served state: starts of the learner.",
             ),
             step: families.gauge(
                 "ostar_model_version_step",
-                "Alignment steps behind the state that is served.",
+                "Step of the served state: alignment steps, or blocks of a black box.",
             ),
-            ready: families.gauge("ostar_ready", "1 if /readyz agrees, else 0."),
+            ready: families.gauge("ostar_ready", "1 if /readyz answers 200, else 0."),
             paused: families.gauge("ostar_paused", "1 while learning is paused, else 0."),
             standby: families.gauge(
                 "ostar_standby",
-                "1 while another process learns and this one only serves, else 0.",
+                "1 while another process learns and this one stands by and only serves, else 0.",
             ),
         }
     }
 
-    /// How things are at the moment of a scrape.
+    /// Called at every scrape: these values are read, not kept up to date.
     pub(crate) fn observe(&self, current: &Current, health: &Health, status: &Status) {
         let mode = current.mode();
         for (name, value) in ServingMode::NAMED {
@@ -75,7 +74,7 @@ impl ProcessMetrics {
     }
 }
 
-/// Shows the present time, in seconds since 1970.
+/// Sets the gauge to the present time, in seconds since 1970.
 pub(super) fn set_now(gauge: &Measured) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     gauge.set_known(&[], now.ok().map(|now| now.as_secs_f64()));

@@ -1,4 +1,4 @@
-//! Predictions, whoever they are made for.
+//! Metrics of scoring, for the stream and for requests.
 
 use std::time::Duration;
 
@@ -6,14 +6,15 @@ use prometheus::{Histogram, IntCounter};
 
 use super::families::{Buckets, Families};
 
-/// Who a prediction is made for.
+/// What a prediction is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScoringPath {
+    /// An event from Kafka.
     Stream,
+    /// A request over gRPC or REST.
     Request,
 }
 
-/// Counts and durations of both paths.
 #[derive(Debug)]
 pub(crate) struct ScoringMetrics {
     stream: PathMetrics,
@@ -22,7 +23,7 @@ pub(crate) struct ScoringMetrics {
 
 #[derive(Debug)]
 struct PathMetrics {
-    /// One a class.
+    /// One per class.
     predictions: Vec<IntCounter>,
     duration: Histogram,
     rows: Histogram,
@@ -32,18 +33,18 @@ impl ScoringMetrics {
     pub(super) fn new(families: &Families<'_>, classes: &[String]) -> Self {
         let predictions = families.counters(
             "ostar_predictions_total",
-            "Predictions made, by what they were made for and the most probable class.",
+            "Predictions made, by path (stream or request) and most probable class.",
             &["path", "class"],
         );
         let duration = families.histograms(
             "ostar_scoring_duration_seconds",
-            "Time to score a batch.",
+            "Time to score one batch.",
             &["path"],
             Buckets::Seconds,
         );
         let rows = families.histograms(
             "ostar_scoring_batch_rows",
-            "Rows of a batch that was scored at once.",
+            "Rows of one scored batch.",
             &["path"],
             Buckets::Rows,
         );
@@ -63,7 +64,7 @@ impl ScoringMetrics {
         }
     }
 
-    /// A batch was scored; `predicted` are the most probable classes of its rows.
+    /// Counts a scored batch. `predicted` are the most probable classes of its rows.
     pub(crate) fn observe(
         &self,
         path: ScoringPath,

@@ -1,4 +1,4 @@
-//! Requests over gRPC, and who was turned away.
+//! Metrics of requests: counts, latency, queue, refusals.
 
 use std::time::Instant;
 
@@ -7,18 +7,20 @@ use tonic::Code;
 
 use super::families::{Buckets, Families};
 
-/// A method of `ostar.v1`, or of the Open Inference Protocol (over REST, too).
+/// A method of `ostar.v1` or of the Open Inference Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Predict,
     PredictStream,
     GetState,
     WatchState,
+    /// Over gRPC and REST.
     ModelInfer,
+    /// Any order.
     Control,
 }
 
-/// Where a request without a token came in.
+/// A listener that asks for the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listener {
     Grpc,
@@ -39,7 +41,6 @@ pub(crate) enum RefusalReason {
     Failed,
 }
 
-/// Requests, latency, queue and refusals.
 #[derive(Debug)]
 pub(crate) struct ServingMetrics {
     requests: IntCounterVec,
@@ -50,7 +51,7 @@ pub(crate) struct ServingMetrics {
     unauthenticated: IntCounterVec,
 }
 
-/// Counts a request when it ends, also when its client goes away.
+/// Counts a request when it is dropped, so that requests whose client went away are counted, too.
 #[derive(Debug)]
 pub(crate) struct RequestTimer<'a> {
     metrics: &'a ServingMetrics,
@@ -100,12 +101,12 @@ impl ServingMetrics {
         Self {
             requests: families.counters(
                 "ostar_requests_total",
-                "Requests that ended, by method and status code; each message of PredictStream is one.",
+                "Finished requests, by method and status code; each message of PredictStream counts as one.",
                 &["method", "code"],
             ),
             rows: families.counter(
                 "ostar_request_rows_total",
-                "Inputs of the requests that were answered.",
+                "Inputs of answered requests.",
             ),
             duration: families.histogram(
                 "ostar_request_duration_seconds",
@@ -118,20 +119,20 @@ impl ServingMetrics {
             ),
             refusals: families.counters_from_zero(
                 "ostar_requests_refused_total",
-                "Requests that were not scored, by reason.",
+                "Requests that were refused or failed, by reason.",
                 "reason",
                 RefusalReason::ALL.map(RefusalReason::label),
             ),
             unauthenticated: families.counters_from_zero(
                 "ostar_unauthenticated_requests_total",
-                "Requests turned away because their token was missing or wrong.",
+                "Requests refused because their token was missing or wrong.",
                 "listener",
                 [Listener::Grpc, Listener::Control, Listener::Http].map(Listener::label),
             ),
         }
     }
 
-    /// A request begins. It counts as cancelled unless [`RequestTimer::finish`] is called.
+    /// Starts to time a request. It counts as cancelled unless [`RequestTimer::finish`] is called.
     pub(crate) fn start(&self, method: Method) -> RequestTimer<'_> {
         RequestTimer {
             metrics: self,

@@ -1,4 +1,4 @@
-//! `inference.GRPCInferenceService`.
+//! The protocol over gRPC: `inference.GRPCInferenceService`.
 
 use tonic::{Request, Response, Status, async_trait};
 
@@ -14,6 +14,8 @@ use super::{
     },
     tensor::{Datatype, Tensor, Values, about},
 };
+
+use crate::current::ServingMode;
 
 #[async_trait]
 impl GrpcInferenceService for OpenInference {
@@ -63,7 +65,7 @@ impl GrpcInferenceService for OpenInference {
     ) -> Result<Response<ModelInferResponse>, Status> {
         let request = request.into_inner();
         let id = request.id.clone();
-        // Answered in the form it came in.
+        // Raw requests get raw answers.
         let raw = !request.raw_input_contents.is_empty();
         let inferred = self.infer(read(request)).await?;
         Ok(Response::new(respond(id, inferred, raw)))
@@ -81,7 +83,7 @@ fn read(request: ModelInferRequest) -> Result<InferRequest, Status> {
     })
 }
 
-fn mode(parameter: Option<&InferParameter>) -> Result<Option<crate::current::ServingMode>, Status> {
+fn mode(parameter: Option<&InferParameter>) -> Result<Option<ServingMode>, Status> {
     match parameter.and_then(|parameter| parameter.parameter_choice.as_ref()) {
         None => Ok(None),
         Some(ParameterChoice::StringParam(name)) => parse_mode(name).map(Some),
@@ -115,7 +117,7 @@ fn read_inputs(inputs: Vec<InferInputTensor>, raw: &[Vec<u8>]) -> Result<Vec<Ten
     inputs.into_iter().enumerate().map(tensor).collect()
 }
 
-/// From the field of this datatype; contents in another one do not count.
+/// Takes the values from the field of this datatype. Other fields are ignored.
 fn from_contents(datatype: Datatype, contents: InferTensorContents) -> Result<Values, String> {
     let wholes = |numbers: Vec<i32>| numbers.into_iter().map(i64::from).collect();
     let unsigned = |numbers: Vec<u32>| numbers.into_iter().map(i64::from).collect();
@@ -144,9 +146,10 @@ fn respond(id: String, inferred: Inferred, raw: bool) -> ModelInferResponse {
             shape: tensor.shape,
             ..InferOutputTensor::default()
         };
-        match raw {
-            true => raw_output_contents.push(tensor.values.to_raw()),
-            false => output.contents = Some(to_contents(tensor.values)),
+        if raw {
+            raw_output_contents.push(tensor.values.to_raw());
+        } else {
+            output.contents = Some(to_contents(tensor.values));
         }
         outputs.push(output);
     }

@@ -1,4 +1,4 @@
-//! The tensors that a model takes, and their rows as inputs of the daemon.
+//! Input tensors of a model: their metadata, and their conversion to inputs of `ostar.v1`.
 
 use ostar_connectors::proto::{self, Fields, Input, Vector, input::Kind, value};
 use ostar_model::{
@@ -12,10 +12,10 @@ use super::{
     tensor::{Datatype, Tensor, Values, about},
 };
 
-/// The one input of a model that takes vectors.
+/// Name of the only input of a model that takes vectors.
 const FEATURES: &str = "features";
 
-/// What the model takes: one tensor of vectors, or one a field.
+/// Metadata of the inputs: one tensor of vectors, or one tensor per field.
 pub(super) fn metadata(description: &Description) -> Vec<TensorMetadata> {
     let tensor = |name: &str, datatype: Datatype, width| TensorMetadata {
         name: name.to_owned(),
@@ -31,7 +31,7 @@ pub(super) fn metadata(description: &Description) -> Vec<TensorMetadata> {
     }
 }
 
-/// The rows of a request.
+/// Converts the tensors of a request to rows.
 pub(super) fn read(description: &Description, tensors: Vec<Tensor>) -> Result<Vec<Input>, Status> {
     match form(description) {
         Form::Vectors { width, kind } => read_vectors(tensors, width, kind),
@@ -97,11 +97,11 @@ fn read_vectors(
     Ok(numbers.chunks_exact(width).map(row).collect())
 }
 
-/// A field that no tensor is given for counts as missing, as it does everywhere else.
+/// A field without a tensor counts as missing, as in events.
 fn read_fields(tensors: Vec<Tensor>, schema: &FieldSchema) -> Result<Vec<Input>, Status> {
     let Some(first) = tensors.first() else {
         return Err(Status::invalid_argument(
-            "inputs: is empty, expected a tensor a field",
+            "inputs: is empty, expected one tensor per field",
         ));
     };
     let count = first.values.len();
@@ -132,7 +132,7 @@ fn read_fields(tensors: Vec<Tensor>, schema: &FieldSchema) -> Result<Vec<Input>,
     Ok(rows.into_iter().map(input).collect())
 }
 
-/// `Err` says what the field takes.
+/// `Err` names the types that the field takes.
 fn cells(kind: FieldKind, values: Values) -> Result<Vec<value::Kind>, &'static str> {
     let is_number = matches!(kind, FieldKind::Number { .. });
     Ok(match values {
@@ -147,7 +147,7 @@ fn cells(kind: FieldKind, values: Values) -> Result<Vec<value::Kind>, &'static s
             let number = |number: i64| value::Kind::Number(number as f64);
             numbers.into_iter().map(number).collect()
         }
-        // Numbers that name a category: exact, also beyond double precision.
+        // Integers that name a category. As text they stay exact beyond the precision of a double.
         Values::Wholes(numbers) => {
             let text = |number: i64| value::Kind::Text(number.to_string());
             numbers.into_iter().map(text).collect()

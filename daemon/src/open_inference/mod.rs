@@ -1,6 +1,6 @@
 //! The Open Inference Protocol, version 2, over gRPC and REST: clients of Triton, KServe and MLServer work unchanged.
 //!
-//! Errors are [`Status`]es throughout; REST gives the HTTP status that goes with each, and the text as `error`.
+//! All errors are [`Status`]es. REST maps each to an HTTP status, with the message as `error`.
 
 mod grpc;
 mod inputs;
@@ -23,7 +23,7 @@ use crate::{
     serving::{Batcher, Services},
 };
 
-/// Messages of `daemon/proto/inference`.
+/// Generated from `daemon/proto/inference`.
 #[expect(
     unreachable_pub,
     clippy::enum_variant_names,
@@ -33,13 +33,13 @@ pub(crate) mod proto {
     tonic::include_proto!("inference");
 }
 
-/// As gRPC calls it.
+/// Full name of the gRPC service.
 pub(crate) const SERVICE: &str = proto::grpc_inference_service_server::SERVICE_NAME;
 
-/// What the server's metadata says it can do beyond the protocol.
+/// Extensions of the protocol, as the server's metadata lists them.
 const EXTENSIONS: [&str; 1] = ["binary_tensor_data"];
 
-/// What the model's metadata says it is made with.
+/// `platform` of the model's metadata.
 const PLATFORM: &str = "ostar_bundle";
 
 /// Answers requests of the protocol. Cheap to clone.
@@ -51,17 +51,17 @@ pub(crate) struct OpenInference {
     max_bytes: usize,
 }
 
-/// A request for predictions, whichever way it came.
+/// A ModelInfer request, over gRPC or REST.
 struct InferRequest {
     model: String,
-    /// Empty for whichever is served.
+    /// Empty for the version that is served.
     version: String,
     mode: Option<ServingMode>,
     inputs: Vec<Tensor>,
     outputs: Vec<Output>,
 }
 
-/// Its answer.
+/// The answer to an [`InferRequest`].
 struct Inferred {
     model: String,
     version: String,
@@ -116,7 +116,7 @@ impl OpenInference {
         Ok(self.is_ready())
     }
 
-    /// Counts the request, also one that could not be read.
+    /// Answers a request and counts it, even if it could not be read.
     async fn infer(&self, request: Result<InferRequest, Status>) -> Result<Inferred, Status> {
         let timer = self.services.metrics.serving.start(Method::ModelInfer);
         let outcome = match request {
@@ -135,11 +135,12 @@ impl OpenInference {
             .outputs
             .iter()
             .any(|output| output.is_of_a_candidate());
-        let answer = match candidates {
-            true => self.batcher.score_all(rows, request.mode).await?,
-            false => self.batcher.score(rows, request.mode).await?,
+        let answer = if candidates {
+            self.batcher.score_all(rows, request.mode).await?
+        } else {
+            self.batcher.score(rows, request.mode).await?
         };
-        // Only now is it known which state has answered.
+        // After scoring: only now is it known which version answered.
         check_version(&request.version, answer.version)?;
         let outputs = request.outputs.iter();
         Ok(Inferred {
@@ -152,7 +153,7 @@ impl OpenInference {
         })
     }
 
-    /// The version that is served, if it is the one that was asked for.
+    /// The version that is served. Fails if the model or the version is another one.
     fn find(&self, model: &str, version: &str) -> Result<String, Status> {
         self.check_name(model)?;
         let served = self.services.current.load().version;
@@ -162,25 +163,25 @@ impl OpenInference {
 
     fn check_name(&self, model: &str) -> Result<(), Status> {
         let served = &self.services.description.name;
-        match model == served {
-            true => Ok(()),
-            false => Err(Status::not_found(format!(
-                "model {model:?} is not served, expected {served:?}"
-            ))),
+        if model == served {
+            return Ok(());
         }
+        Err(Status::not_found(format!(
+            "model {model:?} is not served, expected {served:?}"
+        )))
     }
 }
 
 fn check_version(wanted: &str, served: Version) -> Result<(), Status> {
-    match wanted.is_empty() || wanted == served.to_string() {
-        true => Ok(()),
-        false => Err(Status::not_found(format!(
-            "version {wanted:?} is not served, expected \"{served}\" or none"
-        ))),
+    if wanted.is_empty() || wanted == served.to_string() {
+        return Ok(());
     }
+    Err(Status::not_found(format!(
+        "version {wanted:?} is not served, expected \"{served}\" or none"
+    )))
 }
 
-/// A mode of a request's parameters.
+/// Reads the parameter `mode`.
 fn parse_mode(name: &str) -> Result<ServingMode, Status> {
     let mut named = ServingMode::NAMED.iter();
     let mode = named
@@ -192,7 +193,7 @@ fn parse_mode(name: &str) -> Result<ServingMode, Status> {
     })
 }
 
-/// Those that were asked for, or all.
+/// The outputs that were asked for; all if none were.
 fn parse_outputs<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<Vec<Output>, Status> {
     match names.len() {
         0 => Ok(Output::NAMED.map(|(_, output)| output).to_vec()),

@@ -1,4 +1,4 @@
-//! The tensors that a model gives.
+//! Output tensors of a model.
 
 use ostar_model::{argmax, bundle::Description};
 use tonic::Status;
@@ -9,22 +9,18 @@ use super::{
 };
 use crate::serving::{Answer, Services};
 
-/// An output by what it holds.
+/// One output tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
-    /// As served in the request's mode.
+    /// Of the candidate that the request's mode serves.
     Probabilities,
-    /// Number of the most probable class.
+    /// Index of the most probable class.
     Class,
-    /// Its name.
     ClassName,
-    /// Of the frozen classifier.
     FrozenProbabilities,
-    /// Of the frozen classifier, corrected to the stream's label proportions.
     PriorProbabilities,
-    /// Of the adapted classifier.
     AdaptedProbabilities,
-    /// Shares of the classes in the stream (p_N), those of training before the first block.
+    /// The served proportions of the stream (p_N); those of training before the first block.
     LabelProportions,
 }
 
@@ -48,7 +44,6 @@ impl Output {
         })
     }
 
-    /// All of them.
     pub(super) fn metadata(description: &Description) -> Vec<TensorMetadata> {
         let classes = description.classes.len() as i64;
         let tensor = |(name, output): (&str, Self)| TensorMetadata {
@@ -63,7 +58,7 @@ impl Output {
         Self::NAMED.map(tensor).to_vec()
     }
 
-    /// Whether it takes more than what is served.
+    /// Whether it needs the probabilities of all candidates, not only of the served one.
     pub(super) fn is_of_a_candidate(self) -> bool {
         matches!(
             self,
@@ -71,13 +66,18 @@ impl Output {
         )
     }
 
-    /// The tensor of an answer, which must have its candidates if [`Output::is_of_a_candidate`].
+    /// The tensor for an answer. The answer must have its candidates if [`Output::is_of_a_candidate`].
     pub(super) fn tensor(self, answer: &Answer, services: &Services) -> Tensor {
         let names = &services.description.classes;
         let classes = names.len();
         let rows = (answer.probabilities.len() / classes) as i64;
         let predicted = || answer.probabilities.chunks_exact(classes).map(argmax);
-        let candidates = || answer.candidates.as_ref().expect("they were asked for");
+        let candidates = || {
+            answer
+                .candidates
+                .as_ref()
+                .expect("`predict` asks for all candidates when an output is of one")
+        };
         let (shape, values) = match self {
             Self::Class => {
                 let numbers = predicted().map(|class| class as i64);
@@ -120,9 +120,9 @@ fn matrix(rows: i64, classes: usize, probabilities: &[f32]) -> (Vec<i64>, Values
 
 fn proportions(services: &Services) -> Vec<f64> {
     let status = services.status.borrow();
-    let shares = match &status.block {
+    let proportions = match &status.block {
         Some(block) => &block.served.proportions,
         None => &services.description.training_proportions,
     };
-    shares.as_ref().to_vec()
+    proportions.as_ref().to_vec()
 }

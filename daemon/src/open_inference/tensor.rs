@@ -1,9 +1,9 @@
-//! Tensors, whichever way they travel.
+//! Tensors, independent of gRPC and REST.
 
 use serde::Serialize;
 use tonic::Status;
 
-/// What elements are. BOOL and the half-precision types apply to nothing here.
+/// The type of a tensor's elements. BOOL and the half-precision types are not supported: no input takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Datatype {
     Fp32,
@@ -19,7 +19,7 @@ pub(super) enum Datatype {
     Bytes,
 }
 
-/// Elements in row-major order. Whole numbers of all widths are one.
+/// Elements in row-major order. Integers of all widths are held as `i64`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Values {
@@ -29,7 +29,7 @@ pub(super) enum Values {
     Texts(Vec<String>),
 }
 
-/// A tensor whose elements are as many as its shape says.
+/// A named tensor. Its shape and the number of its elements agree.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tensor {
     pub(super) name: String,
@@ -71,7 +71,7 @@ impl Datatype {
 // === impl Tensor ===
 
 impl Tensor {
-    /// Refuses a shape that does not fit the elements.
+    /// Fails if the shape does not fit the number of elements.
     pub(super) fn new(
         name: String,
         datatype: Datatype,
@@ -93,12 +93,12 @@ impl Tensor {
     }
 }
 
-/// A problem of an input tensor.
+/// INVALID_ARGUMENT for an input tensor.
 pub(super) fn about(name: &str, problem: impl std::fmt::Display) -> Status {
     Status::invalid_argument(format!("input {name:?}: {problem}"))
 }
 
-/// How many there are; a shape comes from outside, so its product may not exist.
+/// The number of elements of a shape. The shape comes from a client: its product may overflow.
 fn elements(shape: &[i64]) -> Result<usize, String> {
     let mut product = 1_usize;
     for size in shape {
@@ -123,7 +123,7 @@ impl Values {
         }
     }
 
-    /// Reads little-endian elements, and texts behind their length.
+    /// Reads the protocol's binary form: little-endian numbers, and each text after its length in four bytes.
     pub(super) fn from_raw(datatype: Datatype, bytes: &[u8]) -> Result<Self, String> {
         Ok(match datatype {
             Datatype::Fp32 => Self::Singles(words(bytes, f32::from_le_bytes)?),
@@ -154,7 +154,7 @@ impl Values {
         Ok(Self::Texts(texts.map_err(|error| not_text(&error))?))
     }
 
-    /// The opposite of [`Values::from_raw`]; whole numbers become INT64.
+    /// The inverse of [`Values::from_raw`]; integers are written as INT64.
     pub(super) fn to_raw(&self) -> Vec<u8> {
         match self {
             Self::Singles(values) => values
@@ -186,12 +186,13 @@ fn words<const SIZE: usize, T>(
     read: impl Fn([u8; SIZE]) -> T,
 ) -> Result<Vec<T>, String> {
     let (words, rest) = bytes.as_chunks::<SIZE>();
-    match rest.is_empty() {
-        true => Ok(words.iter().map(|word| read(*word)).collect()),
-        false => Err(format!(
+    if rest.is_empty() {
+        Ok(words.iter().map(|word| read(*word)).collect())
+    } else {
+        Err(format!(
             "has {} bytes, expected a multiple of {SIZE}",
             bytes.len()
-        )),
+        ))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What does not change while the daemon runs.
+//! What the page shows that does not change while the daemon runs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,41 +7,43 @@ use serde::Serialize;
 use super::columns;
 use crate::serving::Services;
 
-/// Most classes that are shown and kept: with more, a chart is a thicket and the history large.
+/// Most classes that the page shows: more make the charts unreadable and the history large.
 const MOST_CLASSES: usize = 40;
 
-/// The model, where its events come from, and the configuration in effect.
+/// The model, the topic and the configuration in effect.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct About {
     model: String,
     program_version: &'static str,
     started_ms: u64,
     topic: String,
-    /// The most common ones in training, in the model's order.
+    /// The most common classes in training, in the bundle's order.
     pub(super) classes: Vec<Class>,
     classes_in_all: usize,
-    /// Whether events carry probabilities: then there are no latents, no map and no alignment.
+    /// Events carry probabilities or logits: there are no latents, no map and no alignment.
     black_box: bool,
     steps_per_block: usize,
-    /// A class that is moved farther than this share of its room is refused by the guard.
+    /// The guard's limit for `movement_ratio` of a class.
     movement_limit: f64,
-    /// Label shift alone is refuted by a distance above this many times the noise.
+    /// Label shift alone is refuted by a distance above this many noise floors.
     refuted_at: f64,
     labels: bool,
     dead_letters: bool,
-    /// Whether orders are taken.
+    /// Whether the page shows buttons for orders.
     orders: bool,
-    /// Names of the history's columns.
+    /// Names of the history's columns, in their order.
     columns: Vec<String>,
+    /// As `ostard config print` writes it, without secrets.
     configuration: String,
 }
 
-/// One that is shown.
+/// A class that the page shows.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Class {
-    /// Its place in the model's order.
+    /// Index in the bundle's order.
     pub(super) number: usize,
     pub(super) name: String,
+    /// Proportion in training.
     training: f64,
 }
 
@@ -79,7 +81,7 @@ impl About {
     }
 }
 
-/// Milliseconds since 1970; a clock before that is at its beginning.
+/// Milliseconds since 1970; 0 for a clock that is set earlier.
 pub(super) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)

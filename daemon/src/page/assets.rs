@@ -1,4 +1,4 @@
-//! The files of the page, inside the program: it asks no other host for anything.
+//! The files of the page, compiled into the program: no other host is contacted.
 
 use axum::{
     extract::Path,
@@ -11,7 +11,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Name, type and content.
+/// Name, content type and content.
 type Asset = (&'static str, &'static str, &'static str);
 
 macro_rules! asset {
@@ -22,7 +22,7 @@ macro_rules! asset {
 
 const INDEX: Asset = asset!(HTML, "", "index.html");
 
-/// Below `/page/`. The charts are uPlot's; `make page-library` fetches it.
+/// Served below `/page/`. uPlot draws the charts; `make page-library` fetches it.
 const ASSETS: [Asset; 11] = [
     asset!(STYLE, "page.css", "page.css"),
     asset!(SCRIPT, "page.js", "page.js"),
@@ -37,7 +37,7 @@ const ASSETS: [Asset; 11] = [
     asset!(TEXT, "uplot.txt", "uplot/LICENSE"),
 ];
 
-/// Scripts, styles and connections of this daemon only, and no other site may frame the page.
+/// Allows scripts, styles and connections of this daemon only, and no other site to frame the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -55,7 +55,7 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
 fn answer((_, kind, content): &Asset) -> Response {
     let headers: [(HeaderName, &str); 5] = [
         (header::CONTENT_TYPE, kind),
-        // A new version of the daemon has a new page.
+        // Another version of the daemon has another page at the same path.
         (header::CACHE_CONTROL, "no-cache"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

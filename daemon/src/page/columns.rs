@@ -1,10 +1,10 @@
-//! Which numbers of a frame are kept, to be drawn over time.
+//! The numbers of a frame that the history keeps and the charts draw.
 
 use ostar_model::Candidate;
 
 use super::frame::Frame;
 
-/// One number of a frame. Classes are counted as the page shows them.
+/// One number of a frame. Classes are indexed as in [`Frame::classes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Column {
     Proportion(usize),
@@ -21,7 +21,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    /// All of them, for so many classes.
+    /// All columns for this number of classes.
     pub(super) fn all(classes: usize) -> Vec<Self> {
         let mut columns = Vec::new();
         for class in 0..classes {
@@ -49,7 +49,7 @@ impl Column {
         columns
     }
 
-    /// What the page's script calls it.
+    /// The name in `page.js`.
     pub(super) fn name(self) -> String {
         match self {
             Self::Proportion(class) => format!("proportion.{class}"),
@@ -66,7 +66,7 @@ impl Column {
         }
     }
 
-    /// Its value; not a number where it is not known.
+    /// The value in a frame; NaN if it is not known.
     pub(super) fn of(self, frame: &Frame) -> f32 {
         let served = |class: usize| frame.classes[class].served;
         let value = match self {

@@ -1,4 +1,4 @@
-//! What the page shows at a moment.
+//! What the page shows at one moment. `daemon/page/words.js` and `tables.js` read it.
 
 use ostar_model::{
     Candidate,
@@ -19,23 +19,23 @@ use crate::{
     status::Status,
 };
 
-/// All that changes. `None` is what is not known, or not known yet.
+/// Everything that changes. `None` means not known, or not known yet.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Frame {
     pub(super) time_ms: u64,
     mode: ServingMode,
     version: Version,
-    /// Why it may not be sent requests.
+    /// The reasons of `/readyz`; `None` if the process is ready.
     not_ready: Option<String>,
     paused: bool,
     standby: bool,
-    /// Learned from.
+    /// Events learned from.
     events: u64,
     steps: u64,
     skipped_steps: u64,
-    /// Whose proportions are served.
+    /// The model whose proportions are served.
     proportions_from: Option<Candidate>,
-    /// How many independent events they are worth.
+    /// Number of independent events that the served proportions are as precise as.
     effective_rows: Option<f64>,
     /// In the order of [`About::classes`].
     pub(super) classes: Vec<ClassFrame>,
@@ -54,55 +54,57 @@ pub(super) struct Estimate {
     pub(super) high: f64,
 }
 
-/// A class's shares, and how far it moved.
+/// Proportions of a class, and how far the map moves it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ClassFrame {
     pub(super) served: Option<Estimate>,
     frozen: Option<Estimate>,
     adapted: Option<Estimate>,
-    /// Among the newest labels.
+    /// Proportion among the newest labels.
     pub(super) true_proportion: Option<f64>,
-    /// Mean squared movement over the squared distance to the nearest other class.
+    /// Mean squared movement over squared distance to the nearest other class.
     movement_ratio: Option<f64>,
 }
 
-/// How good a candidate is.
+/// Accuracy of a candidate.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct CandidateFrame {
     name: Candidate,
-    /// Accuracy without labels.
+    /// Accuracy as estimated without labels.
     pub(super) estimated: Option<Estimate>,
-    /// Of the newest labels.
+    /// Measured on the newest labels.
     pub(super) accuracy: Option<f64>,
     log_loss: Option<f64>,
 }
 
-/// Distances of source and stream.
+/// Distances between source and stream.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Shift {
     pub(super) distance_before_map: f64,
     pub(super) distance_after_map: f64,
     pub(super) noise_floor: f64,
-    /// Whether shares alone cannot explain the stream.
+    /// Whether label shift alone cannot explain the stream.
     refuted: bool,
 }
 
-/// What the guard says of the newest state.
+/// The guard's decision about the newest state.
 #[derive(Debug, Clone, Serialize)]
 struct Guard {
     serves: bool,
-    /// Why not: its name, and in full.
+    /// Label of the reason, as in metrics; `None` if the state was accepted.
     refusal: Option<&'static str>,
+    /// The reason in full.
     reason: Option<String>,
     restored: bool,
+    /// Refused states since the start.
     refusals: f64,
 }
 
-/// Kafka and requests.
+/// Kafka and requests. Counts are since the start.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct StreamFrame {
     connected: bool,
-    /// After too many bad events.
+    /// Reading is stopped after too many bad events.
     stopped: bool,
     pub(super) events_per_second: Option<f64>,
     steps_per_second: Option<f64>,
@@ -110,7 +112,7 @@ pub(super) struct StreamFrame {
     pub(super) lag_records: Option<f64>,
     lag_seconds: Option<f64>,
     accepted: f64,
-    /// Why events could not be used, and how many.
+    /// Reasons of rejected events, with their counts.
     rejected: Vec<(String, f64)>,
     dead_letters: f64,
     predictions: f64,
@@ -187,7 +189,7 @@ impl ClassFrame {
         readings: &Readings,
     ) -> Self {
         let number = class.number;
-        let share = |estimate: &ProportionEstimate| {
+        let proportion = |estimate: &ProportionEstimate| {
             let interval = estimate.intervals[number];
             Estimate {
                 value: estimate.proportions[number],
@@ -198,9 +200,9 @@ impl ClassFrame {
         let adapted = block.and_then(|block| block.adapted.as_ref());
         let moved = refresh.and_then(|refresh| refresh.movement.classes[number]);
         Self {
-            served: block.map(|block| share(&block.served)),
-            frozen: block.map(|block| share(&block.frozen)),
-            adapted: adapted.map(share),
+            served: block.map(|block| proportion(&block.served)),
+            frozen: block.map(|block| proportion(&block.frozen)),
+            adapted: adapted.map(proportion),
             true_proportion: readings.value("ostar_true_proportion", &[("class", &class.name)]),
             movement_ratio: moved.and_then(|moved| moved.ratio),
         }

@@ -1,4 +1,4 @@
-//! The last hour, in a ring of bounded size.
+//! The last hour of frames, in a ring of bounded size.
 
 use std::collections::VecDeque;
 
@@ -6,21 +6,21 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::columns::Column;
 
-/// Points that are kept: about as many as a chart has pixels.
+/// Points that are kept: about as many as a chart is wide in pixels.
 const POINTS: usize = 900;
-/// Looks from one point to the next at most: an hour of 900 points, a look a second.
+/// Coarsest spacing of points, in frames. With one frame per second, 900 points of every fourth frame are an hour.
 const COARSEST: u64 = 4;
 
-/// Points of time, each with a value a column. It keeps every look at first; when it is full it drops every
-/// second point and keeps every second look from then on, until it holds an hour. After that the oldest point goes.
+/// Points in time, each with one value per column. It keeps every frame at first. When it is full, it drops every second
+/// point and from then on keeps every second frame, and so on until it holds an hour. After that the oldest point goes.
 #[derive(Debug)]
 pub(super) struct History {
     columns: usize,
     points: VecDeque<Point>,
-    /// Looks from one point to the next.
+    /// Frames from one point to the next.
     every: u64,
-    /// Looks so far.
-    looks: u64,
+    /// Frames seen so far, kept or not.
+    frames: u64,
 }
 
 #[derive(Debug)]
@@ -35,29 +35,30 @@ impl History {
             columns: columns.len(),
             points: VecDeque::new(),
             every: 1,
-            looks: 0,
+            frames: 0,
         }
     }
 
-    /// A look at the daemon: a value for each column.
+    /// Takes a frame's values, one per column.
     pub(super) fn push(&mut self, time_ms: u64, values: Box<[f32]>) {
         debug_assert_eq!(values.len(), self.columns);
-        let look = self.looks;
-        self.looks += 1;
-        if !look.is_multiple_of(self.every) {
+        let frame = self.frames;
+        self.frames += 1;
+        if !frame.is_multiple_of(self.every) {
             return;
         }
         if self.points.len() == POINTS {
-            match self.every < COARSEST {
-                true => self.thin_out(),
-                false => drop(self.points.pop_front()),
+            if self.every < COARSEST {
+                self.thin_out();
+            } else {
+                self.points.pop_front();
             }
         }
         self.points.push_back(Point { time_ms, values });
     }
 
-    /// Drops every second point. The first one is of look 0 until the ring is as coarse as it gets, and the number
-    /// of points is even, so that the look at hand is one of those that are still kept.
+    /// Drops every second point. The points that stay are evenly spaced, and so is the one that is added next: the first
+    /// point is of frame 0 and [`POINTS`] is even, so the next frame's number is a multiple of the new spacing.
     fn thin_out(&mut self) {
         let mut keep = false;
         self.points.retain(|_| {
@@ -68,7 +69,7 @@ impl History {
     }
 }
 
-/// Column by column, as charts want it.
+/// Column by column, as the charts take it.
 impl Serialize for History {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let times: Vec<u64> = self.points.iter().map(|point| point.time_ms).collect();
@@ -88,11 +89,11 @@ impl Serialize for History {
 mod tests {
     use super::*;
 
-    /// Times that are held after so many looks, one a second.
-    fn seconds_after(looks: u64) -> Vec<u64> {
+    /// Times that are held after so many frames, one per second.
+    fn seconds_after(frames: u64) -> Vec<u64> {
         let mut history = History::new(&[Column::LagRecords]);
-        for look in 0..looks {
-            history.push(look, [look as f32].into());
+        for frame in 0..frames {
+            history.push(frame, [frame as f32].into());
         }
         history.points.iter().map(|point| point.time_ms).collect()
     }

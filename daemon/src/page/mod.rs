@@ -1,8 +1,8 @@
-//! The live page at `/`: what moved, how sure that is, what is served and why.
+//! The live page at `/`.
 //!
-//! Once a second a [`Frame`] is made of what the daemon tells its other interfaces. The last hour of it is kept in
-//! a ring of bounded size, and viewers get frames by server-sent events. Each viewer has room for one waiting frame:
-//! one that does not read loses frames, and nothing waits for it.
+//! Once a second it takes a [`Frame`] from the daemon's metrics and status. It keeps the last hour of frames in a bounded
+//! ring and sends each to the viewers as a server-sent event. Each viewer has room for one waiting frame: one that does
+//! not read misses frames, and nothing waits for it.
 
 mod about;
 mod assets;
@@ -38,36 +38,37 @@ use self::{
 };
 use crate::serving::Services;
 
-/// How often the page changes.
+/// Time between two frames.
 const EVERY: Duration = Duration::from_secs(1);
-/// Viewers at a time: each holds a connection, and may hold a frame.
+/// Most viewers at a time. Each holds a connection and at most one frame.
 const VIEWERS: usize = 64;
 
-/// What is shown, and to whom.
+/// The page's state and its viewers.
 pub(crate) struct Page {
     services: Arc<Services>,
     about: About,
     columns: Vec<Column>,
-    shown: Mutex<Shown>,
+    state: Mutex<PageState>,
     places: Arc<Semaphore>,
 }
 
-struct Shown {
+/// Everything that a frame changes.
+struct PageState {
     rates: Rates,
     history: History,
     newest: Option<Frame>,
     picture: Option<Arc<Picture>>,
-    /// `None` when the daemon stops: then the viewers' streams end.
+    /// `None` once the daemon stops, which ends the viewers' streams.
     feeds: Option<Feeds>,
 }
 
-/// What changes, as viewers get it. A watch holds the newest value only: whoever is slow misses the others.
+/// JSON for the viewers. A watch channel holds the newest value only: slow viewers miss the others.
 struct Feeds {
     frames: watch::Sender<Arc<str>>,
     pictures: watch::Sender<Arc<str>>,
 }
 
-/// What a viewer gets first.
+/// The first event of a viewer.
 #[derive(Serialize)]
 struct Hello<'a> {
     about: &'a About,
@@ -76,7 +77,7 @@ struct Hello<'a> {
     picture: Option<picture::Points<'a>>,
 }
 
-/// What a viewer gets every second: a frame, and its line of the history.
+/// A frame with its row of the history, as viewers get it every second.
 #[derive(Serialize)]
 struct Tick<'a> {
     #[serde(flatten)]
@@ -84,10 +85,10 @@ struct Tick<'a> {
     values: &'a [f32],
 }
 
-/// Why somebody cannot be a viewer.
+/// Why a viewer is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum NoPlace {
-    #[error("{VIEWERS} viewers look at this page already, close one of them")]
+    #[error("{VIEWERS} viewers have this page open, which is the limit; close one of them")]
     Full,
     #[error("the daemon is stopping")]
     Stopping,
@@ -100,7 +101,7 @@ impl Page {
         let about = About::new(&services);
         let columns = Column::all(about.classes.len());
         let nothing = || watch::Sender::new(Arc::from(""));
-        let shown = Shown {
+        let state = PageState {
             rates: Rates::default(),
             history: History::new(&columns),
             newest: None,
@@ -114,64 +115,64 @@ impl Page {
             services,
             about,
             columns,
-            shown: Mutex::new(shown),
+            state: Mutex::new(state),
             places: Arc::new(Semaphore::new(VIEWERS)),
         })
     }
 
-    /// Looks at the daemon every second, until it stops.
+    /// Takes a frame every second, until the daemon stops.
     pub(crate) async fn follow(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {
-                _ = ticks.tick() => self.look(Instant::now()),
-                // An error says that whoever could have stopped it is gone: the same.
+                _ = ticks.tick() => self.take_frame(Instant::now()),
+                // Fails if the sender is gone, which also means that the daemon stops.
                 _ = stopped.wait_for(|stopped| *stopped) => break,
             }
         }
-        self.shown().feeds = None;
+        self.state().feeds = None;
     }
 
-    /// Takes a frame into the history, and to the viewers if there are any.
-    fn look(&self, now: Instant) {
+    /// Takes a frame, adds it to the history, and sends it to the viewers.
+    fn take_frame(&self, now: Instant) {
         let readings = Readings::of(&self.services.metrics);
         let status = self.services.status.borrow().clone();
-        let mut shown = self.shown();
-        let rates = shown.rates.observe(now, &readings);
+        let mut state = self.state();
+        let rates = state.rates.observe(now, &readings);
         let frame = Frame::new(&self.services, &self.about, &status, &readings, rates);
         let values = self.columns.iter().map(|column| column.of(&frame));
         let values: Box<[f32]> = values.collect();
-        if let Some(feeds) = &shown.feeds {
+        if let Some(feeds) = &state.feeds {
             let (frame, values) = (&frame, &values);
             send(&feeds.frames, || to_json(&Tick { frame, values }));
         }
-        shown.history.push(frame.time_ms, values);
-        shown.newest = Some(frame);
+        state.history.push(frame.time_ms, values);
+        state.newest = Some(frame);
         if let Some(picture) = status.picture
-            && !shown
+            && !state
                 .picture
                 .as_ref()
                 .is_some_and(|old| Arc::ptr_eq(old, &picture))
         {
-            if let Some(feeds) = &shown.feeds {
+            if let Some(feeds) = &state.feeds {
                 send(&feeds.pictures, || to_json(&picture::points(&picture)));
             }
-            shown.picture = Some(picture);
+            state.picture = Some(picture);
         }
     }
 
-    /// All that is known now, and then what changes.
+    /// A viewer that gets everything known now, and then what changes.
     fn view(&self) -> Result<Viewer, NoPlace> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| NoPlace::Full)?;
-        let shown = self.shown();
-        let feeds = shown.feeds.as_ref().ok_or(NoPlace::Stopping)?;
+        let state = self.state();
+        let feeds = state.feeds.as_ref().ok_or(NoPlace::Stopping)?;
         let hello = Hello {
             about: &self.about,
-            history: &shown.history,
-            frame: shown.newest.as_ref(),
-            picture: shown.picture.as_deref().map(picture::points),
+            history: &state.history,
+            frame: state.newest.as_ref(),
+            picture: state.picture.as_deref().map(picture::points),
         };
         Ok(Viewer::new(
             to_json(&hello),
@@ -181,12 +182,12 @@ impl Page {
         ))
     }
 
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PageState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Nothing is written for nobody.
+/// Skips serialisation when nobody subscribes.
 fn send(feed: &watch::Sender<Arc<str>>, text: impl FnOnce() -> String) {
     if feed.receiver_count() > 0 {
         feed.send_replace(text().into());
@@ -194,9 +195,9 @@ fn send(feed: &watch::Sender<Arc<str>>, text: impl FnOnce() -> String) {
 }
 
 fn to_json(value: &impl Serialize) -> String {
-    // Only maps with keys that are no texts fail, and there are none.
+    // Fails only for maps whose keys are not strings. There are none.
     serde_json::to_string(value).unwrap_or_else(|problem| {
-        error!(%problem, "the page cannot be written");
+        error!(%problem, "cannot serialise the page");
         "{}".to_owned()
     })
 }

@@ -1,4 +1,4 @@
-//! Orders from the page, for those who have the token.
+//! Orders from the page. Only served where a token guards them.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tracing::info;
 use super::Page;
 use crate::{control::Order, current::ServingMode};
 
-/// What a button asks for, as `ostard ctl` names it.
+/// The body of a request; orders have the names of `ostard ctl`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Wanted {
+pub(super) enum OrderRequest {
     Pause,
     Resume,
     Checkpoint,
@@ -20,19 +20,19 @@ pub(super) enum Wanted {
     Mode { mode: ServingMode },
 }
 
-/// Carries an order out; tells what was done, or why it could not be.
+/// Carries an order out. Answers what was done, or 409 and why not.
 pub(super) async fn order(
     State(page): State<Arc<Page>>,
-    Json(wanted): Json<Wanted>,
+    Json(request): Json<OrderRequest>,
 ) -> (StatusCode, String) {
-    let order = match wanted {
-        Wanted::Pause => Order::Pause,
-        Wanted::Resume => Order::Resume,
-        Wanted::Checkpoint => Order::Checkpoint,
-        Wanted::Rollback => Order::Rollback,
-        Wanted::Mode { mode } => Order::SetMode(mode),
+    let order = match request {
+        OrderRequest::Pause => Order::Pause,
+        OrderRequest::Resume => Order::Resume,
+        OrderRequest::Checkpoint => Order::Checkpoint,
+        OrderRequest::Rollback => Order::Rollback,
+        OrderRequest::Mode { mode } => Order::SetMode(mode),
     };
-    info!(?order, "order from the page");
+    info!(?order, "received an order from the page");
     match page.services.controller.give(order).await {
         Ok(done) => (StatusCode::OK, done),
         Err(refused) => (StatusCode::CONFLICT, refused),

@@ -1,12 +1,12 @@
-//! The 2-D map as the page's script reads it: flat lists of whole numbers, small on the wire.
+//! The map of the latents as `map.js` reads it: flat lists of integers, which are short as JSON.
 
 use ostar_model::learner::Picture;
 use serde::{Serialize, Serializer};
 
-/// Coordinates are written in hundredths: finer than a pixel.
+/// Coordinates are sent in hundredths, which is finer than a pixel.
 const SCALE: f32 = 100.0;
 
-/// Clouds of points and their classes.
+/// Points and their classes.
 #[derive(Serialize)]
 pub(super) struct Points<'a> {
     source: Cloud<'a>,

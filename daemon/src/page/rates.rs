@@ -1,13 +1,13 @@
-//! Counters as rates: how much a second.
+//! Rates per second from counters.
 
 use std::{collections::VecDeque, time::Instant};
 
 use super::readings::Readings;
 
-/// Looks that a rate is over: few enough to follow, enough not to jump with every chunk.
-const LOOKS: usize = 6;
+/// Frames that a rate is taken over: few enough to follow changes, enough not to jump with every chunk.
+const FRAMES: usize = 6;
 
-/// How much a second, by counter.
+/// Per second. Also used for the counts themselves.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PerSecond {
     pub(super) events: f64,
@@ -15,14 +15,14 @@ pub(super) struct PerSecond {
     pub(super) requests: f64,
 }
 
-/// The last looks at the counters.
+/// The counts of the last frames.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
-    looks: VecDeque<(Instant, PerSecond)>,
+    counts: VecDeque<(Instant, PerSecond)>,
 }
 
 impl Rates {
-    /// What happened a second, since the oldest look that is remembered; `None` at the first.
+    /// Rates since the oldest frame that is remembered; `None` at the first frame.
     pub(super) fn observe(&mut self, now: Instant, readings: &Readings) -> Option<PerSecond> {
         let counted = PerSecond {
             events: readings.sum("ostar_events_total").unwrap_or(0.0),
@@ -33,11 +33,11 @@ impl Rates {
     }
 
     fn since_oldest(&mut self, now: Instant, counted: PerSecond) -> Option<PerSecond> {
-        if self.looks.len() == LOOKS {
-            self.looks.pop_front();
+        if self.counts.len() == FRAMES {
+            self.counts.pop_front();
         }
-        self.looks.push_back((now, counted));
-        let (then, before) = self.looks.front()?;
+        self.counts.push_back((now, counted));
+        let (then, before) = self.counts.front()?;
         let seconds = now.duration_since(*then).as_secs_f64();
         (seconds > 0.0).then(|| PerSecond {
             events: (counted.events - before.events) / seconds,
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_over_the_looks_that_are_remembered() {
+    fn a_rate_is_over_the_frames_that_are_remembered() {
         let mut rates = Rates::default();
         let start = Instant::now();
         let counted = |events: f64| PerSecond {
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(rates.since_oldest(start, counted(100.0)), None);
         let mut newest = None;
         for second in 1..=10u32 {
-            // Ten a second, and from the sixth second on twenty.
+            // Ten per second, and from the sixth second on twenty.
             let events = f64::from(second.min(5) * 10 + second.saturating_sub(5) * 20);
             let now = start + Duration::from_secs(second.into());
             newest = rates.since_oldest(now, counted(100.0 + events));

@@ -1,4 +1,4 @@
-//! The metrics at a moment, by name: the page tells what Prometheus is told.
+//! The metrics at one moment, by name. The page shows the same numbers as Prometheus.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use prometheus::proto::{Metric, MetricFamily, MetricType};
 
 use crate::metrics::Metrics;
 
-/// Families by name. What was never measured is not there.
+/// Metric families by name. What was never measured is absent.
 pub(super) struct Readings(BTreeMap<String, MetricFamily>);
 
 impl Readings {
@@ -19,7 +19,7 @@ impl Readings {
         )
     }
 
-    /// The value with these labels, and no others.
+    /// The value with exactly these labels.
     pub(super) fn value(&self, family: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let family = self.0.get(family)?;
         let has = |metric: &&Metric| {
@@ -33,13 +33,13 @@ impl Readings {
         Some(number(family, metric))
     }
 
-    /// The sum over all labels.
+    /// The sum over all labels; `None` if the family is absent.
     pub(super) fn sum(&self, family: &str) -> Option<f64> {
         let values = self.values(family)?;
         Some(values.sum())
     }
 
-    /// The largest over all labels.
+    /// The largest over all labels; `None` if the family is absent.
     pub(super) fn largest(&self, family: &str) -> Option<f64> {
         self.values(family)?.reduce(f64::max)
     }

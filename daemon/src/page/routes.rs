@@ -1,4 +1,4 @@
-//! Where the page is.
+//! The paths of the page.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use axum::{
 
 use super::{Page, assets, orders};
 
-/// Paths that are open, and those that ask for the token if there is one.
+/// Paths that need no token, and those that do if there is one.
 pub(crate) struct Routes<S> {
-    /// The page without a number in it: a browser cannot show a token before it has a form to type it in.
+    /// The page's files, without any data: a browser needs them to ask for the token.
     pub(crate) open: Router<S>,
     pub(crate) guarded: Router<S>,
 }
 
-/// Without a token nobody gives orders: any site could make a browser send them.
+/// Orders are served only with a token. Without one, any web site could make a browser send them.
 pub(crate) fn routes<S>(page: Arc<Page>, has_token: bool) -> Routes<S>
 where
     S: Clone + Send + Sync + 'static,

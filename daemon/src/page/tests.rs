@@ -92,7 +92,7 @@ fn with_token(folder: &tempfile::TempDir) -> ServeSettings {
 #[tokio::test]
 async fn a_viewer_is_told_all_at_first_and_then_what_changes() {
     let (page, status) = page();
-    page.look(Instant::now());
+    page.take_frame(Instant::now());
     let mut viewer = page.view().unwrap();
     let (name, hello) = next(&mut viewer).await.unwrap();
     assert_eq!(name, "hello");
@@ -138,7 +138,7 @@ async fn a_viewer_is_told_all_at_first_and_then_what_changes() {
     assert!((kept - end("value")).abs() < 1e-6);
 
     status.send_modify(|status| status.paused = true);
-    page.look(Instant::now());
+    page.take_frame(Instant::now());
     let (name, frame) = next(&mut viewer).await.unwrap();
     assert_eq!((name, &frame["paused"]), ("frame", &Value::Bool(true)));
     assert_eq!(
@@ -160,14 +160,14 @@ async fn a_picture_is_sent_when_it_is_new() {
         }))
     };
     status.send_modify(|status| status.picture = picture(1.0));
-    page.look(Instant::now());
+    page.take_frame(Instant::now());
     let mut viewer = page.view().unwrap();
     let (_, hello) = next(&mut viewer).await.unwrap();
     assert_eq!(hello["picture"]["source"], serde_json::json!([100, 0]));
-    page.look(Instant::now());
+    page.take_frame(Instant::now());
     assert_eq!(next(&mut viewer).await.unwrap().0, "frame");
     status.send_modify(|status| status.picture = picture(2.0));
-    page.look(Instant::now());
+    page.take_frame(Instant::now());
     let both = [
         next(&mut viewer).await.unwrap(),
         next(&mut viewer).await.unwrap(),
@@ -185,7 +185,7 @@ async fn who_does_not_read_loses_frames_and_holds_up_nobody() {
     next(&mut quick).await.unwrap();
     for events in 1..=1_000 {
         status.send_modify(|status| status.events = events);
-        page.look(Instant::now());
+        page.take_frame(Instant::now());
         let (_, frame) = next(&mut quick).await.unwrap();
         assert_eq!(frame["events"], events);
     }
@@ -195,7 +195,7 @@ async fn who_does_not_read_loses_frames_and_holds_up_nobody() {
         "the newest, and none of those before"
     );
     status.send_modify(|status| status.events = 1_001);
-    page.look(Instant::now());
+    page.take_frame(Instant::now());
     assert_eq!(next(&mut slow).await.unwrap().1["events"], 1_001);
 }
 
@@ -228,7 +228,7 @@ async fn a_connection_that_is_not_read_loses_frames_and_holds_up_no_other() {
     let reading = tokio::task::spawn_blocking(move || read(quick));
     for events in 1..=LOOKS {
         status.send_modify(|status| status.events = events);
-        page.look(Instant::now());
+        page.take_frame(Instant::now());
         tokio::task::yield_now().await;
     }
     reading.await.unwrap();

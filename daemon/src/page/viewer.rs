@@ -1,4 +1,4 @@
-//! One who looks at the page.
+//! The event stream of one viewer.
 
 use std::{
     convert::Infallible,
@@ -11,18 +11,18 @@ use axum::response::sse::Event;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_stream::{Stream, StreamExt, once, wrappers::WatchStream};
 
-/// Name and JSON of an event.
+/// Name and JSON of a server-sent event.
 type Named = (&'static str, Arc<str>);
 
-/// The events of one viewer. It ends when the daemon stops.
+/// The events of one viewer. The stream ends when the daemon stops.
 pub(super) struct Viewer {
     events: Pin<Box<dyn Stream<Item = Named> + Send>>,
-    /// Kept so that the place is taken until the viewer goes.
+    /// Frees the viewer's place when it is dropped.
     _place: OwnedSemaphorePermit,
 }
 
 impl Viewer {
-    /// `hello` comes first; then the newest of each feed, whenever the viewer reads and there is a new one.
+    /// `hello` comes first, then the newest value of each feed whenever it has changed since the viewer last read.
     pub(super) fn new(
         hello: String,
         frames: watch::Receiver<Arc<str>>,
@@ -38,7 +38,6 @@ impl Viewer {
         }
     }
 
-    /// The next event.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Named>> {
         self.events.as_mut().poll_next(context)
     }

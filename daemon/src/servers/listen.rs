@@ -1,4 +1,4 @@
-//! Takes the ports, before anything else happens on them.
+//! Binds all ports before any server starts, so that a taken address fails the start as a whole.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::config::ServeSettings;
 
-/// One an address.
+/// Bound listeners.
 pub(super) struct Ports {
     pub(super) grpc: TcpListener,
     pub(super) control: Option<TcpListener>,
@@ -27,9 +27,9 @@ impl Ports {
 
 fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).with_context(|| {
-        format!("{key}: cannot listen on {address}; end what listens there, or set {key} to a free address")
+        format!("{key}: cannot listen on {address}; stop the program that listens there, or set {key} to a free address")
     })?;
-    // Tokio takes it over.
+    // Tokio requires it.
     listener
         .set_nonblocking(true)
         .with_context(|| format!("{key}: {address}"))?;

@@ -28,19 +28,19 @@ pub(crate) struct Servers {
     pub(crate) grpc_address: SocketAddr,
     pub(crate) control_address: Option<SocketAddr>,
     pub(crate) http_address: SocketAddr,
-    /// Ends streams and stops accepting; dropping it does the same.
+    /// Sends true to end streams and stop accepting; dropping it does the same.
     stopping: watch::Sender<bool>,
-    /// The gRPC servers, and what keeps their health service up to date.
+    /// The gRPC servers, and the task that keeps their health service up to date.
     grpc: JoinSet<()>,
     http: JoinSet<()>,
     http_handle: Handle<SocketAddr>,
     workers: Workers,
 }
 
-/// HTTP requests take no time; connections that are kept alive end at once.
+/// Time that open HTTP requests get to end. They are short.
 const HTTP_DRAIN: Duration = Duration::from_secs(1);
 
-/// Listens as the settings say. An address that is taken or a file that is wrong is an error with its key.
+/// Starts all listeners. Errors name the key of the address that is taken or the file that is wrong.
 pub(crate) async fn serve(services: Services, settings: &ServeSettings) -> anyhow::Result<Servers> {
     let tls = Tls::load(&settings.tls)?;
     let token = settings.auth.token_file.as_deref();
@@ -102,7 +102,7 @@ async fn serve_with_token(
 // === impl Servers ===
 
 impl Servers {
-    /// Stops accepting, answers every request that was accepted, and ends; after `drain` also without.
+    /// Stops accepting, and waits until every accepted request is answered, but no longer than `drain`.
     pub(crate) async fn stop(mut self, drain: Duration) {
         let http_drain = HTTP_DRAIN.min(drain / 2);
         let deadline = Instant::now() + (drain - http_drain);
@@ -111,11 +111,11 @@ impl Servers {
             while self.grpc.join_next().await.is_some() {}
         });
         if drained.await.is_err() {
-            warn!(?drain, "requests were still open at the drain deadline");
+            warn!(?drain, "drain deadline passed with requests still open");
         }
         let workers = self.workers;
         let finished = spawn_blocking(move || workers.finish());
-        // HTTP goes last, so that /readyz tells to the end why it is not ready.
+        // HTTP stops last: /readyz says until the end why the process is not ready.
         self.http_handle.graceful_shutdown(Some(http_drain));
         while self.http.join_next().await.is_some() {}
         let _ = timeout_at(deadline + http_drain, finished).await;

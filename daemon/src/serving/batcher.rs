@@ -1,5 +1,5 @@
-//! Scores requests in batches: what has queued while the batch before was scored makes the next one. A small request that
-//! finds nobody waiting is scored on the spot: two threads that wake each other take longer than its scoring does.
+//! Scores requests in batches. Requests that arrive while a batch is scored wait and make the next batch. A small request
+//! that finds an empty queue is scored on the caller's thread: waking a scoring thread takes longer than scoring it.
 
 use std::{
     mem,
@@ -25,17 +25,17 @@ use crate::{
     metrics::{RefusalReason, ScoringPath},
 };
 
-/// Most rows of a request that is scored on the spot: it holds the thread that reads requests up for some tens of
-/// microseconds.
+/// Most rows of a request that is scored on the caller's thread. That thread also reads requests: scoring so many rows
+/// holds it up for some tens of microseconds.
 const SPOT_ROWS: usize = 16;
 
-/// Takes requests. Cheap to clone.
+/// Takes requests and answers them. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Batcher {
     queue: Arc<Queue>,
     services: Arc<Services>,
     max_wait: Period,
-    /// What requests are scored with on the spot, one at a time; `None` while there are no workers.
+    /// Memory for scoring on the caller's thread, for one request at a time; `None` while there are no workers.
     spot: Arc<Mutex<Option<Scores>>>,
 }
 
@@ -45,27 +45,23 @@ pub(crate) struct Workers {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a request gets.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
-    /// One a class, row after row.
+    /// One per class, row after row.
     pub(crate) probabilities: Vec<f32>,
-    /// Those of all candidates, if they were asked for.
+    /// `None` unless all candidates were asked for.
     pub(crate) candidates: Option<Candidates>,
-    /// The state that made them.
     pub(crate) version: Version,
-    /// The mode that made them.
+    /// The request's mode, or the one that was set when it was scored.
     pub(crate) mode: ServingMode,
 }
 
-/// Probabilities of all candidates, whichever is served.
+/// Probabilities of all candidates, one per class, row after row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Candidates {
-    /// Of the frozen classifier.
     pub(crate) frozen: Vec<f32>,
-    /// Of the frozen classifier, corrected to the stream's label proportions.
     pub(crate) prior: Vec<f32>,
-    /// Of the adapted classifier.
     pub(crate) adapted: Vec<f32>,
 }
 
@@ -98,7 +94,7 @@ impl Refusal {
 // === impl Batcher ===
 
 impl Batcher {
-    /// Takes requests that nobody scores until [`Workers::start`].
+    /// Requests wait until [`Workers::start`].
     pub(crate) fn new(services: &Arc<Services>, settings: &RequestSettings) -> Self {
         let queue = Queue::new(settings.queue_rows, services.metrics.clone());
         Self {
@@ -118,7 +114,7 @@ impl Batcher {
         self.ask(rows, mode, false).await
     }
 
-    /// The same, with the probabilities of all candidates.
+    /// Like [`Batcher::score`], with the probabilities of all candidates.
     pub(crate) async fn score_all(
         &self,
         rows: InputRows,
@@ -146,7 +142,7 @@ impl Batcher {
         outcome
     }
 
-    /// `None` if others are before it, or if it is too large.
+    /// `None` if the request has to queue: others wait or are scored on the spot, or it is too large.
     fn score_on_the_spot(
         &self,
         rows: &InputRows,
@@ -187,7 +183,7 @@ impl Batcher {
                 let limit = self.max_wait;
                 return Err(Refusal::WaitedTooLong { limit });
             }
-            // It is being scored.
+            // A worker has claimed it: the answer is on its way.
             Err(_) => answer.await,
         };
         let died = |_| Err(Refusal::Failed("the scoring thread died".into()));
@@ -198,7 +194,6 @@ impl Batcher {
 // === impl Workers ===
 
 impl Workers {
-    /// Starts the threads.
     pub(crate) fn start(batcher: &Batcher, settings: &RequestSettings) -> anyhow::Result<Self> {
         let mut workers = Self {
             queue: batcher.queue.clone(),
@@ -221,11 +216,11 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Refuses new requests, answers those that were accepted, and ends the threads. Blocks.
+    /// Refuses new requests, answers those that were accepted, and joins the threads. Blocks.
     pub(crate) fn finish(mut self) {
         self.queue.close();
         for thread in mem::take(&mut self.threads) {
-            // A panic was told to the health endpoints already.
+            // `Worker::drop` has already reported a panic.
             let _ = thread.join();
         }
     }
@@ -237,15 +232,15 @@ impl Drop for Workers {
     }
 }
 
-/// Rows after scoring.
+/// Scored rows, before they are cut into answers.
 struct Scored<'a> {
     scores: &'a Scores,
     version: Version,
-    /// Classes that were answered.
+    /// Most probable classes of the answers so far, for the metrics.
     predicted: Vec<usize>,
 }
 
-/// What a scoring thread works with.
+/// One scoring thread.
 struct Worker {
     queue: Arc<Queue>,
     services: Arc<Services>,
@@ -274,7 +269,7 @@ impl Worker {
                 let values = first..first + job.rows.len() * classes;
                 first = values.end;
                 let answer = self.services.answer(scored, values, job.mode, job.all);
-                // The client may be gone.
+                // The client may have gone.
                 let _ = job.reply.send(Ok(answer));
             }
         });
@@ -289,7 +284,7 @@ impl Worker {
 // === impl Services ===
 
 impl Services {
-    /// Scores rows with the newest state, and counts what is answered.
+    /// Scores rows with the newest snapshot, and counts the predictions that `answer` makes of them.
     fn score<T>(
         &self,
         rows: &InputRows,
@@ -313,7 +308,7 @@ impl Services {
         Ok(answer)
     }
 
-    /// What the request gets whose rows' probabilities stand at `values`.
+    /// The answer to the request whose probabilities are at `values`.
     fn answer(
         &self,
         scored: &mut Scored<'_>,

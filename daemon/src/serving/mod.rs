@@ -23,25 +23,24 @@ use crate::{
     config::Config, control::Controller, current::Current, health::Health, metrics::Metrics, status,
 };
 
-/// Checks an input of a request and appends it to the rows, or says what is wrong with it.
+/// Checks an input of a request and appends it to the rows; `Err` says what is wrong with it.
 pub(crate) type ReadInput = dyn Fn(&Input, &mut InputRows) -> Result<(), String> + Send + Sync;
 
-/// The parts of the daemon that requests reach.
+/// What requests are answered from. Shared by all listeners.
 pub(crate) struct Services {
     pub(crate) current: Arc<Current>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) status: watch::Receiver<status::Status>,
     pub(crate) controller: Controller,
-    /// Of the bundle.
     pub(crate) description: Description,
     pub(crate) read_input: Box<ReadInput>,
-    /// What is in effect, for the page to show.
+    /// The configuration in effect, which the page shows.
     pub(crate) config: Config,
 }
 
 impl Services {
-    /// Checks the inputs of a request; `name` is what the client calls them.
+    /// Checks the inputs of a request. `name` is their name in the protocol, for error texts.
     pub(crate) fn read_rows(
         &self,
         name: &str,
@@ -67,7 +66,7 @@ impl Services {
         Ok(rows)
     }
 
-    /// Rows of the bundle's kind, none yet.
+    /// Empty rows of the bundle's kind.
     pub(crate) fn no_rows(&self) -> InputRows {
         InputRows::new(&self.description.input, self.classes())
     }

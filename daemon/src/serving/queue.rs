@@ -1,4 +1,4 @@
-//! Requests that wait to be scored, bounded by their rows.
+//! The queue of requests that wait to be scored, bounded by their rows.
 
 use std::{
     collections::VecDeque,
@@ -14,26 +14,26 @@ use tokio::sync::oneshot;
 use super::batcher::{Answer, Refusal};
 use crate::{current::ServingMode, metrics::Metrics};
 
-/// A request.
+/// A request in the queue.
 pub(super) struct Job {
     pub(super) rows: InputRows,
-    /// `None` for the configured one.
+    /// `None` for the mode that is set when it is scored.
     pub(super) mode: Option<ServingMode>,
-    /// Whether the probabilities of all candidates are wanted.
+    /// Whether the probabilities of all candidates are asked for.
     pub(super) all: bool,
     pub(super) claim: Arc<Claim>,
-    /// Closed when the client went away.
+    /// Closed when the client has gone.
     pub(super) reply: oneshot::Sender<Result<Answer, Refusal>>,
 }
 
-/// Decides between the thread that wants to score a request and the request that has waited too long: whoever
-/// takes it first.
+/// Settles the race between the worker that is about to score a request and its timeout: whoever takes it first wins. The
+/// request is either scored or refused, never both.
 #[derive(Debug, Default)]
 pub(super) struct Claim(AtomicBool);
 
-/// The waiting requests, in order.
+/// Waiting requests, first come first served.
 pub(super) struct Queue {
-    /// Rows at most: a bound on memory, and on the wait of whoever comes last.
+    /// Most rows: bounds memory, and the wait of the last request.
     limit: usize,
     waiting: Mutex<Waiting>,
     /// Wakes a scoring thread.
@@ -45,13 +45,14 @@ pub(super) struct Queue {
 struct Waiting {
     jobs: VecDeque<Job>,
     rows: usize,
-    /// Nothing is taken in any more; what is there is still scored.
+    /// New requests are refused; those in the queue are still scored.
     closed: bool,
 }
 
 // === impl Claim ===
 
 impl Claim {
+    /// `true` for the first caller only.
     pub(super) fn take(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
     }
@@ -69,13 +70,13 @@ impl Queue {
         }
     }
 
-    /// Whether nobody waits, and so many rows would be taken in.
+    /// Whether the queue is empty and open, and the rows are within its limit.
     pub(super) fn is_free(&self, rows: usize) -> bool {
         let waiting = self.lock();
         waiting.jobs.is_empty() && !waiting.closed && rows <= self.limit
     }
 
-    /// Takes a request in, or refuses it at once.
+    /// Queues a request, or refuses it at once.
     pub(super) fn push(&self, job: Job) -> Result<(), Refusal> {
         let mut waiting = self.lock();
         if waiting.closed {
@@ -93,8 +94,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for requests and takes as many as fit into `most_rows`, at least one. `false` after the last one of
-    /// a closed queue.
+    /// Waits for requests and takes as many as fit into `most_rows`, at least one. `false` once the queue is closed and
+    /// empty.
     pub(super) fn take(&self, most_rows: usize, batch: &mut Vec<Job>) -> bool {
         let mut waiting = self.lock();
         loop {
@@ -105,7 +106,11 @@ impl Queue {
                     break;
                 }
                 waiting.rows -= more;
-                let job = waiting.jobs.pop_front().expect("it was at the front");
+                let job = waiting
+                    .jobs
+                    .pop_front()
+                    .expect("`front` has just seen it, under the same lock");
+                // Skips requests whose client has gone or that were refused after waiting too long.
                 if !job.reply.is_closed() && job.claim.take() {
                     rows += more;
                     batch.push(job);

@@ -1,4 +1,4 @@
-//! Certificates of the listeners.
+//! Certificates and keys of the listeners.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
 use crate::config::TlsSettings;
 
-/// A client that says nothing must not hold its connection; the HTTP server has the same limit by itself.
+/// Ends connections whose client does not finish the handshake. The HTTP server has the same limit built in.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What both kinds of servers take.
+/// TLS configuration for both kinds of servers.
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) grpc: ServerTlsConfig,
@@ -23,13 +23,13 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// `None` if the settings ask for none. Everything is read and checked now, so that a wrong file is an
-    /// error of the start and not of the first client.
+    /// `None` if no certificate is configured. Reads and checks all files now, so that a wrong file fails the start and
+    /// not the first client.
     pub(crate) fn load(settings: &TlsSettings) -> anyhow::Result<Option<Self>> {
         let (Some(certificate), Some(key)) = (&settings.certificate, &settings.key) else {
             return Ok(None);
         };
-        // An error says that there is one already.
+        // Fails if a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let certificate_pem = read("tls.certificate", certificate)?;
         let key_pem = read("tls.key", key)?;
@@ -43,7 +43,7 @@ impl Tls {
         let mut http = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(chain, private_key)
-            .context("tls.certificate and tls.key do not belong together")?;
+            .context("the certificate of tls.certificate does not belong to the key of tls.key")?;
         http.alpn_protocols = vec![b"http/1.1".to_vec()];
 
         let mut grpc =

@@ -1,4 +1,4 @@
-//! The bearer token that clients show.
+//! The bearer token, from a file that may change.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use anyhow::{Context, bail};
 use subtle::ConstantTimeEq;
 use tracing::{info, warn};
 
-/// How often the file is looked at, at most.
+/// Shortest time between two reads of the file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A token from a file, which may change while the daemon runs. (No `Debug`: it must not get into logs.)
+/// A token from a file, which is read again while the daemon runs. No `Debug`: the token must not get into logs.
 pub(crate) struct TokenFile {
     path: PathBuf,
     look_every: Duration,
@@ -27,7 +27,7 @@ struct Held {
 }
 
 impl TokenFile {
-    /// Reads the token; without one the daemon must not start.
+    /// Reads the token. Fails if the file is missing or empty: the daemon must not start without protection.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         Self::open_looking_every(path, LOOK_EVERY)
     }
@@ -45,7 +45,7 @@ impl TokenFile {
         })
     }
 
-    /// Whether an `authorization` header carries the token.
+    /// Whether an `authorization` header carries the token. Takes the same time wherever a wrong token differs.
     pub(crate) fn admits(&self, header: Option<&[u8]>) -> bool {
         let Some((scheme, shown)) = header.and_then(|header| header.split_at_checked(7)) else {
             return false;
@@ -58,16 +58,18 @@ impl TokenFile {
         scheme.eq_ignore_ascii_case(b"bearer ") && same.into()
     }
 
-    /// A file that cannot be read leaves the token as it was: it may be about to be replaced.
+    /// Reads the file again. If that fails, the old token stays valid: the file may be about to be replaced.
     fn look(&self, held: &mut Held) {
         held.looked = Instant::now();
         match read(&self.path) {
             Ok(token) if token == held.token => (),
             Ok(token) => {
-                info!(path = %self.path.display(), "the bearer token has changed");
+                info!(path = %self.path.display(), "bearer token changed");
                 held.token = token;
             }
-            Err(error) => warn!("auth.token_file: {error:#}; the token before still holds"),
+            Err(error) => {
+                warn!(error = %format!("{error:#}"), "cannot read auth.token_file, the old token stays valid")
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies of requests and answers: JSON and, by the binary tensor data extension, elements behind it.
+//! Bodies of requests and answers: JSON, followed by binary elements if the binary tensor data extension is used.
 
 use axum::{
     body::Body,
@@ -14,16 +14,16 @@ use crate::open_inference::{
     tensor::{Datatype, Tensor, Values, about},
 };
 
-/// Bytes of the JSON that stands before binary data.
+/// Length in bytes of the JSON before binary data.
 const JSON_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
 
-/// What an answer needs to know of its request.
+/// What the form of the answer depends on.
 #[derive(Default)]
 pub(super) struct Form {
     id: Option<String>,
-    /// Whether an output shall be binary, one an output that was named.
+    /// For each output that was asked for by name: whether it is binary.
     binary: Vec<bool>,
-    /// Whether those are that were not named.
+    /// Whether the others are binary.
     all_binary: bool,
 }
 
@@ -97,7 +97,7 @@ struct BinarySize {
     binary_data_size: usize,
 }
 
-/// A request for predictions, and how it wants to be answered. The path has told model and version.
+/// Reads a request and the form of its answer. Model and version come from the path.
 pub(super) fn read(
     headers: &HeaderMap,
     bytes: &[u8],
@@ -138,7 +138,7 @@ pub(super) fn read(
     Ok((request, form))
 }
 
-/// The JSON, and what stands behind it.
+/// The JSON, and the binary data after it.
 fn split<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), Status> {
     let Some(length) = headers.get(JSON_LENGTH) else {
         return Ok((bytes, &[]));

@@ -1,4 +1,4 @@
-//! A tensor's elements in JSON: flat, or nested as its shape is.
+//! A tensor's elements in JSON, flat or nested like its shape.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{
 
 use crate::open_inference::tensor::{Datatype, Values};
 
-/// Elements in row-major order, before it is known what they should be.
+/// Elements in row-major order. JSON may give them before the datatype.
 #[derive(Debug, Default)]
 pub(super) struct Elements(Vec<Element>);
 
@@ -23,7 +23,7 @@ enum Element {
 // === impl Elements ===
 
 impl Elements {
-    /// As the datatype reads them.
+    /// Converts the elements; fails at the first that is not of the datatype.
     pub(super) fn read_as(self, datatype: Datatype) -> Result<Values, String> {
         Ok(match datatype {
             Datatype::Fp32 => {
@@ -49,7 +49,7 @@ impl Elements {
 
 // === impl Element ===
 
-/// An element that is something else comes back.
+/// Conversions. `Err` gives the element back, for the error text.
 impl Element {
     fn number(self) -> Result<f64, Self> {
         match self {
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for Elements {
     }
 }
 
-/// Appends an element, or those of a list. The parser bounds how deep lists may lie.
+/// Appends an element, or all elements of a list. serde_json bounds the depth of nesting.
 struct Flatten<'a>(&'a mut Vec<Element>);
 
 impl<'de> DeserializeSeed<'de> for Flatten<'_> {

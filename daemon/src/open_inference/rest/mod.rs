@@ -1,4 +1,4 @@
-//! The protocol's REST form: `/v2/...`.
+//! The protocol over REST: `/v2/...`.
 
 mod body;
 mod elements;
@@ -21,7 +21,7 @@ use self::body::Form;
 use super::OpenInference;
 use crate::serving::Services;
 
-/// The protocol's paths, for the router of everything else.
+/// The protocol's paths, to be merged into the HTTP router.
 pub(crate) fn router(open_inference: OpenInference) -> Router<Arc<Services>> {
     let limit = DefaultBodyLimit::max(open_inference.max_bytes);
     let mut router = Router::new()
@@ -45,7 +45,7 @@ pub(crate) fn router(open_inference: OpenInference) -> Router<Arc<Services>> {
         .with_state(open_inference)
 }
 
-/// What a path names.
+/// The parameters of a path; `version` is empty if the path has none.
 #[derive(Deserialize)]
 struct Model {
     model: String,
@@ -53,7 +53,7 @@ struct Model {
     version: String,
 }
 
-/// An error in the protocol's form.
+/// An error as the protocol writes it: a status code and `{"error": ...}`.
 struct Refused(StatusCode, String);
 
 #[derive(Serialize)]
@@ -98,7 +98,7 @@ async fn infer(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
-    // Larger than requests.max_bytes, or broken off.
+    // The body is larger than requests.max_bytes, or the connection broke off.
     let body = body.map_err(|rejection| Refused(rejection.status(), rejection.body_text()))?;
     let (request, form) = match body::read(&headers, &body, model, version) {
         Ok((request, form)) => (Ok(request), form),
@@ -120,9 +120,10 @@ async fn wrong_method(uri: Uri) -> Refused {
 }
 
 fn health(good: bool) -> StatusCode {
-    match good {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    if good {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     }
 }
 

@@ -97,7 +97,7 @@ async fn a_port_in_use_is_an_error_with_key_address_and_fix() {
     let error = serve(daemon().services, &settings).await.err().unwrap();
     let text = format!("{error:#}");
     let wanted = format!(
-        "http.listen: cannot listen on {address}; end what listens there, or set http.listen to a free address: "
+        "http.listen: cannot listen on {address}; stop the program that listens there, or set http.listen to a free address: "
     );
     assert!(text.starts_with(&wanted), "{text}");
     assert!(text.contains("in use"), "{text}");

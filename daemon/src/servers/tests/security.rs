@@ -201,9 +201,9 @@ async fn wrong_tls_files_are_errors_with_their_key() {
     settings = good.clone();
     settings.tls.key = Some(authority.write("other.pem", &authority.sign("localhost").1));
     assert!(
-        text(&settings)
-            .await
-            .starts_with("tls.certificate and tls.key do not belong together")
+        text(&settings).await.starts_with(
+            "the certificate of tls.certificate does not belong to the key of tls.key"
+        )
     );
     settings = good.clone();
     settings.tls.client_ca = Some(authority.write("empty.pem", "nothing"));
