@@ -1,15 +1,15 @@
-// Lines over time, by uPlot, with a legend of buttons and a line of text that follows mouse and arrow keys.
+// Line charts over time, drawn by uPlot, with a legend of buttons and a readout that follows mouse and arrow keys.
 /* global uPlot */
 
 import { count, percent, rate } from "./words.js";
 
 const colour = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
-/** Colours are #rrggbb; a band is the line's, faint. */
+/** Colour of an interval's band. Colours are #rrggbb; 30 is the opacity. */
 const faint = (variable) => `${colour(variable)}30`;
 const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString("en-GB");
 
 /**
- * One chart. A group is what a button of the legend shows and hides:
+ * One chart. A group is what one button of the legend shows and hides:
  * { label, variable (its colour), scale, band: [low, high], lines: [{ column or constant, dash, width, dots }], text(at) }.
  */
 export class Chart {
@@ -31,7 +31,7 @@ export class Chart {
     this.sizes.observe(this.host);
   }
 
-  /** Shows `store`, from `from` seconds on. */
+  /** Shows the store from the time `from`, in seconds since 1970. */
   show(store, from) {
     this.store = store;
     this.from = from;
@@ -43,7 +43,7 @@ export class Chart {
     this.#read();
   }
 
-  /** Draws anew: the colours have changed. */
+  /** Redraws from scratch: uPlot reads colours and hidden groups only when it is created. */
   recolour() {
     this.plot?.destroy();
     this.plot = undefined;
@@ -119,7 +119,7 @@ export class Chart {
     return [Math.min(Math.max(times[0] ?? last, this.from), last - 10), last];
   }
 
-  /** Tells what is under the cursor, or now. */
+  /** Writes the values under the cursor, or the newest ones, to the readout. */
   #read() {
     const { times, columns } = this.store;
     if (times.length === 0) {
@@ -167,7 +167,7 @@ export class Chart {
   }
 }
 
-/** A little square of a colour. */
+/** A small square in a colour, for legends. */
 export function swatch(variable) {
   const square = document.createElement("span");
   square.className = "swatch";

@@ -1,7 +1,7 @@
-// Server-sent events, read by fetch: unlike EventSource it can show the daemon's token.
+// Server-sent events, read with fetch: unlike EventSource it can send the daemon's token.
 
 const RETRY_MS = 1000;
-// The daemon sends something every second; a connection that has been silent for so long is dead.
+// The daemon sends a frame every second: a connection that is silent for so long is dead.
 const SILENCE_MS = 8000;
 const STORED = "ostard-token";
 
@@ -12,8 +12,8 @@ export function headers() {
 }
 
 /**
- * Calls `on.hello`, `on.frame` and `on.picture` for ever, whatever happens to the daemon; `on.lost` when it cannot be
- * reached, and `on.token(wasWrong)`, which gives a token, when it asks for one.
+ * Calls `on.hello`, `on.frame` and `on.picture` with the daemon's events, and reconnects for ever. Calls `on.lost` when the
+ * daemon cannot be reached, and `on.token(wasWrong)`, which resolves to a token, when it asks for one.
  */
 export async function follow(on) {
   for (;;) {
@@ -41,7 +41,7 @@ async function read(body, on, gone) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
   for (;;) {
-    const silence = setTimeout(() => gone.abort(new Error("the daemon is silent")), SILENCE_MS);
+    const silence = setTimeout(() => gone.abort(new Error("the daemon sends nothing")), SILENCE_MS);
     const { done, value } = await reader.read().finally(() => clearTimeout(silence));
     if (done) {
       return;

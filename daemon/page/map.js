@@ -1,4 +1,4 @@
-// The picture of the paper, live: source, mapped source and stream in one plane that stays.
+// Map of the latents: source, mapped source and stream in one fixed plane.
 
 import { swatch } from "./charts.js";
 
@@ -33,12 +33,12 @@ export class LatentMap {
     this.#describe();
   }
 
-  /** The frame grows where points leave it and never shrinks: what moves on the screen has moved. */
+  /** Widens the visible range where points leave it. It never shrinks: what moves on the screen has really moved. */
   #widen() {
     const points = CLOUDS.flatMap((cloud) => this.picture[cloud]);
     const edges = [0, 1].map((axis) => {
       const values = points.map((point) => point[axis]).sort((left, right) => left - right);
-      // A few points may lie outside: one that is far away must not make the others a dot.
+      // Ignores 0.3 % of the points on each side: one outlier must not shrink all others to a dot.
       const outside = Math.floor(0.003 * values.length);
       const [low, high] = [values[outside], values.at(-1 - outside)];
       const margin = 0.08 * (high - low) || 1;
@@ -84,7 +84,7 @@ export class LatentMap {
     draw(new Pen(context, width, height, this.edges, this.colourOf));
   }
 
-  /** Says what a person sees, to those who do not. */
+  /** Describes the maps for screen readers. */
   #describe() {
     const { source, mapped, target, labels, predicted } = this.picture;
     const name = (label) => this.about.classes.find((one) => one.number === label)?.name ?? `class ${label}`;
@@ -93,30 +93,30 @@ export class LatentMap {
       const [u, v] = from.get(label);
       return `${name(label)} by ${Math.hypot(x - u, y - v).toFixed(2)}`;
     });
-    const shares = [...counts(predicted)].map(([label, number]) => `${name(label)} ${number}`);
+    const predictions = [...counts(predicted)].map(([label, number]) => `${name(label)} ${number}`);
     const say = (cloud, text) => this.canvases[cloud].setAttribute("aria-label", text);
     say("source", `${source.length} source latents in two dimensions, by class`);
     say("mapped", `The same latents as the map moves them. The means of classes move: ${moves.join(", ")}`);
-    say("target", `${target.length} latents of the stream, by predicted class: ${shares.join(", ")}`);
+    say("target", `${target.length} latents of the stream, by predicted class: ${predictions.join(", ")}`);
   }
 
   #explain() {
     const note = document.getElementById("map-note");
     if (this.about.black_box) {
-      note.textContent = "There is none: the model is a black box, and its latents are not known.";
+      note.textContent = "Not available: the model is a black box, and its latents are unknown.";
     } else if (this.about.steps_per_block === 0) {
-      note.textContent = "There is none: alignment is switched off (learner.steps_per_block = 0).";
+      note.textContent = "Not available: alignment is switched off (learner.steps_per_block = 0).";
     } else {
-      note.textContent = "A sample in the plane of the source's two first principal components, which stays; new with every refresh of the learner.";
+      note.textContent = "A sample of latents in the plane of the source's first two principal components, which stays fixed. Updated with every refresh of the learner.";
     }
     document.getElementById("maps").hidden = this.about.black_box || this.about.steps_per_block === 0;
   }
 }
 
-/** Draws in the plane's coordinates. */
+/** Draws in coordinates of the plane. */
 class Pen {
   constructor(context, width, height, [[left, right], [bottom, top]], colourOf) {
-    // The same scale along both axes: distances mean something.
+    // One scale for both axes, so that distances are comparable.
     const scale = Math.min(width / (right - left), height / (top - bottom));
     this.context = context;
     this.at = ([x, y]) => [width / 2 + scale * (x - (left + right) / 2), height / 2 - scale * (y - (bottom + top) / 2)];
@@ -165,7 +165,7 @@ class Pen {
     });
   }
 
-  /** Twice, wide in the panel's colour first, so that it stands out of the cloud. */
+  /** Strokes twice: first wider, in the panel's colour, so that the line stands out from the points. */
   #stroke(label, path) {
     for (const [width, colour] of [[5, this.variable("--panel")], [2.5, this.colour(label)]]) {
       this.context.lineWidth = width;

@@ -1,4 +1,4 @@
-// Orders to the daemon, where it takes them: the same as `ostard ctl` gives.
+// Orders to the daemon, if it takes them: the same as those of `ostard ctl`.
 
 import { headers } from "./feed.js";
 

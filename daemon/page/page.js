@@ -1,4 +1,4 @@
-// The live page: takes what the daemon tells and gives it to those who draw it.
+// The live page: receives events from the daemon and passes them to tables, charts and map.
 
 import { Chart, ranges } from "./charts.js";
 import { follow } from "./feed.js";
@@ -7,10 +7,11 @@ import * as orders from "./orders.js";
 import * as tables from "./tables.js";
 import { CANDIDATES, count, flows, interval, known, moved, percent, rate, right, served, shape, span } from "./words.js";
 
-/** In seconds, as everything that is drawn. */
+/** Seconds of history that the page keeps, as the daemon does. */
 const HOUR = 3600;
+/** Seconds without a frame after which lines are broken. */
 const GAP = 10;
-/** Classes in a chart: more cannot be told apart. */
+/** Most classes in a chart: more colours cannot be told apart. */
 const CHARTED = 8;
 
 const element = (id) => document.getElementById(id);
@@ -80,7 +81,7 @@ function state(name, value, text) {
   pill.textContent = text;
 }
 
-/** Only what has changed: a screen reader that speaks every second is switched off. */
+/** Announces a text only when it has changed: a screen reader must not speak every second. */
 function announce(text) {
   if (page.announced !== text) {
     page.announced = text;
@@ -108,7 +109,7 @@ function askForToken(wasWrong) {
   });
 }
 
-/** The history, after what this page has seen before it began: a restarted daemon remembers nothing. */
+/** The daemon's history, preceded by what this page saw earlier: a restarted daemon remembers nothing. */
 function after(before, { times, columns }, names) {
   const first = (times[0] ?? Infinity) / 1000;
   const earlier = before ? before.times.filter((time) => time < first).length : 0;
@@ -120,7 +121,7 @@ function after(before, { times, columns }, names) {
   return store;
 }
 
-/** Where nothing was seen for a while no line is drawn. */
+/** Adds a point. After a gap it first adds an empty point, so that no line is drawn across. */
 function append(store, time, values) {
   const last = store.times.at(-1);
   if (time - last > GAP) {
@@ -148,7 +149,7 @@ function draw() {
   page.charts.forEach((chart) => chart.show(page.store, last - range));
 }
 
-/** Places of the classes to chart: those that moved most, if there are too many. */
+/** Indices of the classes to chart: if there are too many, those that moved most. */
 function charted(about, now) {
   const places = about.classes.map((_, place) => place);
   const moved = (place) => Math.abs((now?.classes[place].served?.value ?? about.classes[place].training) - about.classes[place].training);
@@ -200,13 +201,13 @@ function charts(about, places) {
   return [
     new Chart("shares", "Shares of the classes over time", places.map(share), { share: ranges.share }),
     new Chart("accuracy", "Accuracy of the candidates over time", Object.keys(CANDIDATES).map(accuracy), { accuracy: ranges.accuracy }),
-    new Chart("shift", "Distance of source and stream over time", [
-      line("shares corrected", "distance_before_map", "--class-1", "distance", thousandths),
+    new Chart("shift", "Distance between source and stream over time", [
+      line("before the map", "distance_before_map", "--class-1", "distance", thousandths),
       line("after the map", "distance_after_map", "--class-0", "distance", thousandths),
       line("noise floor", "noise_floor", "--muted", "distance", thousandths, { dash: [4, 4] }),
     ], { distance: ranges.distance }),
-    new Chart("flow", "Events a second, and records not read yet, over time", [
-      line("events a second", "events_per_second", "--class-0", "rate", rate),
+    new Chart("flow", "Events per second and records behind, over time", [
+      line("events per second", "events_per_second", "--class-0", "rate", rate),
       line("records behind", "lag_records", "--class-1", "records", count),
     ], { rate: ranges.rate, records: ranges.records }),
   ];

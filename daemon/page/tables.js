@@ -1,8 +1,8 @@
-// Tables and lists. Cells are changed in place, so that a screen reader does not lose its.
+// Tables and lists. Cells are changed in place, so that a screen reader keeps its position.
 
 import { CANDIDATES, candidateOf, count, interval, known, percent, rate, refusal, span } from "./words.js";
 
-/** Makes the element's children match: texts are replaced where they differ, the rest stays. */
+/** Gives the element one child per content: adds or removes children at the end, and lets `each` update the rest. */
 function fill(element, tag, contents, each) {
   while (element.children.length > contents.length) {
     element.lastElementChild.remove();
@@ -34,7 +34,7 @@ function cell(element, content) {
   }
 }
 
-/** `rows` are lists of cells, the first of each its header. */
+/** `rows` are lists of cells; the first cell of a row is its header. `served` is the index of a row to mark. */
 function table(element, head, rows, served) {
   element.tHead ?? element.createTHead().insertRow();
   element.tBodies[0] ?? element.createTBody();
@@ -72,8 +72,8 @@ export function classes(about, frame) {
   table(document.getElementById("classes"), head, rows);
   const rest = about.classes_in_all - about.classes.length;
   const others = rest > 0 ? `${rest} rarer classes are in the metrics. ` : "";
-  const movement = about.black_box ? "" : `Movement: of the class by the map, as a share of its room; the guard's limit is ${about.movement_limit}. `;
-  write(document.getElementById("classes-note"), `${others}${movement}Bold: training is outside of the interval.`);
+  const movement = about.black_box ? "" : `Movement: squared movement by the map over squared distance to the nearest other class; the guard's limit is ${about.movement_limit}. `;
+  write(document.getElementById("classes-note"), `${others}${movement}Bold: the share in training is outside the interval.`);
 }
 
 export function candidates(about, frame) {
@@ -87,7 +87,7 @@ export function candidates(about, frame) {
   ]);
   const served = frame.candidates.findIndex((one) => one.name === candidateOf(frame.mode));
   table(document.getElementById("candidates"), head, rows, served);
-  const refused = frame.guard ? `The guard has refused ${count(frame.guard.refusals)} states so far. ` : "Nothing was judged by the guard yet. ";
+  const refused = frame.guard ? `The guard has refused ${count(frame.guard.refusals)} states so far. ` : "The guard has judged no state yet. ";
   const reason = frame.guard?.reason ? `It refuses the newest: ${refusal(about, frame.guard)}.` : "";
   write(document.getElementById("candidates-note"), refused + reason);
 }
@@ -102,12 +102,12 @@ export function stream(about, frame) {
     ["Events read", `${count(stream.accepted)} (${rate(stream.events_per_second)}/s)`],
     ["Events learned from", count(frame.events)],
     ["Alignment steps", `${count(frame.steps)} (${rate(stream.steps_per_second)}/s)`],
-    ["Steps left out", count(frame.skipped_steps), frame.skipped_steps > 0 ? "look" : ""],
+    ["Steps skipped", count(frame.skipped_steps), frame.skipped_steps > 0 ? "look" : ""],
     ["Predictions delivered", count(stream.predictions)],
     ["Dead letters delivered", count(stream.dead_letters), stream.dead_letters > 0 ? "look" : ""],
     ["Deliveries failed", count(stream.failed), stream.failed > 0 ? "bad" : ""],
     ["Records lost to retention", count(stream.offsets_lost), stream.offsets_lost > 0 ? "bad" : ""],
-    ["gRPC requests", `${count(stream.requests)} (${rate(stream.requests_per_second)}/s)`],
+    ["Requests", `${count(stream.requests)} (${rate(stream.requests_per_second)}/s)`],
     ["Requests refused", count(stream.refused_requests), stream.refused_requests > 0 ? "look" : ""],
     ["Late labels", about.labels ? count(stream.labels) : "not read"],
     ["Checkpoint", checkpoint, stream.checkpoint_failures > 0 ? "bad" : ""],
@@ -137,7 +137,7 @@ function rejected(about, stream) {
   }
 }
 
-/** The configuration: all of it, and what differs from the defaults. */
+/** The whole configuration, and what differs from the defaults. */
 export function configuration(about) {
   const sections = about.configuration.split("\n\n").map((section) => section.trim().split("\n"));
   const changed = sections

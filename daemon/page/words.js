@@ -1,17 +1,17 @@
-// Numbers in words: the five answers at the top of the page.
+// Writes numbers as text, and the five answers at the top of the page.
 
 const MODES = {
-  frozen: "Frozen classifier",
-  prior: "Prior-corrected classifier",
-  adapted: "Adapted classifier",
-  shadow: "Frozen classifier",
+  frozen: "Frozen model",
+  prior: "Prior-corrected model",
+  adapted: "Adapted model",
+  shadow: "Frozen model",
 };
 const REFUSALS = {
   non_finite: "a value in it is not finite",
   class_movement: "it moves a class too far",
-  class_deformation: "it tears a class apart",
-  held_out_loss: "it forgets what the frozen one knows",
-  ill_conditioned: "shares cannot be told from its predictions",
+  class_deformation: "it deforms a class too much",
+  held_out_loss: "it is worse than the frozen model on held-out training rows",
+  ill_conditioned: "shares cannot be estimated from its predictions",
 };
 export const CANDIDATES = { frozen: "frozen", prior: "prior-corrected", adapted: "adapted" };
 
@@ -28,7 +28,7 @@ export function count(number) {
   return known(number) ? Math.round(number).toLocaleString("en") : "–";
 }
 
-/** A rate: a decimal where it is small. */
+/** A rate, with one decimal below 10. */
 export function rate(number) {
   if (!known(number)) {
     return "–";
@@ -46,20 +46,20 @@ export function span(seconds) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** Which of the candidates a mode serves. */
+/** The candidate that a mode serves. */
 export const candidateOf = (mode) => (mode === "shadow" ? "frozen" : mode);
 
 const waiting = (frame) =>
   frame.standby
     ? { state: "look", answer: "Standing by", evidence: "Another process learns; this one serves its newest checkpoint." }
-    : { state: "look", answer: "No events yet", evidence: "The first block of events is not complete." };
+    : { state: "look", answer: "No events yet", evidence: "The first block of events is not complete yet." };
 
-/** What moved, of the classes shown. */
+/** The class whose share moved most. */
 export function moved(about, frame) {
   const changes = about.classes
     .map((one, place) => ({ ...one, share: frame.classes[place].served }))
     .filter((one) => known(one.share))
-    // Of two that moved as far, the one that grew comes first: of two classes both always do.
+    // Two classes always move by the same amount: the one that grew comes first.
     .map((one) => ({ ...one, by: one.share.value - one.training }))
     .map((one) => ({ ...one, far: Math.abs(one.by) + (one.by > 0 ? 1e-6 : 0) }))
     .sort((left, right) => right.far - left.far);
@@ -73,7 +73,7 @@ export function moved(about, frame) {
     return {
       state: "ok",
       answer: "Shares are as in training",
-      evidence: `Farthest: ${name}, ${percent(share.value)} [${interval(share)}], ${percent(training)} in training.`,
+      evidence: `Largest difference: ${name}, ${percent(share.value)} [${interval(share)}], ${percent(training)} in training.`,
     };
   }
   const factor = most.share.value / most.training;
@@ -85,14 +85,14 @@ export function moved(about, frame) {
   };
 }
 
-/** Whether more than the shares moved, and whose shares are served therefore. */
+/** Whether more than the shares moved, and whose shares are served because of it. */
 export function shape(about, frame) {
   if (about.black_box) {
-    return { state: "ok", answer: "Shares alone are followed", evidence: "The model is a black box: its latents are not known." };
+    return { state: "ok", answer: "Only shares are followed", evidence: "The model is a black box: its latents are unknown." };
   }
   if (!frame.shift) {
     const off = about.steps_per_block === 0 ? "Alignment is switched off (learner.steps_per_block = 0)." : "";
-    return { state: "ok", answer: "Not measured yet", evidence: off || "The first alignment step measures it." };
+    return { state: "ok", answer: "Not measured yet", evidence: off || "The first alignment steps measure it." };
   }
   const { distance_before_map: before, distance_after_map: after, noise_floor, refuted } = frame.shift;
   const limit = `${about.refuted_at} times the noise floor of ${noise_floor.toFixed(3)}`;
@@ -100,45 +100,45 @@ export function shape(about, frame) {
     ? {
         state: "look",
         answer: "Classes changed shape, too",
-        evidence: `Shares leave a distance of ${before.toFixed(3)}, above ${limit}; the map leaves ${after.toFixed(3)}. The ${frame.proportions_from} classifier's shares are served.`,
+        evidence: `With shares corrected, the distance is ${before.toFixed(3)}, above ${limit}; after the map it is ${after.toFixed(3)}. The ${frame.proportions_from} model's shares are served.`,
       }
     : {
         state: "ok",
         answer: "Shares explain it",
-        evidence: `They leave a distance of ${before.toFixed(3)}, below ${limit}. The frozen classifier's shares are served.`,
+        evidence: `With shares corrected, the distance is ${before.toFixed(3)}, below ${limit}. The frozen model's shares are served.`,
       };
 }
 
-/** What is served and why. */
+/** What is served, and what the guard says about the newest adapted state. */
 export function served(frame) {
   const answer = MODES[frame.mode];
   const version = `Mode ${frame.mode}, version ${frame.version.epoch}.${frame.version.step}.`;
   const adapts = frame.mode === "adapted";
   if (!frame.guard) {
-    return { state: "ok", answer, evidence: `${version} ${adapts ? "Nothing is adapted yet." : ""}` };
+    return { state: "ok", answer, evidence: `${version} ${adapts ? "Nothing was learned yet." : ""}` };
   }
   if (frame.guard.serves) {
-    const agrees = adapts ? "The guard agrees to the newest state." : "The guard would agree to the adapted one.";
+    const agrees = adapts ? "The guard accepts the newest state." : "The guard accepts the newest adapted state.";
     return { state: "ok", answer, evidence: `${version} ${agrees}` };
   }
   const why = REFUSALS[frame.guard.refusal] ?? frame.guard.refusal;
-  const instead = adapts ? "The last good one is served." : "It is not served anyway.";
+  const instead = adapts ? "The last good one is served." : "It would not be served in this mode.";
   return { state: adapts ? "look" : "ok", answer, evidence: `${version} The guard refuses the newest adapted state: ${why}. ${instead}` };
 }
 
-/** The guard's reason in full, with the class's name in the place of its number. */
+/** The guard's reason in full, with the class's name instead of its index. */
 export function refusal(about, guard) {
   const name = (_, number) => about.classes.find((one) => one.number === Number(number))?.name ?? `class ${number}`;
   return guard.reason?.replace(/^class (\d+)/, name);
 }
 
-/** How often what is served is right. */
+/** Accuracy of what is served: measured if there are late labels, else estimated. */
 export function right(frame) {
   const [frozen] = frame.candidates;
   const own = frame.candidates.find((one) => one.name === candidateOf(frame.mode));
   if (known(own.accuracy)) {
     const gain = 100 * (own.accuracy - frozen.accuracy);
-    const against = own === frozen ? "" : ` The frozen classifier: ${percent(frozen.accuracy)} (${gain >= 0 ? "+" : "−"}${Math.abs(gain).toFixed(1)} points).`;
+    const against = own === frozen ? "" : ` Frozen model: ${percent(frozen.accuracy)} (${gain >= 0 ? "+" : "−"}${Math.abs(gain).toFixed(1)} points).`;
     return {
       state: gain < -1 ? "bad" : "ok",
       answer: percent(own.accuracy),
@@ -149,7 +149,7 @@ export function right(frame) {
     return {
       state: "ok",
       answer: `about ${percent(own.estimated.value)}`,
-      evidence: `Estimated without labels, 95 % interval ${interval(own.estimated)}, as far as only shares moved.`,
+      evidence: `Estimated without labels, 95 % interval ${interval(own.estimated)}; right if only shares moved.`,
     };
   }
   return { state: "ok", answer: "Not known", evidence: "No late labels, and no estimate yet." };
@@ -159,10 +159,10 @@ export function right(frame) {
 export function flows(frame) {
   const { stream } = frame;
   const bad = stream.rejected.reduce((sum, [, number]) => sum + number, 0);
-  const letters = bad > 0 ? ` ${count(bad)} could not be used.` : "";
+  const letters = bad > 0 ? ` ${count(bad)} events could not be used.` : "";
   const evidence = `${count(stream.lag_records)} records behind${known(stream.lag_seconds) ? ` (${span(stream.lag_seconds)})` : ""}.${letters}`;
   if (stream.stopped) {
-    return { state: "bad", answer: "Stopped: too many bad events", evidence: "`ostard ctl resume` goes on." };
+    return { state: "bad", answer: "Stopped: too many bad events", evidence: "`ostard ctl resume` continues reading." };
   }
   if (!stream.connected) {
     return { state: "bad", answer: "No broker answers", evidence };
