@@ -74,21 +74,7 @@ impl LearnerMetrics {
                 "Time of an alignment step.",
                 Buckets::Seconds,
             ),
-            proportion: WithInterval::new(
-                families,
-                &["class", "candidate"],
-                [
-                    ("ostar_label_proportion", "Share of the class in the stream, or in training."),
-                    (
-                        "ostar_label_proportion_low",
-                        "Lower end of the share's 95 % interval.",
-                    ),
-                    (
-                        "ostar_label_proportion_high",
-                        "Upper end of the share's 95 % interval.",
-                    ),
-                ],
-            ),
+            proportion: WithInterval::proportion(families),
             effective_rows: families.measured(
                 "ostar_label_proportion_effective_rows",
                 "Number of independent events that the shares are as precise as.",
@@ -127,24 +113,7 @@ impl LearnerMetrics {
                 "ostar_classifier_slope",
                 "Largest input gradient of the adapted model on the window.",
             ),
-            accuracy: WithInterval::new(
-                families,
-                &["candidate"],
-                [
-                    (
-                        "ostar_estimated_accuracy",
-                        "Accuracy on the stream, estimated without labels; right if only the shares moved.",
-                    ),
-                    (
-                        "ostar_estimated_accuracy_low",
-                        "Lower end of the estimated accuracy's 95 % interval.",
-                    ),
-                    (
-                        "ostar_estimated_accuracy_high",
-                        "Upper end of the estimated accuracy's 95 % interval.",
-                    ),
-                ],
-            ),
+            accuracy: WithInterval::accuracy(families),
             agrees: measured(
                 "ostar_guard_agrees",
                 "1 if the guard accepted the newest state, 0 if it refused it.",
@@ -293,6 +262,42 @@ impl Losses {
 // === impl WithInterval ===
 
 impl WithInterval {
+    fn proportion(families: &Families<'_>) -> Self {
+        let texts = [
+            (
+                "ostar_label_proportion",
+                "Share of the class in the stream, or in training.",
+            ),
+            (
+                "ostar_label_proportion_low",
+                "Lower end of the share's 95 % interval.",
+            ),
+            (
+                "ostar_label_proportion_high",
+                "Upper end of the share's 95 % interval.",
+            ),
+        ];
+        Self::new(families, &["class", "candidate"], texts)
+    }
+
+    fn accuracy(families: &Families<'_>) -> Self {
+        let texts = [
+            (
+                "ostar_estimated_accuracy",
+                "Accuracy on the stream, estimated without labels; right if only the shares moved.",
+            ),
+            (
+                "ostar_estimated_accuracy_low",
+                "Lower end of the estimated accuracy's 95 % interval.",
+            ),
+            (
+                "ostar_estimated_accuracy_high",
+                "Upper end of the estimated accuracy's 95 % interval.",
+            ),
+        ];
+        Self::new(families, &["candidate"], texts)
+    }
+
     /// `texts` are name and help of the value, the lower and the upper end.
     fn new(families: &Families<'_>, labels: &[&str], texts: [(&str, &str); 3]) -> Self {
         let [value, low, high] = texts.map(|(name, help)| families.measured(name, help, labels));

@@ -9,7 +9,6 @@ use super::families::{Buckets, Families};
 /// What a prediction is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScoringPath {
-    /// An event from Kafka.
     Stream,
     /// A request over gRPC or REST.
     Request,
@@ -23,7 +22,7 @@ pub(crate) struct ScoringMetrics {
 
 #[derive(Debug)]
 struct PathMetrics {
-    /// One per class.
+    /// In the bundle's order of classes.
     predictions: Vec<IntCounter>,
     duration: Histogram,
     rows: Histogram,

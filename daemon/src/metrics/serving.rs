@@ -16,7 +16,7 @@ pub(crate) enum Method {
     WatchState,
     /// Over gRPC and REST.
     ModelInfer,
-    /// Any order.
+    /// All orders count as one method.
     Control,
 }
 
@@ -31,13 +31,12 @@ pub(crate) enum Listener {
 /// Why a request was not scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalReason {
-    /// Too many inputs wait.
+    /// Too many inputs of other requests wait.
     QueueFull,
-    /// Too many bytes of unanswered requests.
+    /// Refused before it was read: too many bytes of other requests are unanswered.
     QueueBytes,
     WaitedTooLong,
     Stopping,
-    /// Scoring itself failed.
     Failed,
 }
 

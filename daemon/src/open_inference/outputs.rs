@@ -9,7 +9,7 @@ use super::{
 };
 use crate::serving::{Answer, Services};
 
-/// One output tensor.
+/// A tensor that requests can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     /// Of the candidate that the request's mode serves.

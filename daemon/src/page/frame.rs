@@ -29,7 +29,7 @@ pub(super) struct Frame {
     not_ready: Option<String>,
     paused: bool,
     standby: bool,
-    /// Events learned from.
+    /// Events learned from, since the first start.
     events: u64,
     steps: u64,
     skipped_steps: u64,
@@ -66,7 +66,7 @@ pub(super) struct ClassFrame {
     movement_ratio: Option<f64>,
 }
 
-/// Accuracy of a candidate.
+/// Accuracy of a candidate, without and with labels.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct CandidateFrame {
     name: Candidate,
@@ -93,7 +93,6 @@ struct Guard {
     serves: bool,
     /// Label of the reason, as in metrics; `None` if the state was accepted.
     refusal: Option<&'static str>,
-    /// The reason in full.
     reason: Option<String>,
     restored: bool,
     /// Refused states since the start.

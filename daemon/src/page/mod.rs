@@ -39,7 +39,7 @@ use self::{
 use crate::serving::Services;
 
 /// Time between two frames.
-const EVERY: Duration = Duration::from_secs(1);
+const FRAME_EVERY: Duration = Duration::from_secs(1);
 /// Most viewers at a time. Each holds a connection and at most one frame.
 const VIEWERS: usize = 64;
 
@@ -122,7 +122,7 @@ impl Page {
 
     /// Takes a frame every second, until the daemon stops.
     pub(crate) async fn follow(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
-        let mut ticks = interval(EVERY);
+        let mut ticks = interval(FRAME_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 /// Coordinates are sent in hundredths, which is finer than a pixel.
 const SCALE: f32 = 100.0;
 
-/// Points and their classes.
+/// Coordinates and classes of the points.
 #[derive(Serialize)]
 pub(super) struct Points<'a> {
     source: Cloud<'a>,

@@ -18,7 +18,7 @@ pub(crate) struct BlockBuilder {
     next: Offsets,
 }
 
-/// A complete block.
+/// A complete block, borrowed from its chunk or from the builder.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
     pub(crate) rows: FrozenRows<'a>,

@@ -25,7 +25,7 @@ use crate::{health::Health, metrics::Metrics};
 /// Outputs are flushed and their offsets committed at least this often, while there are any.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// They are also flushed after this many events. Together with [`FLUSH_EVERY`] this bounds what a crash repeats.
-pub(crate) const FLUSH_EVENTS: usize = 2_000;
+const FLUSH_EVENTS: usize = 2_000;
 /// How long one attempt to flush waits for the broker.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 

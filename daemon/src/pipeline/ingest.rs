@@ -9,7 +9,7 @@ use anyhow::Result;
 use crossbeam_channel::Sender;
 use ostar_connectors::{
     event::{Chunk, Decoder, InputRows, RecordMeta, Rejected},
-    kafka::{Notice, Polled, Reader, RejectLimits},
+    kafka::{LimitExceeded, Notice, Polled, Reader, Record, RejectLimits},
 };
 use tracing::{error, info, warn};
 
@@ -30,13 +30,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// How often lag is measured.
 const LAG_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads until [`PipelineFlags::stop`].
+/// Reads and decodes until [`PipelineFlags::stop`].
 pub(crate) struct Ingest {
     pub(crate) reader: Reader,
-    pub(crate) decoder: Decoder,
-    pub(crate) limits: RejectLimits,
-    /// Bytes of a rejected payload that are kept for the dead letter.
-    pub(crate) dead_letter_bytes: usize,
+    pub(crate) decoding: Decoding,
     /// How long no broker may answer before the process is not ready.
     pub(crate) patience: Duration,
     /// Empty rows of the bundle's kind, that each chunk starts with.
@@ -47,6 +44,48 @@ pub(crate) struct Ingest {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
 }
+
+/// Decodes records, and watches how many are bad. Apart from [`Ingest`], whose reader a record borrows.
+pub(crate) struct Decoding {
+    pub(crate) decoder: Decoder,
+    pub(crate) limits: RejectLimits,
+    /// Bytes of a rejected payload that are kept for the dead letter.
+    pub(crate) dead_letter_bytes: usize,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+// === impl Decoding ===
+
+impl Decoding {
+    /// Appends the record's event to the chunk, or to its rejected ones. `Some` if too many were rejected.
+    fn take(&mut self, record: &Record<'_>, chunk: &mut Chunk) -> Option<LimitExceeded> {
+        chunk.next.insert(record.partition, record.offset + 1);
+        let payload = record.payload();
+        let meta = RecordMeta {
+            partition: record.partition,
+            offset: record.offset,
+            timestamp_ms: Some(record.timestamp_ms),
+            key: record.key(),
+        };
+        let Err(reject) = self.decoder.decode(Some(payload), meta, chunk) else {
+            self.limits.accepted();
+            return None;
+        };
+        self.metrics.ingest.rejected(reject.reason.as_str());
+        let kept = payload.len().min(self.dead_letter_bytes);
+        chunk.rejected.push(Rejected {
+            reject,
+            partition: record.partition,
+            offset: record.offset,
+            key: record.key().map(<[u8]>::to_vec),
+            size: payload.len(),
+            payload: payload[..kept].to_vec(),
+        });
+        self.limits.rejected()
+    }
+}
+
+// === impl Ingest ===
 
 impl Ingest {
     pub(crate) fn run(mut self) -> Result<()> {
@@ -79,33 +118,7 @@ impl Ingest {
                 }
                 Polled::Record(record) => {
                     opened.get_or_insert(now);
-                    chunk.next.insert(record.partition, record.offset + 1);
-                    let payload = record.payload();
-                    let meta = RecordMeta {
-                        partition: record.partition,
-                        offset: record.offset,
-                        timestamp_ms: Some(record.timestamp_ms),
-                        key: record.key(),
-                    };
-                    match self.decoder.decode(Some(payload), meta, &mut chunk) {
-                        Ok(()) => {
-                            self.limits.accepted();
-                            None
-                        }
-                        Err(reject) => {
-                            self.metrics.ingest.rejected(reject.reason.as_str());
-                            let kept = payload.len().min(self.dead_letter_bytes);
-                            chunk.rejected.push(Rejected {
-                                reject,
-                                partition: record.partition,
-                                offset: record.offset,
-                                key: record.key().map(<[u8]>::to_vec),
-                                size: payload.len(),
-                                payload: payload[..kept].to_vec(),
-                            });
-                            self.limits.rejected()
-                        }
-                    }
+                    self.decoding.take(&record, &mut chunk)
                 }
             };
             since_clock += 1;
@@ -246,7 +259,7 @@ impl Ingest {
             }
         }
         self.reader.resume();
-        self.limits.reset();
+        self.decoding.limits.reset();
         self.metrics.ingest.set_consumption_stopped(false);
         self.health.clear("events");
         info!("resumed reading events");

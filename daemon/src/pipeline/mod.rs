@@ -45,8 +45,12 @@ pub(crate) use self::{
     scoring::Scoring,
 };
 use self::{
-    emission::Emission, flags::PipelineFlags, ingest::Ingest, label_thread::LabelThread,
-    learner_thread::LearnerThread, threads::Threads,
+    emission::Emission,
+    flags::PipelineFlags,
+    ingest::{Decoding, Ingest},
+    label_thread::LabelThread,
+    learner_thread::LearnerThread,
+    threads::Threads,
 };
 use crate::{
     config::Config,
@@ -77,7 +81,7 @@ pub(crate) struct PipelineSetup<'a> {
     pub(crate) health: Arc<Health>,
 }
 
-/// The running threads.
+/// The running threads, until [`Pipeline::stop`].
 pub(crate) struct Pipeline {
     flags: Arc<PipelineFlags>,
     /// Dropped to tell the learner that no more orders come.
@@ -119,9 +123,12 @@ impl Pipeline {
         let (to_emission, chunks) = bounded(WAITING_CHUNKS);
         let ingest = Ingest {
             reader,
-            decoder: Decoder::new(&config.events, &description.input, classes)?,
-            limits: RejectLimits::new(&config.dead_letters),
-            dead_letter_bytes: config.dead_letters.max_bytes,
+            decoding: Decoding {
+                decoder: Decoder::new(&config.events, &description.input, classes)?,
+                limits: RejectLimits::new(&config.dead_letters),
+                dead_letter_bytes: config.dead_letters.max_bytes,
+                metrics: Arc::clone(metrics),
+            },
             patience: config.kafka.patience.get(),
             no_rows: InputRows::new(&description.input, classes),
             chunks: to_emission,

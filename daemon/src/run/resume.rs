@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
-use ostar_connectors::{checkpoint::Checkpoint, event::Offsets, kafka::Start};
+use anyhow::{Result, anyhow, bail};
+use ostar_connectors::{
+    checkpoint::{Checkpoint, Manifest},
+    event::Offsets,
+    kafka::Start,
+};
 use ostar_model::Bundle;
 use tracing::{info, warn};
 
@@ -57,23 +61,9 @@ pub(super) fn resume(
         });
     }
     let offsets = match config.checkpoints.on_bundle_change {
-        OnBundleChange::Refuse => bail!(
-            "checkpoint {} belongs to bundle {:?} (digest {}), bundle.path = {:?} is {:?} (digest \
-             {}); set checkpoints.on_bundle_change to \"start_anew\" to learn from here with the new \
-             bundle, to \"keep_window\" to fill its window from the events before, or go back to the \
-             old bundle",
-            path.display(),
-            manifest.bundle_name,
-            manifest.bundle_digest,
-            config
-                .bundle
-                .path
-                .as_deref()
-                .unwrap_or(Path::new(""))
-                .display(),
-            bundle.description().name,
-            bundle.digest(),
-        ),
+        OnBundleChange::Refuse => {
+            return Err(another_bundle(config, bundle, &manifest, &path));
+        }
         OnBundleChange::StartAnew => {
             warn!("bundle changed: starting with an empty state where the checkpoint ends");
             manifest.offsets
@@ -87,6 +77,26 @@ pub(super) fn resume(
         state: None,
         progress: Progress { events: 0, offsets },
     })
+}
+
+fn another_bundle(
+    config: &Config,
+    bundle: &Bundle,
+    manifest: &Manifest,
+    path: &Path,
+) -> anyhow::Error {
+    let folder = config.bundle.path.as_deref().unwrap_or(Path::new(""));
+    anyhow!(
+        "checkpoint {} belongs to bundle {:?} (digest {}), bundle.path = {:?} is {:?} (digest {}); set \
+         checkpoints.on_bundle_change to \"start_anew\" to learn from here with the new bundle, to \"keep_window\" \
+         to fill its window from the events before, or go back to the old bundle",
+        path.display(),
+        manifest.bundle_name,
+        manifest.bundle_digest,
+        folder.display(),
+        bundle.description().name,
+        bundle.digest(),
+    )
 }
 
 /// Where to read from so that every event is both learned and emitted: in each partition the lower of the two offsets.

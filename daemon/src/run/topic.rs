@@ -14,7 +14,7 @@ use crate::{health::Health, shutdown::Signals};
 
 /// How long one attempt to reach the broker takes.
 const ATTEMPT: Duration = Duration::from_secs(5);
-/// Between two attempts.
+/// Pause between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The topic of events, opened at the first offset that is not both learned and emitted.

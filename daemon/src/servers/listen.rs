@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::config::ServeSettings;
 
-/// Bound listeners.
+/// Bound, but not served yet.
 pub(super) struct Ports {
     pub(super) grpc: TcpListener,
     pub(super) control: Option<TcpListener>,

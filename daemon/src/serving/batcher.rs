@@ -39,7 +39,7 @@ pub(crate) struct Batcher {
     spot: Arc<Mutex<Option<Scores>>>,
 }
 
-/// The threads that score.
+/// The scoring threads (`grpc.threads`). Dropping it closes the queue.
 pub(crate) struct Workers {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -240,7 +240,7 @@ struct Scored<'a> {
     predicted: Vec<usize>,
 }
 
-/// One scoring thread.
+/// What one scoring thread owns.
 struct Worker {
     queue: Arc<Queue>,
     services: Arc<Services>,

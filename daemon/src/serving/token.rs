@@ -32,7 +32,7 @@ impl TokenFile {
         Self::open_looking_every(path, LOOK_EVERY)
     }
 
-    pub(super) fn open_looking_every(path: &Path, look_every: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn open_looking_every(path: &Path, look_every: Duration) -> anyhow::Result<Self> {
         let token = read(path).context("auth.token_file")?;
         let held = Held {
             token,
