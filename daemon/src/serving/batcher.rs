@@ -39,7 +39,7 @@ pub(crate) struct Batcher {
     spot: Arc<Mutex<Option<Scores>>>,
 }
 
-/// The scoring threads (`grpc.threads`). Dropping it closes the queue.
+/// The scoring threads (`requests.threads`). Dropping it closes the queue.
 pub(crate) struct Workers {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
