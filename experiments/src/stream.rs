@@ -158,17 +158,17 @@ impl Corrected {
             ("em adaptive", Estimator::Em, &adaptive),
         ];
         let prior = &bundle.description().training_proportions;
-        let (held_out, labels) = held_out(bundle)?;
+        let held_out = bundle.held_out()?;
         kinds
             .into_iter()
             .map(|(name, estimator, tracker)| {
-                let (held_out, labels) = (held_out.clone(), labels.clone());
+                let held_out = held_out.clone();
                 Ok(Self {
                     name,
                     estimator: ProportionEstimator::new(
                         estimator,
-                        held_out,
-                        labels,
+                        held_out.probabilities,
+                        held_out.labels,
                         prior.clone(),
                     )?,
                     tracker: Tracker::new(tracker)?,
@@ -281,30 +281,4 @@ pub fn replay(bundle: &Bundle, stream: &Domain, threads: usize, seed: u64) -> Re
         }
     }
     Ok(tracks)
-}
-
-/// The frozen model's predictions on the bundle's held-out rows, and their labels.
-fn held_out(bundle: &Bundle) -> Result<(Probabilities, Vec<u32>)> {
-    let source = bundle.source();
-    let values = bundle.standardised_source()?;
-    let width = source.rows().width();
-    let (mut kept, mut labels) = (Vec::new(), Vec::new());
-    let rows = values.chunks_exact(width).zip(source.labels());
-    for ((row, label), held_out) in rows.zip(source.held_out()) {
-        if *held_out {
-            kept.extend_from_slice(row);
-            labels.push(*label);
-        }
-    }
-    let mut probabilities = kept.clone();
-    if let Some(classifier) = bundle.source_classifier()? {
-        let mut scratch = ostar_model::evaluate::Scratch::default();
-        classifier.score(
-            Rows::new(&kept[..], width)?,
-            &mut scratch,
-            &mut probabilities,
-        )?;
-    }
-    let rows = Rows::new(&probabilities[..], bundle.classes())?;
-    Ok((Probabilities::new("held-out predictions", rows)?, labels))
 }

@@ -17,6 +17,9 @@ pub trait Engine: Send {
     /// rows held, so that no gap appears; the buffer grows as needed.
     fn set_target(&mut self, first: usize, latents: Rows<'_>) -> Result<()>;
 
+    /// Replaces `latents` by the target buffer, row after row: a copy from the device, so not for every step.
+    fn read_target(&self, latents: &mut Vec<f32>) -> Result<()>;
+
     /// One step of the critic with the map fixed: minimises -W(v) + gamma GP(v). The map runs in training
     /// mode, so its running statistics change.
     fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport>;

@@ -12,7 +12,7 @@ use ostar_model::{
     Bundle, Generator, HostTensor, Inputs, NamedTensors, Rows,
     architecture::{CriticShape, EncoderShape, MapShape, Network, Norm},
     bundle::{BundleFiles, Description, FORMAT_VERSION, Input, LatentModel, SourceBuffer},
-    evaluate::{FrozenClassifier, Scratch, Standardisation},
+    evaluate::{ClassifierNetwork, Scratch, Standardisation},
     fields::{Field, FieldKind, FieldSchema},
     proportions::{LabelProportions, Temperature},
     tensors::{from_safetensors, to_safetensors},
@@ -422,7 +422,7 @@ fn what_adaptation_starts_from_scores_raw_inputs_as_the_bundle_s_own_networks_do
             })
             .collect();
         let network = Network::SourceClassifier;
-        let on_raw = FrozenClassifier::new(&architecture, network, bundle.weights()).unwrap();
+        let on_raw = ClassifierNetwork::new(&architecture, network, bundle.weights()).unwrap();
         let mut expected = Vec::new();
         on_raw
             .score(rows(&raw, 5), &mut scratch, &mut expected)

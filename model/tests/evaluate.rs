@@ -12,7 +12,7 @@ use ostar_model::{
     cpu::CpuEngine,
     engine::Head,
     evaluate::{
-        FrozenClassifier, FrozenEncoder, FrozenMap, Scratch, Standardisation,
+        ClassifierNetwork, EncoderNetwork, MapNetwork, Scratch, Standardisation,
         standardise_classifier,
     },
     fields::{Field, FieldBlock, FieldKind, FieldSchema, FieldValue},
@@ -40,7 +40,7 @@ fn encoded(architecture: &Architecture, parameters: &NamedTensors, inputs: Input
         .unwrap();
     let raw = Standardisation::identity(architecture.latent);
     let (mut scratch, mut found) = (Scratch::default(), Vec::new());
-    FrozenEncoder::new(architecture, parameters, &raw)
+    EncoderNetwork::new(architecture, parameters, &raw)
         .unwrap()
         .encode(inputs, &mut scratch, &mut found)
         .unwrap();
@@ -48,7 +48,7 @@ fn encoded(architecture: &Architecture, parameters: &NamedTensors, inputs: Input
 
     let width = architecture.latent;
     let standardisation = Standardisation::of(rows(&expected, width)).unwrap();
-    FrozenEncoder::new(architecture, parameters, &standardisation)
+    EncoderNetwork::new(architecture, parameters, &standardisation)
         .unwrap()
         .encode(inputs, &mut scratch, &mut found)
         .unwrap();
@@ -140,12 +140,12 @@ fn classifiers_and_maps_of_every_norm_equal_the_engine_s() {
             (Head::Target, Network::TargetClassifier),
         ] {
             engine.score(head, latents, &mut expected).unwrap();
-            let classifier = FrozenClassifier::new(&architecture, network, &parameters).unwrap();
+            let classifier = ClassifierNetwork::new(&architecture, network, &parameters).unwrap();
             classifier.score(latents, &mut scratch, &mut found).unwrap();
             assert_near(&format!("{norm:?} {head:?}"), &found, &expected);
         }
         engine.transport(latents, &mut expected).unwrap();
-        let map = FrozenMap::new(&architecture, &parameters).unwrap();
+        let map = MapNetwork::new(&architecture, &parameters).unwrap();
         map.transport(latents, &mut scratch, &mut found).unwrap();
         assert_near(&format!("{norm:?} map"), &found, &expected);
     }
@@ -160,7 +160,7 @@ fn a_standardised_classifier_gives_for_standardised_latents_what_the_raw_one_gav
         let raw = rows(&values, 5);
         let score = |parameters: &NamedTensors, values: &[f32]| {
             let network = Network::SourceClassifier;
-            let classifier = FrozenClassifier::new(&architecture, network, parameters).unwrap();
+            let classifier = ClassifierNetwork::new(&architecture, network, parameters).unwrap();
             let mut probabilities = Vec::new();
             classifier
                 .score(rows(values, 5), &mut Scratch::default(), &mut probabilities)
@@ -181,9 +181,9 @@ fn threads_share_networks_and_get_the_same_bits() {
     let architecture = small_architecture(NORMS[1]);
     let parameters = lively_parameters(&architecture, 9);
     let raw = Standardisation::identity(5);
-    let encoder = FrozenEncoder::new(&architecture, &parameters, &raw).unwrap();
+    let encoder = EncoderNetwork::new(&architecture, &parameters, &raw).unwrap();
     let network = Network::TargetClassifier;
-    let classifier = FrozenClassifier::new(&architecture, network, &parameters).unwrap();
+    let classifier = ClassifierNetwork::new(&architecture, network, &parameters).unwrap();
     let values = normals(ROWS * 4, 0.0, 1.0, &mut Generator::new(10));
     let run = || {
         let (mut scratch, mut latents, mut probabilities) =
@@ -210,18 +210,18 @@ fn wrong_tensors_inputs_and_networks_are_errors_by_name() {
     let architecture = small_architecture(NORMS[0]);
     let mut parameters = lively_parameters(&architecture, 11);
     let network = Network::SourceClassifier;
-    let classifier = FrozenClassifier::new(&architecture, network, &parameters).unwrap();
+    let classifier = ClassifierNetwork::new(&architecture, network, &parameters).unwrap();
     let mut out = Vec::new();
     let message = classifier
         .score(rows(&[0.0; 4], 4), &mut Scratch::default(), &mut out)
         .unwrap_err()
         .to_string();
     assert!(message.contains("rows of 5 numbers"), "{message}");
-    let no_classifier = FrozenClassifier::new(&architecture, Network::Critic, &parameters);
+    let no_classifier = ClassifierNetwork::new(&architecture, Network::Critic, &parameters);
     let message = no_classifier.unwrap_err().to_string();
     assert!(message.contains("Critic"), "{message}");
     parameters.remove("f_s.bn1.running_var");
-    let message = FrozenClassifier::new(&architecture, network, &parameters)
+    let message = ClassifierNetwork::new(&architecture, network, &parameters)
         .unwrap_err()
         .to_string();
     assert!(

@@ -17,10 +17,11 @@ pub use input_kind::InputKind;
 pub use source::SourceBuffer;
 
 use crate::{
-    Architecture, Error, NamedTensors, Result,
+    Architecture, Error, NamedTensors, Result, Rows,
     architecture::{CriticShape, EncoderShape, MapShape, Network, ParameterSpec, Role},
-    evaluate::{FrozenClassifier, FrozenEncoder, standardise_classifier},
+    evaluate::{ClassifierNetwork, EncoderNetwork, Scratch, standardise_classifier},
     parameters::{finite, not_negative},
+    proportions::Probabilities,
 };
 
 /// A classifier as deployed, with the labelled rows that adaptation needs. Immutable.
@@ -97,12 +98,12 @@ impl Bundle {
     }
 
     /// g, from events to standardised latents. `None` for a black box.
-    pub fn encoder(&self) -> Result<Option<FrozenEncoder>> {
+    pub fn encoder(&self) -> Result<Option<EncoderNetwork>> {
         let Some(model) = &self.description.model else {
             return Ok(None);
         };
         let architecture = model.architecture(self.classes());
-        let encoder = FrozenEncoder::new(&architecture, &self.weights, &model.standardisation)?;
+        let encoder = EncoderNetwork::new(&architecture, &self.weights, &model.standardisation)?;
         Ok(Some(encoder))
     }
 
@@ -126,13 +127,42 @@ impl Bundle {
     }
 
     /// f_S, from standardised latents to probabilities. `None` for a black box.
-    pub fn source_classifier(&self) -> Result<Option<FrozenClassifier>> {
+    pub fn source_classifier(&self) -> Result<Option<ClassifierNetwork>> {
         let Some(model) = &self.description.model else {
             return Ok(None);
         };
         let architecture = model.architecture(self.classes());
         let tensors = self.standardised_classifier()?;
-        FrozenClassifier::new(&architecture, Network::SourceClassifier, &tensors).map(Some)
+        ClassifierNetwork::new(&architecture, Network::SourceClassifier, &tensors).map(Some)
+    }
+
+    /// The held-out rows with the frozen model's predictions on them.
+    pub fn held_out(&self) -> Result<HeldOut> {
+        let values = self.standardised_source()?;
+        let width = self.source.rows().width();
+        let (mut kept, mut labels) = (Vec::new(), Vec::new());
+        let rows = values.chunks_exact(width).zip(self.source.labels());
+        for ((row, label), held_out) in rows.zip(self.source.held_out()) {
+            if *held_out {
+                kept.extend_from_slice(row);
+                labels.push(*label);
+            }
+        }
+        let (latents, probabilities) = match self.source_classifier()? {
+            None => (Vec::new(), kept),
+            Some(classifier) => {
+                let mut probabilities = Vec::new();
+                let rows = Rows::new(&kept[..], width)?;
+                classifier.score(rows, &mut Scratch::default(), &mut probabilities)?;
+                (kept, probabilities)
+            }
+        };
+        let rows = Rows::new(&probabilities[..], self.classes())?;
+        Ok(HeldOut {
+            latents,
+            probabilities: Probabilities::new("held-out probabilities", rows)?,
+            labels,
+        })
     }
 
     /// The source buffer as adaptation works on it: standardised latents, or a black box's probabilities.
@@ -142,6 +172,17 @@ impl Bundle {
             None => Ok(self.source.values().to_vec()),
         }
     }
+}
+
+/// Labelled source rows that nothing is trained on, and what the frozen model makes of them.
+#[derive(Debug, Clone)]
+pub struct HeldOut {
+    /// Standardised latents, row after row; empty for a black box.
+    pub latents: Vec<f32>,
+    /// The frozen model's predictions (f_S).
+    pub probabilities: Probabilities,
+    /// The class of each row.
+    pub labels: Vec<u32>,
 }
 
 /// All of g and f_S, and nothing else.

@@ -68,6 +68,13 @@ impl Buffers {
         self.target.slice_set(&new_rows, 0, first)?;
         Ok(())
     }
+
+    pub(super) fn read_target(&self, place: &Place) -> Result<Vec<f32>> {
+        if self.target.dim(0)? == 0 {
+            return Ok(Vec::new());
+        }
+        Ok(place.download(&self.target)?.to_f32())
+    }
 }
 
 // === impl CandleEngine ===

@@ -108,6 +108,11 @@ impl Engine for CandleEngine {
         self.buffers.set_target(first, latents, &self.place)
     }
 
+    fn read_target(&self, latents: &mut Vec<f32>) -> Result<()> {
+        *latents = self.buffers.read_target(&self.place)?;
+        Ok(())
+    }
+
     fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport> {
         steps::critic(self, &batch, step)
     }

@@ -165,6 +165,11 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
+    fn read_target(&self, latents: &mut Vec<f32>) -> Result<()> {
+        latents.clone_from(&self.team.state().arguments.read().target.latents);
+        Ok(())
+    }
+
     fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport> {
         self.critic_step_at_target_weight(batch, step, 1.0)
     }

@@ -3,12 +3,12 @@
 
 mod assignment;
 mod decision;
-mod floor;
 mod guard;
 mod hungarian;
 mod line;
 mod means;
 mod movement;
+mod noise_floor;
 mod projection;
 mod refusals;
 mod sliced;
@@ -17,11 +17,11 @@ mod slope;
 pub(crate) use assignment::move_to_clusters;
 pub use assignment::{ClusterAssignment, assign_clusters};
 pub use decision::{Decision, Reason};
-pub use floor::effective_rows;
 pub use guard::{GuardEvidence, GuardLimits, judge};
 pub use hungarian::optimal_assignment;
 pub use means::{ClassMeans, class_means};
 pub use movement::{Displacement, Movement, movement};
+pub use noise_floor::effective_rows;
 pub use projection::Projection;
 pub use refusals::{Action, RefusalCount};
 pub use sliced::Directions;

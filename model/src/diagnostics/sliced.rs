@@ -49,6 +49,11 @@ impl Directions {
         self.vectors.len() / self.width
     }
 
+    /// The unit vectors, one after the other.
+    pub(crate) fn vectors(&self) -> &[f32] {
+        &self.vectors
+    }
+
     /// Sliced W1 between two sets of latents, whose rows weigh alike unless weights are given.
     pub fn distance(
         &self,

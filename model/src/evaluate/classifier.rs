@@ -2,7 +2,7 @@
 
 use super::{
     Scratch,
-    layer::{BLOCK_ROWS, FrozenStack},
+    layer::{BLOCK_ROWS, LayerStack},
 };
 use crate::{
     Architecture, Error, NamedTensors, Result, Rows, architecture::Network,
@@ -11,13 +11,13 @@ use crate::{
 
 /// f_S or f_N in evaluation mode.
 #[derive(Debug)]
-pub struct FrozenClassifier {
+pub struct ClassifierNetwork {
     latent: usize,
     classes: usize,
-    layers: FrozenStack,
+    layers: LayerStack,
 }
 
-impl FrozenClassifier {
+impl ClassifierNetwork {
     /// The classifier `network` of `tensors`, which may hold other networks too.
     pub fn new(
         architecture: &Architecture,
@@ -37,7 +37,7 @@ impl FrozenClassifier {
         Ok(Self {
             latent: architecture.latent,
             classes: architecture.classes,
-            layers: FrozenStack::new(architecture, network, tensors)?,
+            layers: LayerStack::new(architecture, network, tensors)?,
         })
     }
 

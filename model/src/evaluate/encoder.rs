@@ -2,7 +2,7 @@
 
 use super::{
     Scratch, Standardisation,
-    layer::{BLOCK_ROWS, FrozenStack},
+    layer::{BLOCK_ROWS, LayerStack},
 };
 use crate::{
     Architecture, FieldRows, Inputs, NamedTensors, Result, Rows,
@@ -17,18 +17,18 @@ const FARTHEST: f32 = 1e6;
 
 /// g in evaluation mode, and the standardisation of what it gives.
 #[derive(Debug)]
-pub struct FrozenEncoder {
+pub struct EncoderNetwork {
     /// For the checks of inputs.
     architecture: Architecture,
     /// Of named fields; empty for other encoders.
     embedding: Vec<f32>,
-    layers: FrozenStack,
+    layers: LayerStack,
     /// By which latents are shifted and multiplied.
     mean: Vec<f32>,
     scale: Vec<f32>,
 }
 
-impl FrozenEncoder {
+impl EncoderNetwork {
     /// The encoder of `tensors`, which may hold other networks too.
     pub fn new(
         architecture: &Architecture,
@@ -55,7 +55,7 @@ impl FrozenEncoder {
         Ok(Self {
             architecture: architecture.clone(),
             embedding,
-            layers: FrozenStack::new(architecture, Network::Encoder, tensors)?,
+            layers: LayerStack::new(architecture, Network::Encoder, tensors)?,
             mean: narrow(&standardisation.mean),
             scale: standardisation
                 .deviation
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::{
         architecture::{ClassifierShape, CriticShape, MapShape, Norm},
-        evaluate::FrozenClassifier,
+        evaluate::ClassifierNetwork,
         initial_parameters,
     };
 
@@ -173,7 +173,7 @@ mod tests {
             mean: vec![0.5, -3.0],
             deviation: vec![1e-18, 2.0],
         };
-        let encoder = FrozenEncoder::new(&architecture, &tensors, &narrow).unwrap();
+        let encoder = EncoderNetwork::new(&architecture, &tensors, &narrow).unwrap();
         let values = [1e15f32, -1e15, -1e15, 1e15, 0.5, -3.0];
         let rows = Rows::new(&values[..], 2).unwrap();
         let (mut scratch, mut latents, mut probabilities) = Default::default();
@@ -181,7 +181,7 @@ mod tests {
         encoder.encode(inputs, &mut scratch, &mut latents).unwrap();
         assert_eq!(latents, [1e6, -1e6, -1e6, 1e6, 0.0, 0.0]);
         let network = Network::SourceClassifier;
-        let classifier = FrozenClassifier::new(&architecture, network, &tensors).unwrap();
+        let classifier = ClassifierNetwork::new(&architecture, network, &tensors).unwrap();
         let latents = Rows::new(&latents[..], 2).unwrap();
         classifier
             .score(latents, &mut scratch, &mut probabilities)

@@ -37,7 +37,7 @@ struct Spare {
 
 /// A linear layer with what follows it.
 #[derive(Debug)]
-pub(crate) struct FrozenLayer {
+pub(crate) struct PackedLayer {
     weights: Packed,
     bias: Vec<f32>,
     /// Scale and shift of a layer normalisation.
@@ -48,14 +48,14 @@ pub(crate) struct FrozenLayer {
 
 /// Layers one after the other.
 #[derive(Debug)]
-pub(crate) struct FrozenStack {
+pub(crate) struct LayerStack {
     arch: Arch,
-    layers: Vec<FrozenLayer>,
+    layers: Vec<PackedLayer>,
 }
 
-// === impl FrozenLayer ===
+// === impl PackedLayer ===
 
-impl FrozenLayer {
+impl PackedLayer {
     fn new(spec: &LayerSpec, tensors: &NamedTensors) -> Result<Self> {
         let (inputs, outputs) = (spec.inputs, spec.outputs);
         let read = |prefix: &str, name: &str, shape: &[usize]| {
@@ -124,9 +124,9 @@ impl FrozenLayer {
     }
 }
 
-// === impl FrozenStack ===
+// === impl LayerStack ===
 
-impl FrozenStack {
+impl LayerStack {
     pub(crate) fn new(
         architecture: &Architecture,
         network: Network,
@@ -137,7 +137,7 @@ impl FrozenStack {
             arch: Arch::new(),
             layers: layers
                 .iter()
-                .map(|layer| FrozenLayer::new(layer, tensors))
+                .map(|layer| PackedLayer::new(layer, tensors))
                 .collect::<Result<_>>()?,
         })
     }

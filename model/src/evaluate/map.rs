@@ -2,24 +2,24 @@
 
 use super::{
     Scratch,
-    layer::{BLOCK_ROWS, FrozenStack},
+    layer::{BLOCK_ROWS, LayerStack},
 };
 use crate::{Architecture, NamedTensors, Result, Rows, architecture::Network};
 
 /// phi in evaluation mode.
 #[derive(Debug)]
-pub struct FrozenMap {
+pub struct MapNetwork {
     latent: usize,
-    layers: FrozenStack,
+    layers: LayerStack,
 }
 
-impl FrozenMap {
+impl MapNetwork {
     /// The map of `tensors`, which may hold other networks too.
     pub fn new(architecture: &Architecture, tensors: &NamedTensors) -> Result<Self> {
         architecture.validate()?;
         Ok(Self {
             latent: architecture.latent,
-            layers: FrozenStack::new(architecture, Network::Map, tensors)?,
+            layers: LayerStack::new(architecture, Network::Map, tensors)?,
         })
     }
 

@@ -9,9 +9,9 @@ mod layer;
 mod map;
 mod standardisation;
 
-pub use classifier::FrozenClassifier;
-pub use encoder::FrozenEncoder;
+pub use classifier::ClassifierNetwork;
+pub use encoder::EncoderNetwork;
 pub use layer::Scratch;
-pub use map::FrozenMap;
+pub use map::MapNetwork;
 pub(crate) use standardisation::fold_affine;
 pub use standardisation::{Standardisation, standardise_classifier};

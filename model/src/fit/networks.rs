@@ -11,7 +11,7 @@ use crate::{
     architecture::{EncoderShape, Network},
     bundle::{Description, FORMAT_VERSION, Input, LatentModel, SourceBuffer},
     checks,
-    evaluate::{FrozenClassifier, FrozenEncoder, Scratch, Standardisation, fold_affine},
+    evaluate::{ClassifierNetwork, EncoderNetwork, Scratch, Standardisation, fold_affine},
     fields::{FieldBlock, FieldSchema},
     proportions::{LabelProportions, Probabilities, Temperature},
     weights::class_ratios,
@@ -159,7 +159,7 @@ fn encode(
     inputs: Inputs<'_>,
 ) -> Result<Vec<f32>> {
     let raw = Standardisation::identity(architecture.latent);
-    let encoder = FrozenEncoder::new(architecture, weights, &raw)?;
+    let encoder = EncoderNetwork::new(architecture, weights, &raw)?;
     let mut latents = Vec::new();
     encoder.encode(inputs, &mut Scratch::default(), &mut latents)?;
     Ok(latents)
@@ -180,7 +180,7 @@ fn calibrate(
         rows.extend_from_slice(&latents[row * width..(row + 1) * width]);
         row_labels.push(labels[row]);
     }
-    let classifier = FrozenClassifier::new(architecture, Network::SourceClassifier, weights)?;
+    let classifier = ClassifierNetwork::new(architecture, Network::SourceClassifier, weights)?;
     let mut probabilities = Vec::new();
     classifier.score(
         Rows::new(&rows[..], width)?,

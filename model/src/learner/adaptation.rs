@@ -1,6 +1,6 @@
 //! What a learner on latents has beyond proportions: the engine, its buffers and the alignment.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     settings::LearnerSettings, source::TrainingSource, tracked::TrackedProportions,
@@ -17,7 +17,7 @@ use crate::{
         Batch, ClassifierObjective, ClassifierReport, ClassifierStep, CriticStep, Diversity, Head,
         MapStep,
     },
-    evaluate::{FrozenClassifier, Scratch},
+    evaluate::{ClassifierNetwork, Scratch},
     initial_parameters,
     learner::{Picture, StepReport},
     optimiser::Adam,
@@ -31,11 +31,8 @@ const DIRECTIONS: usize = 64;
 pub(crate) struct Adaptation {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) source: TrainingSource,
+    /// Which row stands in which slot. The rows themselves are in the engine's target buffer.
     pub(crate) window: TargetWindow,
-    /// Latents of the window, slot by slot.
-    pub(crate) target: Vec<f32>,
-    /// Slots whose latents the engine does not have yet: it gets them when it takes a step.
-    unsent: Unsent,
     pub(crate) adapted: TrackedProportions,
     /// Held-out predictions behind `adapted.estimator`: what restores it. Like the estimator they belong
     /// to the last good state, which is what is served.
@@ -64,14 +61,10 @@ pub(crate) struct Adaptation {
     positions: Vec<f64>,
 }
 
-/// Runs of slots, in the order in which they changed.
-#[derive(Debug, Default)]
-pub(crate) struct Unsent(Vec<Range<usize>>);
-
 /// What the guard last agreed to serve, and what is restored after refusals.
 pub(crate) struct GoodState {
     pub(crate) tensors: NamedTensors,
-    pub(crate) target_classifier: Arc<FrozenClassifier>,
+    pub(crate) target_classifier: Arc<ClassifierNetwork>,
     /// Of the classes, as in [`TrainingSource`].
     pub(crate) translations: Vec<f32>,
     pub(crate) steps: u64,
@@ -118,8 +111,6 @@ impl Adaptation {
         Ok(Some(Self {
             engine,
             window: TargetWindow::new(settings.window_kind, settings.window)?,
-            target: Vec::new(),
-            unsent: Unsent::default(),
             adapted: TrackedProportions::new(estimator, &settings.tracker)?,
             held_out,
             alignment_proportions: None,
@@ -141,7 +132,7 @@ impl Adaptation {
     }
 
     /// Offers rows to the window.
-    pub(crate) fn keep(&mut self, latents: &[f32], generator: &mut Generator) {
+    pub(crate) fn keep(&mut self, latents: &[f32], generator: &mut Generator) -> Result<()> {
         let width = self.source.width();
         let rows = latents.len() / width;
         let slots: Vec<_> = (0..rows).map(|_| self.window.place(generator)).collect();
@@ -152,25 +143,18 @@ impl Adaptation {
             let values = &latents[first * width..(first + run.len()) * width];
             first += run.len();
             if let Some(slot) = run[0] {
-                let (start, end) = (slot * width, slot * width + values.len());
-                if self.target.len() < end {
-                    self.target.resize(end, 0.0);
-                }
-                self.target[start..end].copy_from_slice(values);
-                self.unsent.add(slot..slot + run.len(), self.window.len());
+                self.engine.set_target(slot, Rows::new(values, width)?)?;
             }
         }
+        Ok(())
     }
 
-    /// Brings the engine's window up to date.
-    pub(crate) fn send_target(&mut self) -> Result<()> {
-        let width = self.source.width();
-        for slots in self.unsent.0.drain(..) {
-            let values = &self.target[slots.start * width..slots.end * width];
-            self.engine
-                .set_target(slots.start, Rows::new(values, width)?)?;
-        }
-        Ok(())
+    /// Latents of the window, slot by slot.
+    pub(crate) fn window_latents(&self) -> Result<Vec<f32>> {
+        let mut latents = Vec::new();
+        self.engine.read_target(&mut latents)?;
+        latents.truncate(self.window.len() * self.source.width());
+        Ok(latents)
     }
 
     /// Probabilities of latents by the target classifier that is served.
@@ -190,12 +174,6 @@ impl Adaptation {
         self.engine.score(head, rows, &mut probabilities)?;
         let classes = self.engine.architecture().classes;
         Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)
-    }
-
-    /// Probabilities of all rows of the window.
-    pub(crate) fn score_window(&mut self, head: Head) -> Result<Probabilities> {
-        let window = self.target.clone();
-        self.score(head, &window)
     }
 
     /// phi of latents.
@@ -219,7 +197,6 @@ impl Adaptation {
                 "are not known yet, refresh them first",
             ));
         };
-        self.send_target()?;
         let adam = |base: f64| Adam::with_rate(settings.schedule.rate(base, self.steps));
         let critic_adam = adam(settings.rates.critic);
         let map_adam = adam(settings.rates.map);
@@ -264,20 +241,21 @@ impl Adaptation {
         rate: f64,
         generator: &mut Generator,
     ) -> Result<ClassifierReport> {
-        let shares = self.source.drawn_shares(settings.sampling);
+        let drawn = self.source.drawn_proportions(settings.sampling);
         let cap = settings.class_weight_cap;
-        let class_weights = class_ratios(self.prior.as_ref(), shares.as_ref(), cap);
+        let class_weights = class_ratios(self.prior.as_ref(), drawn.as_ref(), cap);
         let step = ClassifierStep {
             objective: ClassifierObjective {
                 class_weights: &class_weights,
                 cross_entropy_weight: 1.0,
                 entropy_weight: settings.entropy_weight,
-                diversity: match settings.divergence_weight > 0.0 {
-                    false => Diversity::None,
-                    true => Diversity::Divergence {
+                diversity: if settings.divergence_weight > 0.0 {
+                    Diversity::Divergence {
                         weight: settings.divergence_weight,
                         proportions: proportions.as_ref(),
-                    },
+                    }
+                } else {
+                    Diversity::None
                 },
             },
             adam: Adam::with_rate(rate),
@@ -315,22 +293,6 @@ pub(crate) fn estimator(
     ProportionEstimator::new(settings.estimator, probabilities, labels, prior.clone())
 }
 
-// === impl Unsent ===
-
-impl Unsent {
-    /// Of `held` slots in all: once there are as many to send, all are.
-    fn add(&mut self, slots: Range<usize>, held: usize) {
-        match self.0.last_mut() {
-            Some(last) if last.end == slots.start => last.end = slots.end,
-            _ => self.0.push(slots),
-        }
-        if self.0.len() > 1 && self.0.iter().map(Range::len).sum::<usize>() >= held {
-            self.0.clear();
-            self.0.push(0..held);
-        }
-    }
-}
-
 // === impl GoodState ===
 
 impl GoodState {
@@ -341,7 +303,7 @@ impl GoodState {
         steps: u64,
     ) -> Result<Self> {
         let network = Network::TargetClassifier;
-        let target_classifier = FrozenClassifier::new(architecture, network, &tensors)?;
+        let target_classifier = ClassifierNetwork::new(architecture, network, &tensors)?;
         Ok(Self {
             tensors,
             target_classifier: Arc::new(target_classifier),

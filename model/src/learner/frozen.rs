@@ -6,7 +6,7 @@ use super::black_box::BlackBox;
 use crate::{
     Inputs, Result, Rows,
     bundle::Bundle,
-    evaluate::{FrozenClassifier, FrozenEncoder, Scratch},
+    evaluate::{ClassifierNetwork, EncoderNetwork, Scratch},
 };
 
 /// Encoder and source classifier, or how the events of a black box are read. Cheap to clone.
@@ -20,8 +20,8 @@ pub struct FrozenModel {
 enum Kind {
     BlackBox(BlackBox),
     Networks {
-        encoder: Arc<FrozenEncoder>,
-        classifier: Arc<FrozenClassifier>,
+        encoder: Arc<EncoderNetwork>,
+        classifier: Arc<ClassifierNetwork>,
     },
 }
 

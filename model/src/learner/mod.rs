@@ -6,6 +6,7 @@
 
 mod adaptation;
 mod black_box;
+mod evidence;
 mod frozen;
 mod mixture;
 mod picture;
@@ -18,7 +19,6 @@ mod state;
 mod tracked;
 mod translation;
 mod transport_weight;
-mod view;
 mod window;
 
 use std::sync::Arc;
@@ -60,9 +60,13 @@ impl Learner {
         let mut generator = Generator::new(settings.seed);
         let adaptation = Adaptation::new(bundle, &settings, &mut generator)?;
         let training_proportions = bundle.description().training_proportions.clone();
-        let (probabilities, labels) = held_out(bundle)?;
-        let prior = training_proportions.clone();
-        let estimator = ProportionEstimator::new(settings.estimator, probabilities, labels, prior)?;
+        let held_out = bundle.held_out()?;
+        let estimator = ProportionEstimator::new(
+            settings.estimator,
+            held_out.probabilities,
+            held_out.labels,
+            training_proportions.clone(),
+        )?;
         Ok(Self {
             frozen: TrackedProportions::new(estimator, &settings.tracker)?,
             digest: bundle.digest().to_owned(),
@@ -128,13 +132,13 @@ impl Learner {
                 // f_N is still f_S.
                 adaptation.adapted.follow(&self.frozen);
             }
-            adaptation.keep(latents, &mut self.generator);
+            adaptation.keep(latents, &mut self.generator)?;
             adapted = adaptation.adapted.estimate.clone();
         } else {
             self.frozen.observe(&frozen)?;
         }
         self.blocks += 1;
-        let known = "a block has just been estimate";
+        let known = "a block was just observed";
         Ok(BlockReport {
             rows: frozen.count(),
             frozen: self.frozen.estimate.clone().expect(known),
@@ -153,10 +157,8 @@ impl Learner {
     /// `refresh_every`-th after it, whose report comes along.
     pub fn step(&mut self) -> Result<(StepReport, Option<RefreshReport>)> {
         let steps = ready(&mut self.adaptation, &self.settings)?.steps;
-        let refresh = match steps.is_multiple_of(self.settings.refresh_every) {
-            true => Some(self.refresh_proportions()?),
-            false => None,
-        };
+        let due = steps.is_multiple_of(self.settings.refresh_every);
+        let refresh = due.then(|| self.refresh_proportions()).transpose()?;
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
         let step = adaptation.step(&self.settings, &mut self.generator)?;
         Ok((step, refresh))
@@ -166,15 +168,7 @@ impl Learner {
     /// whether the state may be served.
     pub fn refresh_proportions(&mut self) -> Result<RefreshReport> {
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
-        let estimate = self.frozen.estimate.as_ref();
-        let estimate = estimate.expect("rows of the window were estimate when they came");
-        adaptation.refresh(
-            &self.settings,
-            &self.frozen.estimator,
-            estimate,
-            &self.training_proportions,
-            &mut self.generator,
-        )
+        adaptation.refresh(&self.settings, &self.frozen, &mut self.generator)
     }
 
     /// Goes back to the weights that the guard last agreed to. The window, the proportions and all counters
@@ -237,45 +231,11 @@ fn ready<'a>(
         ));
     };
     let (held, batch) = (adaptation.window.len(), settings.batch);
-    match held >= batch {
-        true => Ok(adaptation),
-        false => Err(Error::setting(
+    if held < batch {
+        return Err(Error::setting(
             "target window",
             format!("holds {held} rows, alignment needs at least batch = {batch}"),
-        )),
+        ));
     }
-}
-
-/// Predictions of the frozen model on the bundle's held-out rows, and their labels.
-fn held_out(bundle: &Bundle) -> Result<(Probabilities, Vec<u32>)> {
-    let source = bundle.source();
-    let values = bundle.standardised_source()?;
-    let width = source.rows().width();
-    let rows = values.chunks_exact(width).zip(source.held_out());
-    let kept: Vec<f32> = rows
-        .filter(|(_, held_out)| **held_out)
-        .flat_map(|(row, _)| row.iter().copied())
-        .collect();
-    let labels = source.labels().iter().zip(source.held_out());
-    let labels = labels
-        .filter(|(_, held_out)| **held_out)
-        .map(|(label, _)| *label);
-    let probabilities = match bundle.source_classifier()? {
-        None => kept,
-        Some(classifier) => {
-            let mut probabilities = Vec::new();
-            let mut scratch = Scratch::default();
-            classifier.score(
-                Rows::new(&kept[..], width)?,
-                &mut scratch,
-                &mut probabilities,
-            )?;
-            probabilities
-        }
-    };
-    let rows = Rows::new(&probabilities[..], bundle.classes())?;
-    Ok((
-        Probabilities::new("held-out probabilities", rows)?,
-        labels.collect(),
-    ))
+    Ok(adaptation)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     adaptation::Adaptation,
-    view::{Sample, View, spread},
+    evidence::{AlignmentEvidence, RefreshSample, spread},
 };
 use crate::{Result, argmax, diagnostics::Projection, engine::Head};
 
@@ -26,7 +26,11 @@ pub struct Picture {
 
 impl Adaptation {
     /// The picture of what a refresh looked at. Draws nothing at random: to look must not change what is learned.
-    pub(super) fn take_picture(&mut self, sample: &Sample, view: &View) -> Result<Picture> {
+    pub(super) fn take_picture(
+        &mut self,
+        sample: &RefreshSample,
+        evidence: &AlignmentEvidence,
+    ) -> Result<Picture> {
         let width = self.source.width();
         let plane = match self.plane.take() {
             Some(plane) => plane,
@@ -34,10 +38,10 @@ impl Adaptation {
         };
         let target = spread(&sample.target, width, POINTS);
         let scores = self.score(Head::Target, &target)?;
-        let scores = scores.corrected(&self.prior, &view.proportions);
+        let scores = scores.corrected(&self.prior, &evidence.proportions);
         let picture = Picture {
             source: plane.project(&spread(&sample.source.latents, width, POINTS)),
-            mapped: plane.project(&spread(&view.mapped, width, POINTS)),
+            mapped: plane.project(&spread(&evidence.mapped, width, POINTS)),
             labels: spread(&sample.source.labels, 1, POINTS),
             target: plane.project(&target),
             predicted: scores.rows().map(|row| argmax(row) as u32).collect(),

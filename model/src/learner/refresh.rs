@@ -1,102 +1,69 @@
-//! Between steps: proportions, translations, transport weight, diagnostics, guard.
+//! Between steps: measure how the alignment stands, decide whether it may be served, act on it.
 
 use std::sync::Arc;
 
 use super::{
     RefreshReport,
     adaptation::{Adaptation, GoodState},
+    evidence::{AlignmentEvidence, RefreshSample, row_weights, spread},
     settings::LearnerSettings,
-    view::{Sample, View, row_weights, spread},
+    tracked::TrackedProportions,
 };
 use crate::{
     Generator, NamedTensors, Result,
     diagnostics::{
-        Action, GuardEvidence, assign_clusters, class_means, judge, largest_slope, movement,
+        Action, ClusterAssignment, Decision, GuardEvidence, GuardLimits, Movement, assign_clusters,
+        class_means, judge, largest_slope, movement,
     },
     engine::Head,
-    proportions::{LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator},
+    proportions::{EstimatedAccuracy, LabelProportions, Probabilities, ProportionEstimate},
     tensors::Scalars,
 };
 
 /// Rows of the window at which the classifier's slope is measured.
 const SLOPE_ROWS: usize = 16;
 
+/// What is measured apart from distances.
+struct Measures {
+    movement: Movement,
+    assignment: ClusterAssignment,
+    adapted_cross_entropy: f64,
+    frozen_cross_entropy: f64,
+    smallest_singular_value: f64,
+    slope: f64,
+    frozen_accuracy: EstimatedAccuracy,
+    prior_accuracy: EstimatedAccuracy,
+    adapted_accuracy: EstimatedAccuracy,
+}
+
 impl Adaptation {
     pub(crate) fn refresh(
         &mut self,
         settings: &LearnerSettings,
-        frozen: &ProportionEstimator,
-        frozen_estimate: &ProportionEstimate,
-        training_proportions: &LabelProportions,
+        frozen: &TrackedProportions,
         generator: &mut Generator,
     ) -> Result<RefreshReport> {
-        let (width, classes) = (self.source.width(), training_proportions.classes());
         let sample = self.sample(generator)?;
         let distance_before_map = self.distance_before_map(frozen, &sample)?;
-        let mut view = self.view(settings, &sample)?;
-        let refuted = |distance| settings.guard.refutes_label_shift(distance, sample.floor);
-        self.label_shift_refuted = refuted(distance_before_map);
-        let mut translated = false;
-        if settings.class_translations
-            && sample.is_telling(width)
-            && self.label_shift_refuted
-            && refuted(view.distance)
-        {
-            let nearer = self.retranslate(settings, &sample, generator)?;
-            translated = nearer.is_some();
-            view = nearer.unwrap_or(view);
-        }
-        self.transport.update(view.distance, sample.floor);
+        let (evidence, translated) =
+            self.align_classes(settings, &sample, distance_before_map, generator)?;
+        self.transport.update(evidence.distance, sample.noise_floor);
 
-        let (source, labels) = (&sample.source.latents, &sample.source.labels);
-        let movement = movement(source, &view.mapped, labels, classes, width)?;
-        let mapped_means = class_means(&view.mapped, labels, classes, width)?;
-        let source_means = class_means(source, labels, classes, width)?;
-        let assignment = assign_clusters(&sample.target, &mapped_means, &source_means, width)?;
-        let held_out = self.source.held_out().clone();
-        let frozen_held_out = self.score(Head::Source, &held_out.latents)?;
-        // Both have the training set's prior inside, and both are served corrected.
-        let weights = row_weights(&held_out.labels, &view.proportions);
-        let served_cross_entropy = |rows: &Probabilities| {
-            let corrected = rows.corrected(training_proportions, &view.proportions);
-            cross_entropy(&corrected, &held_out.labels, &weights)
-        };
-        let adapted_cross_entropy = served_cross_entropy(&view.held_out);
-        let frozen_cross_entropy = served_cross_entropy(&frozen_held_out);
-        let smallest_singular_value = view.estimator.confusion().smallest_singular_value();
-        let slope_rows = spread(&self.target, width, SLOPE_ROWS);
-        let slope = largest_slope(&slope_rows, width, |rows| {
-            Ok(self.score(Head::Target, rows)?.to_f32())
-        })?;
-        let served = |rows: &Probabilities, estimate: &ProportionEstimate| {
-            rows.corrected(training_proportions, &estimate.proportions)
-        };
-        let prior_held_out = served(&frozen_held_out, frozen_estimate);
-        let adapted_held_out = served(&view.held_out, &view.estimate);
-        let frozen_accuracy = frozen.accuracy(&frozen_held_out, frozen_estimate)?;
-        let prior_accuracy = frozen.accuracy(&prior_held_out, frozen_estimate)?;
-        let adapted_accuracy = view.estimator.accuracy(&adapted_held_out, &view.estimate)?;
-
+        let measures = self.measure(frozen, &sample, &evidence)?;
         let tensors = self.engine.export()?;
         let non_finite = first_non_finite(&tensors);
-        let decision = judge(
-            &GuardEvidence {
-                non_finite: non_finite.as_deref(),
-                distance_before_map,
-                noise_floor: sample.floor,
-                own_clusters: assignment.identity,
-                classes: &movement.classes,
-                adapted_cross_entropy,
-                frozen_cross_entropy,
-                smallest_singular_value,
-            },
+        let decision = measures.decide(
+            non_finite.as_deref(),
+            distance_before_map,
+            sample.noise_floor,
             &settings.guard,
         );
         let action = self.refusals.after(&decision, &settings.guard);
-        self.picture = Some(Arc::new(self.take_picture(&sample, &view)?));
-        let (proportions, distance_after_map) = (view.proportions.clone(), view.distance);
+        self.picture = Some(Arc::new(self.take_picture(&sample, &evidence)?));
+        let proportions = evidence.proportions.clone();
+        let distance_after_map = evidence.distance;
         match action {
-            Action::Publish => self.publish(view, tensors)?,
+            Action::Publish => self.publish(evidence, tensors)?,
             Action::Keep => {}
             Action::Restore => self.restore()?,
         }
@@ -107,16 +74,16 @@ impl Adaptation {
             transport_weight: self.transport.weight(),
             distance_before_map,
             distance_after_map,
-            noise_floor: sample.floor,
-            movement,
-            assignment,
-            adapted_cross_entropy,
-            frozen_cross_entropy,
-            smallest_singular_value,
-            slope,
-            frozen_accuracy,
-            prior_accuracy,
-            adapted_accuracy,
+            noise_floor: sample.noise_floor,
+            movement: measures.movement,
+            assignment: measures.assignment,
+            adapted_cross_entropy: measures.adapted_cross_entropy,
+            frozen_cross_entropy: measures.frozen_cross_entropy,
+            smallest_singular_value: measures.smallest_singular_value,
+            slope: measures.slope,
+            frozen_accuracy: measures.frozen_accuracy,
+            prior_accuracy: measures.prior_accuracy,
+            adapted_accuracy: measures.adapted_accuracy,
             translated,
             decision,
             restored: action == Action::Restore,
@@ -126,24 +93,100 @@ impl Adaptation {
     /// What is left of the distance when the source is reweighted as the frozen classifier says.
     fn distance_before_map(
         &mut self,
-        frozen: &ProportionEstimator,
-        sample: &Sample,
+        frozen: &TrackedProportions,
+        sample: &RefreshSample,
     ) -> Result<f64> {
-        let on_window = self.score_window(Head::Source)?;
-        let proportions = frozen.estimate(&on_window)?.proportions;
+        let on_window = self.score(Head::Source, &sample.window)?;
+        let proportions = frozen.estimator.estimate(&on_window)?.proportions;
         self.distance(&sample.source.latents, sample, &proportions)
     }
 
+    /// The evidence of this refresh, and whether classes were translated to get it.
+    fn align_classes(
+        &mut self,
+        settings: &LearnerSettings,
+        sample: &RefreshSample,
+        distance_before_map: f64,
+        generator: &mut Generator,
+    ) -> Result<(AlignmentEvidence, bool)> {
+        let evidence = self.gather_evidence(settings, sample)?;
+        let guard = &settings.guard;
+        let refutes = |distance| guard.refutes_label_shift(distance, sample.noise_floor);
+        self.label_shift_refuted = refutes(distance_before_map);
+        // Translations are the last resort: neither the shares nor the map so far explain the window.
+        let unexplained = self.label_shift_refuted && refutes(evidence.distance);
+        let enough_rows = sample.has_enough_rows(self.source.width());
+        if !(settings.class_translations && enough_rows && unexplained) {
+            return Ok((evidence, false));
+        }
+        let translated = self.retranslate(settings, sample, generator)?;
+        let is_translated = translated.is_some();
+        Ok((translated.unwrap_or(evidence), is_translated))
+    }
+
+    fn measure(
+        &mut self,
+        frozen: &TrackedProportions,
+        sample: &RefreshSample,
+        evidence: &AlignmentEvidence,
+    ) -> Result<Measures> {
+        let (width, classes) = (self.source.width(), self.prior.classes());
+        let (source, labels) = (&sample.source.latents, &sample.source.labels);
+        let movement = movement(source, &evidence.mapped, labels, classes, width)?;
+        let mapped_means = class_means(&evidence.mapped, labels, classes, width)?;
+        let source_means = class_means(source, labels, classes, width)?;
+        let assignment = assign_clusters(&sample.target, &mapped_means, &source_means, width)?;
+
+        let held_out = self.source.held_out().clone();
+        let frozen_held_out = self.score(Head::Source, &held_out.latents)?;
+        // Both classifiers have the training set's prior inside, and both are served corrected.
+        let corrected = |rows: &Probabilities, proportions: &LabelProportions| {
+            rows.corrected(&self.prior, proportions)
+        };
+        let weights = row_weights(&held_out.labels, &evidence.proportions);
+        let cross_entropy_of = |rows: &Probabilities| {
+            let corrected = corrected(rows, &evidence.proportions);
+            cross_entropy(&corrected, &held_out.labels, &weights)
+        };
+        let known = "the window's rows were estimated when they came";
+        let frozen_estimate = frozen.estimate.as_ref().expect(known);
+        let at = |rows: &Probabilities, estimate: &ProportionEstimate| {
+            corrected(rows, &estimate.proportions)
+        };
+        let prior_held_out = at(&frozen_held_out, frozen_estimate);
+        let adapted_held_out = at(&evidence.held_out, &evidence.estimate);
+        let adapted_cross_entropy = cross_entropy_of(&evidence.held_out);
+        let frozen_cross_entropy = cross_entropy_of(&frozen_held_out);
+
+        let slope_rows = spread(&sample.window, width, SLOPE_ROWS);
+        let slope = largest_slope(&slope_rows, width, |rows| {
+            Ok(self.score(Head::Target, rows)?.to_f32())
+        })?;
+        let frozen = &frozen.estimator;
+        let adapted = &evidence.estimator;
+        Ok(Measures {
+            movement,
+            assignment,
+            adapted_cross_entropy,
+            frozen_cross_entropy,
+            smallest_singular_value: adapted.confusion().smallest_singular_value(),
+            slope,
+            frozen_accuracy: frozen.accuracy(&frozen_held_out, frozen_estimate)?,
+            prior_accuracy: frozen.accuracy(&prior_held_out, frozen_estimate)?,
+            adapted_accuracy: adapted.accuracy(&adapted_held_out, &evidence.estimate)?,
+        })
+    }
+
     /// Makes the present state the one that is served.
-    fn publish(&mut self, view: View, tensors: NamedTensors) -> Result<()> {
+    fn publish(&mut self, evidence: AlignmentEvidence, tensors: NamedTensors) -> Result<()> {
         self.good = GoodState::new(
             self.engine.architecture(),
             tensors,
             self.source.translations().to_vec(),
             self.steps,
         )?;
-        self.held_out = view.held_out.to_f32();
-        self.adapted.estimator = view.estimator;
+        self.held_out = evidence.held_out.to_f32();
+        self.adapted.estimator = evidence.estimator;
         Ok(())
     }
 
@@ -152,6 +195,30 @@ impl Adaptation {
         self.engine.import(&self.good.tensors)?;
         self.source.translate(self.good.translations.clone());
         self.set_translated_source()
+    }
+}
+
+// === impl Measures ===
+
+impl Measures {
+    fn decide(
+        &self,
+        non_finite: Option<&str>,
+        distance_before_map: f64,
+        noise_floor: f64,
+        limits: &GuardLimits,
+    ) -> Decision {
+        let evidence = GuardEvidence {
+            non_finite,
+            distance_before_map,
+            noise_floor,
+            own_clusters: self.assignment.identity,
+            classes: &self.movement.classes,
+            adapted_cross_entropy: self.adapted_cross_entropy,
+            frozen_cross_entropy: self.frozen_cross_entropy,
+            smallest_singular_value: self.smallest_singular_value,
+        };
+        judge(&evidence, limits)
     }
 }
 

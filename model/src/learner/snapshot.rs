@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::frozen::{FrozenModel, FrozenScores};
 use crate::{
     Candidate, Inputs, Result, Rows,
-    evaluate::{FrozenClassifier, Scratch},
+    evaluate::{ClassifierNetwork, Scratch},
     proportions::{LabelProportions, prior_correct},
 };
 
@@ -16,7 +16,7 @@ pub struct Snapshot {
     pub steps: u64,
     pub(crate) model: FrozenModel,
     /// f_N; `None` while it is still f_S, and for a black box.
-    pub(crate) target: Option<Arc<FrozenClassifier>>,
+    pub(crate) target: Option<Arc<ClassifierNetwork>>,
     /// The prior inside both classifiers.
     pub(crate) training_proportions: LabelProportions,
     /// What the prior-corrected candidate is corrected to.

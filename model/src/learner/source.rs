@@ -118,7 +118,7 @@ impl TrainingSource {
     }
 
     /// Class shares of the distribution that batches are drawn from.
-    pub(crate) fn drawn_shares(&self, sampling: SourceSampling) -> LabelProportions {
+    pub(crate) fn drawn_proportions(&self, sampling: SourceSampling) -> LabelProportions {
         match sampling {
             SourceSampling::ClassBalanced => LabelProportions::uniform(self.classes),
             SourceSampling::Uniform => {

@@ -126,9 +126,10 @@ fn parse(json: &str) -> Result<Header> {
     let broken = |error: serde_json::Error| Error::setting("state", format!("header: {error}"));
     let Version { format_version } = serde_json::from_str(json).map_err(broken)?;
     if format_version != STATE_FORMAT_VERSION {
-        let hint = match format_version > STATE_FORMAT_VERSION {
-            true => ", it was written by a newer version",
-            false => "",
+        let hint = if format_version > STATE_FORMAT_VERSION {
+            ", it was written by a newer version"
+        } else {
+            ""
         };
         return Err(Error::setting(
             "format_version",
@@ -191,7 +192,8 @@ impl Adaptation {
         };
         translations("translations", &self.source.translations().to_vec());
         translations("good_translations", &self.good.translations);
-        tensors.insert("window".into(), matrix(&self.target, self.source.width()));
+        let window = self.window_latents()?;
+        tensors.insert("window".into(), matrix(&window, self.source.width()));
         tensors.insert("held_out".into(), matrix(&self.held_out, classes));
         Ok(())
     }
@@ -228,7 +230,6 @@ impl Adaptation {
         self.set_translated_source()?;
         self.adapted.estimator = estimator(settings, &self.source, &held_out, &self.prior)?;
         saved.adapted.restore(&mut self.adapted);
-        self.target = window;
         self.held_out = held_out;
         self.window = saved.window;
         self.alignment_proportions = saved.alignment_proportions;

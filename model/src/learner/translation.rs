@@ -7,9 +7,9 @@
 
 use super::{
     adaptation::Adaptation,
+    evidence::{AlignmentEvidence, RefreshSample},
     mixture::find_centres,
     settings::LearnerSettings,
-    view::{Sample, View},
 };
 use crate::{
     Generator, NamedTensors, Result, Rows,
@@ -27,31 +27,31 @@ const TRANSLATED_STEPS: u64 = 300;
 const TRANSLATED_RATE: f64 = 1e-2;
 
 impl Adaptation {
-    /// Moves classes to the clusters of the window, with a map that starts anew, and gives the new view;
+    /// Moves classes to the clusters of the window, with a map that starts anew, and gives the evidence after it;
     /// unless source and target can still be told apart: clusters that are no classes, as those of mail,
     /// are not to be followed.
     pub(crate) fn retranslate(
         &mut self,
         settings: &LearnerSettings,
-        sample: &Sample,
+        sample: &RefreshSample,
         generator: &mut Generator,
-    ) -> Result<Option<View>> {
+    ) -> Result<Option<AlignmentEvidence>> {
         let translations = self.source.translations().to_vec();
         let tensors = self.engine.export()?;
         self.source.translate(self.propose(sample)?);
         self.restart_map(&tensors)?;
-        let moved = self.view(settings, sample)?;
-        if moved.distance > sample.floor {
+        let moved = self.gather_evidence(settings, sample)?;
+        if moved.distance > sample.noise_floor {
             self.source.translate(translations);
             self.engine.import(&tensors)?;
             return Ok(None);
         }
         self.learn_translated(settings, &moved.proportions, generator)?;
-        self.view(settings, sample).map(Some)
+        self.gather_evidence(settings, sample).map(Some)
     }
 
     /// Translations that bring each class mean to the centre of its cluster.
-    fn propose(&self, sample: &Sample) -> Result<Vec<f32>> {
+    fn propose(&self, sample: &RefreshSample) -> Result<Vec<f32>> {
         let (latents, labels) = (&sample.source.latents, &sample.source.labels);
         let width = self.source.width();
         let classes = self.prior.classes();
@@ -78,7 +78,6 @@ impl Adaptation {
         generator: &mut Generator,
     ) -> Result<()> {
         self.set_translated_source()?;
-        self.send_target()?;
         let schedule = RateSchedule::Decaying {
             steps: TRANSLATED_STEPS,
         };

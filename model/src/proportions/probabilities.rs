@@ -56,6 +56,11 @@ impl Probabilities {
         self.values.chunks_exact(self.classes)
     }
 
+    /// One row.
+    pub(crate) fn row(&self, number: usize) -> &[f64] {
+        &self.values[number * self.classes..][..self.classes]
+    }
+
     /// All numbers, row after row.
     pub fn as_slice(&self) -> &[f64] {
         &self.values

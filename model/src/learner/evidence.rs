@@ -1,4 +1,4 @@
-//! How the alignment stands: what its networks make of held-out rows, window and a sample of the source.
+//! What a refresh measures: the networks' output on held-out rows, on the window and on a sample of the source.
 
 use super::{
     adaptation::{Adaptation, estimator},
@@ -12,38 +12,40 @@ use crate::{
     weights::class_counts,
 };
 
-/// Least share of a class in alignment: a class at exactly 0 would never come back.
-const PROPORTION_FLOOR: f64 = 1e-3;
+/// Smallest proportion of a class in alignment: a class at exactly 0 would never come back.
+const SMALLEST_PROPORTION: f64 = 1e-3;
 /// Most rows on either side of a sliced distance.
 const SAMPLE_ROWS: usize = 1000;
-/// Random halves of the window behind the floor of the sliced distance.
-const FLOOR_REPEATS: usize = 20;
-/// The floor is this quantile of the halves' distances.
-const FLOOR_QUANTILE: f64 = 0.95;
+/// Random halves of the window behind the noise floor.
+const NOISE_FLOOR_REPEATS: usize = 20;
+/// The noise floor is this quantile of the halves' distances.
+const NOISE_FLOOR_QUANTILE: f64 = 0.95;
 
-/// Rows on which distances are measured, the same for all that a refresh compares.
-pub(crate) struct Sample {
-    /// Rows to train on, where they are without translation and map.
+/// Rows that every distance of one refresh is measured on.
+pub(crate) struct RefreshSample {
+    /// Training rows, neither translated nor mapped.
     pub(crate) source: Part,
-    /// Rows of the window.
+    /// All rows of the window.
+    pub(crate) window: Vec<f32>,
+    /// At most [`SAMPLE_ROWS`] rows of the window.
     pub(crate) target: Vec<f32>,
-    /// What sampling alone makes of a distance to them.
-    pub(crate) floor: f64,
+    /// What sampling alone makes of a distance to `target`.
+    pub(crate) noise_floor: f64,
 }
 
-// === impl Sample ===
+// === impl RefreshSample ===
 
-impl Sample {
-    /// Whether there are so many target rows that a distance at the floor says something: among few rows
-    /// nearly anything is.
-    pub(crate) fn is_telling(&self, width: usize) -> bool {
+impl RefreshSample {
+    /// Whether there are enough target rows for a distance below the noise floor to mean something. With few
+    /// rows the floor is so high that nearly every distance is below it.
+    pub(crate) fn has_enough_rows(&self, width: usize) -> bool {
         self.target.len() >= SAMPLE_ROWS * width
     }
 }
 
-/// What translations, map and target classifier come to.
-pub(crate) struct View {
-    /// Predictions on mapped held-out rows.
+/// What translations, map and target classifier make of the sample.
+pub(crate) struct AlignmentEvidence {
+    /// Predictions of f_N on mapped held-out rows.
     pub(crate) held_out: Probabilities,
     pub(crate) estimator: ProportionEstimator,
     /// The window's proportions by that estimator.
@@ -52,42 +54,53 @@ pub(crate) struct View {
     pub(crate) proportions: LabelProportions,
     /// The source sample, translated and mapped.
     pub(crate) mapped: Vec<f32>,
-    /// Its sliced distance to the target.
+    /// Sliced distance of `mapped` to the target.
     pub(crate) distance: f64,
 }
 
 impl Adaptation {
-    pub(crate) fn sample(&self, generator: &mut Generator) -> Result<Sample> {
+    pub(crate) fn sample(&self, generator: &mut Generator) -> Result<RefreshSample> {
         let width = self.source.width();
         let train = self.source.train();
+        let window = self.window_latents()?;
         let half = (self.window.len() / 2).clamp(1, SAMPLE_ROWS);
-        let (repeats, quantile) = (FLOOR_REPEATS, FLOOR_QUANTILE);
-        let directions = &self.directions;
-        let floor = directions.floor(&self.target, half, half, repeats, quantile, generator)?;
-        Ok(Sample {
+        let noise_floor = self.directions.noise_floor(
+            &window,
+            half,
+            half,
+            NOISE_FLOOR_REPEATS,
+            NOISE_FLOOR_QUANTILE,
+            generator,
+        )?;
+        Ok(RefreshSample {
             source: Part {
                 latents: spread(&train.latents, width, SAMPLE_ROWS),
                 labels: spread(&train.labels, 1, SAMPLE_ROWS),
             },
-            target: spread(&self.target, width, half),
-            floor,
+            target: spread(&window, width, half),
+            window,
+            noise_floor,
         })
     }
 
-    pub(crate) fn view(&mut self, settings: &LearnerSettings, sample: &Sample) -> Result<View> {
+    pub(crate) fn gather_evidence(
+        &mut self,
+        settings: &LearnerSettings,
+        sample: &RefreshSample,
+    ) -> Result<AlignmentEvidence> {
         let held_out = self.source.translated(self.source.held_out());
         let held_out = self.transport(&held_out)?;
         let held_out = self.score(Head::Target, &held_out)?;
         let estimator = estimator(settings, &self.source, &held_out.to_f32(), &self.prior)?;
-        let estimate = estimator.estimate(&self.score_window(Head::Target)?)?;
+        let estimate = estimator.estimate(&self.score(Head::Target, &sample.window)?)?;
         let proportions = match settings.alignment_proportions {
-            AlignmentProportions::Estimated => estimate.proportions.floored(PROPORTION_FLOOR),
+            AlignmentProportions::Estimated => estimate.proportions.floored(SMALLEST_PROPORTION),
             AlignmentProportions::Uniform => LabelProportions::uniform(held_out.classes()),
         };
         let mapped = self.source.translated(&sample.source);
         let mapped = self.transport(&mapped)?;
         let distance = self.distance(&mapped, sample, &proportions)?;
-        Ok(View {
+        Ok(AlignmentEvidence {
             held_out,
             estimator,
             estimate,
@@ -101,7 +114,7 @@ impl Adaptation {
     pub(crate) fn distance(
         &self,
         latents: &[f32],
-        sample: &Sample,
+        sample: &RefreshSample,
         proportions: &LabelProportions,
     ) -> Result<f64> {
         let weights = row_weights(&sample.source.labels, proportions);

@@ -19,7 +19,7 @@ impl Directions {
     /// `target`, of `rows_left` and `rows_right` rows, over `repeats` draws. If the target has
     /// fewer rows than both together, parts are smaller in proportion and the distance, which falls with
     /// the root of the size, is scaled to the sizes asked for.
-    pub fn floor(
+    pub fn noise_floor(
         &self,
         target: &[f32],
         rows_left: usize,
@@ -29,7 +29,7 @@ impl Directions {
         generator: &mut Generator,
     ) -> Result<f64> {
         let rows = count_rows("target", target, self.width())?;
-        let parts = Parts::within(rows, rows_left, rows_right)?;
+        let parts = SplitSizes::within(rows, rows_left, rows_right)?;
         if repeats == 0 {
             return Err(Error::setting("repeats", "is 0, expected at least 1"));
         }
@@ -60,15 +60,15 @@ impl Directions {
 }
 
 /// Sizes of two disjoint parts of a sample.
-struct Parts {
+struct SplitSizes {
     left: usize,
     right: usize,
     scale: f64,
 }
 
-// === impl Parts ===
+// === impl SplitSizes ===
 
-impl Parts {
+impl SplitSizes {
     fn within(rows: usize, left: usize, right: usize) -> Result<Self> {
         if left == 0 || right == 0 || rows < 2 {
             return Err(Error::shape(
@@ -124,7 +124,7 @@ mod tests {
         let mut generator = Generator::new(4);
         let target = normals(800, 8, &mut generator);
         let floor = directions
-            .floor(&target, 400, 400, 100, 0.95, &mut generator)
+            .noise_floor(&target, 400, 400, 100, 0.95, &mut generator)
             .unwrap();
         let distances = |shift: f32, generator: &mut Generator| -> Vec<f64> {
             let draw = |generator: &mut Generator| normals(400, 8, generator);
@@ -148,7 +148,7 @@ mod tests {
         let target = normals(2_000, 4, &mut generator);
         let mut floor = |rows: usize| {
             directions
-                .floor(&target[..rows * 4], 600, 300, 200, 0.5, &mut generator)
+                .noise_floor(&target[..rows * 4], 600, 300, 200, 0.5, &mut generator)
                 .unwrap()
         };
         let (whole, part) = (floor(2_000), floor(300));
@@ -167,7 +167,7 @@ mod tests {
         let line = directions(1, 1);
         let mut generator = Generator::new(1);
         let mut floor = |target: &[f32], left, repeats, quantile| {
-            line.floor(target, left, 1, repeats, quantile, &mut generator)
+            line.noise_floor(target, left, 1, repeats, quantile, &mut generator)
         };
         assert!(floor(&[1.0, 2.0], 1, 1, 1.0).is_ok());
         assert!(floor(&[1.0], 1, 1, 1.0).is_err());
