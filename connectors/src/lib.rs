@@ -5,6 +5,7 @@ pub mod event;
 pub mod files;
 pub mod kafka;
 pub mod labels;
+mod problem;
 pub mod settings;
 
 /// Messages generated from `proto/ostar/v1/event.proto`.

@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::problem::{Found, KeyPath, Problem};
+
 /// A duration in the configuration, written as a whole number and a unit: "500ms", "10s", "5m", "1h".
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -46,9 +48,7 @@ impl FromStr for Period {
         let milliseconds = milliseconds.and_then(|(number, (_, unit))| number.checked_mul(*unit));
         match milliseconds {
             Some(milliseconds) => Ok(Self::from_millis(milliseconds)),
-            None => Err(format!(
-                "{text:?} is not a length of time, expected a whole number and ms, s, m or h, like \"10s\""
-            )),
+            None => Err("expected a whole number with ms, s, m or h, like \"10s\"".into()),
         }
     }
 }

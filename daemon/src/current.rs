@@ -30,14 +30,13 @@ pub(crate) struct Served {
 
 /// Which candidate's predictions are served.
 #[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServingMode {
     /// The model as it was deployed.
     Frozen,
     /// The frozen model, corrected to the stream's proportions.
-    #[default]
     Prior,
     /// The adapted model.
     Adapted,

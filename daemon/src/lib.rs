@@ -15,23 +15,18 @@ mod metrics;
 mod open_inference;
 mod page;
 mod pipeline;
+pub mod proto;
 mod run;
 mod servers;
 mod serving;
 mod shutdown;
 mod status;
 
-/// Services of `daemon/proto`; public for the end-to-end tests, which are clients of them.
-#[expect(missing_docs, reason = "generated")]
-pub mod proto {
-    tonic::include_proto!("ostar.v1");
-}
-
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// The whole program; a library only so that the end-to-end tests can build it with theirs.
+/// Runs the command line. A library only so that the end-to-end tests can build the program with theirs.
 pub fn main() -> ExitCode {
     exit::report(cli::Cli::parse().execute())
 }

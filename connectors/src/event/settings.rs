@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Problem;
+
 /// Section `events` of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -52,33 +54,31 @@ impl Default for EventSettings {
 
 impl EventSettings {
     /// Adds what is wrong to `problems`.
-    pub fn validate(&self, problems: &mut Vec<String>) {
+    pub fn validate(&self, problems: &mut Vec<Problem>) {
         if self.max_bytes == 0 {
-            problems.push("events.max_bytes is 0, expected at least 1".into());
+            let path = "events.max_bytes";
+            problems.push(Problem::value(path, self.max_bytes, "expected at least 1"));
         }
         if !(2..=DEEPEST).contains(&self.max_depth) {
-            problems.push(format!(
-                "events.max_depth is {}, expected 2 to {DEEPEST}",
-                self.max_depth
-            ));
+            let hint = format!("expected 2 to {DEEPEST}");
+            problems.push(Problem::value("events.max_depth", self.max_depth, hint));
         }
         for (key, name) in [
             ("id_field", &self.id_field),
             ("time_field", &self.time_field),
         ] {
             if name.is_empty() {
-                problems.push(format!("events.{key} is empty, expected a field's name"));
+                let path = format!("events.{key}");
+                problems.push(Problem::value(path, name, "expected a field's name"));
             }
         }
         if self.id_field == self.time_field {
-            problems.push(format!(
-                "events.id_field and events.time_field are both {:?}, expected two names",
-                self.id_field
-            ));
+            let hint = "expected another name than events.id_field";
+            problems.push(Problem::value("events.time_field", &self.time_field, hint));
         }
         if self.flat && self.format != EventFormat::Json {
-            problems
-                .push("events.flat is true, expected false unless events.format is json".into());
+            let hint = "expected false unless events.format is json";
+            problems.push(Problem::value("events.flat", self.flat, hint));
         }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     fn all_problems_are_told_at_once_and_the_defaults_have_none() {
         let mut problems = Vec::new();
         EventSettings::default().validate(&mut problems);
-        assert_eq!(problems, [""; 0]);
+        assert!(problems.is_empty(), "{problems:#?}");
         let wrong = EventSettings {
             format: EventFormat::Raw,
             max_bytes: 0,
@@ -102,6 +102,9 @@ mod tests {
         };
         wrong.validate(&mut problems);
         assert_eq!(problems.len(), 6, "{problems:#?}");
-        assert_eq!(problems[1], "events.max_depth is 1, expected 2 to 100");
+        assert_eq!(
+            problems[1].to_string(),
+            "events.max_depth is 1, expected 2 to 100"
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::{
     client,
     options::{Options, reason_reserved},
 };
-use crate::settings::Period;
+use crate::settings::{KeyPath, Period, Problem};
 
 /// Section `kafka`: where events come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +21,8 @@ pub struct KafkaSettings {
     pub topic: String,
     /// Consumer group that offsets are committed to. All partitions are read, whatever other members it has.
     pub group: String,
-    /// Where to start without a checkpoint and without committed offsets.
+    /// Where to start without a checkpoint. With `latest` and `timestamp`, offsets that the group has committed come
+    /// first. With `earliest`, events before them are learned but not emitted again.
     pub start: Start,
     /// For `start = "timestamp"`: the time to start at, in milliseconds since 1970.
     pub start_time_ms: Option<i64>,
@@ -124,24 +125,30 @@ impl Default for KafkaSettings {
 
 impl KafkaSettings {
     /// Reports everything that is wrong with the section. Reads no secrets and talks to no broker.
-    pub fn validate(&self, problems: &mut Vec<String>) {
+    pub fn validate(&self, problems: &mut Vec<Problem>) {
         for (key, value, example) in [
             ("brokers", &self.brokers, "127.0.0.1:9092"),
             ("topic", &self.topic, "events"),
             ("group", &self.group, "ostard"),
         ] {
             if value.trim().is_empty() {
-                problems.push(format!(
-                    "kafka.{key} is empty, expected a value like {example:?}"
+                problems.push(Problem::value(
+                    format!("kafka.{key}"),
+                    value.trim(),
+                    format!("expected a value like {example:?}"),
                 ));
             }
         }
         match (self.start, self.start_time_ms) {
-            (Start::Timestamp, None) => problems.push(
-                "kafka.start is \"timestamp\", expected kafka.start_time_ms to be set".to_owned(),
-            ),
-            (Start::Earliest | Start::Latest, Some(time)) => problems.push(format!(
-                "kafka.start_time_ms is {time}, expected kafka.start to be \"timestamp\" then"
+            (Start::Timestamp, None) => problems.push(Problem::value(
+                "kafka.start",
+                self.start,
+                "expected kafka.start_time_ms to be set",
+            )),
+            (Start::Earliest | Start::Latest, Some(time)) => problems.push(Problem::value(
+                "kafka.start_time_ms",
+                time,
+                "expected kafka.start to be \"timestamp\" then",
             )),
             _ => {}
         }
@@ -150,13 +157,14 @@ impl KafkaSettings {
             ("patience", self.patience),
         ] {
             if period.get().is_zero() {
-                problems.push(format!("kafka.{key} is 0s, expected at least 1ms"));
+                let path = format!("kafka.{key}");
+                problems.push(Problem::value(path, period, "expected at least 1ms"));
             }
         }
         self.validate_options(problems);
     }
 
-    fn validate_options(&self, problems: &mut Vec<String>) {
+    fn validate_options(&self, problems: &mut Vec<Problem>) {
         let sections = [
             ("options", self.options.0.keys().collect::<Vec<_>>()),
             (
@@ -171,13 +179,16 @@ impl KafkaSettings {
         for (section, names) in sections {
             for name in names {
                 if let Some(reason) = reason_reserved(name) {
-                    problems.push(format!("kafka.{section}.{name} may not be set: {reason}"));
+                    let path = KeyPath::from("kafka").below(section).below(name);
+                    problems.push(Problem::key(path, format!("may not be set: {reason}")));
                 }
             }
         }
         for (name, value) in &self.options.0 {
             if let Err(problem) = client::check_option(name, value) {
-                problems.push(format!("kafka.options.{name}: {problem}"));
+                let path = KeyPath::from("kafka.options").below(name);
+                let hint = format!("is refused by librdkafka: {problem}");
+                problems.push(Problem::key(path, hint));
             }
         }
     }
@@ -187,7 +198,7 @@ impl KafkaSettings {
 
 impl PredictionSettings {
     /// Reports everything that is wrong with the section.
-    pub fn validate(&self, problems: &mut Vec<String>) {
+    pub fn validate(&self, problems: &mut Vec<Problem>) {
         check_topic("predictions.topic", self.topic.as_deref(), problems);
     }
 }
@@ -209,38 +220,34 @@ impl Default for DeadLetterSettings {
 
 impl DeadLetterSettings {
     /// Reports everything that is wrong with the section.
-    pub fn validate(&self, problems: &mut Vec<String>) {
+    pub fn validate(&self, problems: &mut Vec<Problem>) {
         check_topic("dead_letters.topic", self.topic.as_deref(), problems);
-        if let (Some(topic), Some(file)) = (&self.topic, &self.file) {
-            problems.push(format!(
-                "dead_letters.topic is {topic:?} and dead_letters.file is {file:?}, expected at most one of them"
-            ));
+        if let (Some(_), Some(file)) = (&self.topic, &self.file) {
+            let hint = "expected only one of dead_letters.topic and dead_letters.file";
+            problems.push(Problem::value("dead_letters.file", file, hint));
         }
         if !(0.0..=1.0).contains(&self.max_ratio) {
-            let ratio = self.max_ratio;
-            problems.push(format!(
-                "dead_letters.max_ratio is {ratio}, expected 0 to 1"
-            ));
+            let path = "dead_letters.max_ratio";
+            problems.push(Problem::value(path, self.max_ratio, "expected 0 to 1"));
         }
         if !(1..=1_000_000).contains(&self.ratio_over) {
-            let events = self.ratio_over;
-            problems.push(format!(
-                "dead_letters.ratio_over is {events}, expected 1 to 1000000"
-            ));
+            let path = "dead_letters.ratio_over";
+            let hint = "expected 1 to 1000000";
+            problems.push(Problem::value(path, self.ratio_over, hint));
         }
         // Room for headers below the 1 MB that a broker takes by default.
         if self.max_bytes > 900_000 {
-            let bytes = self.max_bytes;
-            problems.push(format!(
-                "dead_letters.max_bytes is {bytes}, expected at most 900000"
-            ));
+            let path = "dead_letters.max_bytes";
+            let hint = "expected at most 900000";
+            problems.push(Problem::value(path, self.max_bytes, hint));
         }
     }
 }
 
-pub(crate) fn check_topic(key: &str, topic: Option<&str>, problems: &mut Vec<String>) {
-    if topic.is_some_and(|topic| topic.trim().is_empty()) {
-        problems.push(format!("{key} is empty, expected a topic's name or no key"));
+pub(crate) fn check_topic(key: &str, topic: Option<&str>, problems: &mut Vec<Problem>) {
+    if let Some(topic) = topic.map(str::trim).filter(|topic| topic.is_empty()) {
+        let hint = "expected a topic's name, or no such key";
+        problems.push(Problem::value(key, topic, hint));
     }
 }
 
@@ -252,7 +259,7 @@ mod tests {
         let settings: KafkaSettings = serde_json::from_str(section).unwrap();
         let mut problems = Vec::new();
         settings.validate(&mut problems);
-        problems
+        problems.iter().map(Problem::to_string).collect()
     }
 
     #[test]
@@ -268,11 +275,11 @@ mod tests {
                 "kafka.brokers is empty, expected a value like \"127.0.0.1:9092\"",
                 "kafka.topic is empty, expected a value like \"events\"",
                 "kafka.start is \"timestamp\", expected kafka.start_time_ms to be set",
-                "kafka.patience is 0s, expected at least 1ms",
+                "kafka.patience is \"0s\", expected at least 1ms",
                 "kafka.options.enable.auto.commit may not be set: offsets are committed after outputs are flushed, \
                  and this would change that",
                 "kafka.options_from_files.group.id may not be set: set kafka.group instead",
-                "kafka.options.fetch.min.bites: no such configuration property: \"fetch.min.bites\"",
+                "kafka.options.fetch.min.bites is refused by librdkafka: no such configuration property: \"fetch.min.bites\"",
             ]
         );
     }
@@ -295,7 +302,7 @@ mod tests {
         settings.validate(&mut problems);
         assert_eq!(problems.len(), 3);
         assert_eq!(
-            problems[1],
+            problems[1].to_string(),
             "dead_letters.max_ratio is 1.5, expected 0 to 1"
         );
     }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Problem;
+
 /// Section `labels` of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -47,11 +49,12 @@ impl Default for LabelSettings {
 
 impl LabelSettings {
     /// Adds what is wrong to `problems`.
-    pub fn validate(&self, problems: &mut Vec<String>) {
+    pub fn validate(&self, problems: &mut Vec<Problem>) {
         crate::kafka::check_topic("labels.topic", self.topic.as_deref(), problems);
         for (key, value) in [("cache", self.cache), ("window", self.window)] {
             if value == 0 {
-                problems.push(format!("labels.{key} is 0, expected at least 1"));
+                let path = format!("labels.{key}");
+                problems.push(Problem::value(path, value, "expected at least 1"));
             }
         }
         for (key, name) in [
@@ -59,13 +62,16 @@ impl LabelSettings {
             ("label_field", &self.label_field),
         ] {
             if name.is_empty() {
-                problems.push(format!("labels.{key} is empty, expected a field's name"));
+                let path = format!("labels.{key}");
+                problems.push(Problem::value(path, name, "expected a field's name"));
             }
         }
         if self.id_field == self.label_field {
-            problems.push(format!(
-                "labels.id_field and labels.label_field are both {:?}, expected two names",
-                self.id_field
+            let hint = "expected another name than labels.id_field";
+            problems.push(Problem::value(
+                "labels.label_field",
+                &self.label_field,
+                hint,
             ));
         }
     }

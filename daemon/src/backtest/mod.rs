@@ -1,6 +1,6 @@
-//! `ostard backtest`: history from files through the daemon's own path, without a broker.
+//! `ostard backtest`: history from files through the daemon's own code, without a broker.
 //!
-//! Every block is scored with what would have been served when it came, then learned from.
+//! Each block is scored with the state that would have been served at the time, and learned from afterwards.
 
 mod alarms;
 mod chart;
@@ -24,19 +24,19 @@ use tokio::sync::watch;
 pub(crate) use report::{Moment, Report};
 
 use crate::{
-    config::Config,
+    config::{BundleConfig, Config},
     current::{Current, Version},
     metrics::Metrics,
     pipeline::{BlockLearner, FrozenScoring, Progress, Publisher, Scoring, load_learner},
     status::Status,
 };
 
-/// What to go through.
+/// The files to replay.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// Files, in the order they happened.
+    /// In the order the events happened.
     pub(crate) data: Vec<PathBuf>,
-    /// What stands where in them.
+    /// Which column is what.
     pub(crate) files: FileSettings,
 }
 
@@ -49,24 +49,25 @@ struct Replay {
     labels: Arc<Mutex<LabelJoin>>,
     status: watch::Receiver<Status>,
     chunk: Chunk,
-    /// Labels of the chunk's events, where the file has them.
+    /// Labels of the chunk's events; `None` where the file has none.
     classes: Vec<Option<u32>>,
     block: usize,
     rejected: u64,
     moments: Vec<Moment>,
 }
 
-/// Goes through the files; `progress` is told the events done.
+/// Replays the files. `progress` gets the number of events so far.
 pub(crate) fn run(
-    config: &Config,
+    config: &BundleConfig,
     options: &Options,
     mut progress: impl FnMut(u64),
 ) -> Result<Report> {
-    let Some(folder) = &config.bundle.path else {
-        bail!("bundle.path is not set, expected the folder of a bundle; `ostard fit` makes one");
-    };
-    let bundle = Bundle::load(folder)
-        .with_context(|| format!("cannot load bundle.path = {:?}", folder.display()))?;
+    let BundleConfig {
+        bundle_folder,
+        config,
+    } = config;
+    let bundle = Bundle::load(bundle_folder)
+        .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
     let mut replay = Replay::new(config, &bundle)?;
     let description = bundle.description();
     let mut events = 0;
@@ -138,7 +139,7 @@ impl Replay {
             self.rejected += 1;
             return Ok(());
         }
-        // Joined within the block, so any name will do.
+        // Labels are joined within the block, so any unique id works.
         let id = id.unwrap_or_else(|| format!("row {number}"));
         self.chunk.events.push(EventMeta {
             id: Some(id.into()),
@@ -147,10 +148,10 @@ impl Replay {
             offset: number as i64,
         });
         self.classes.push(label);
-        match self.chunk.len() == self.block {
-            true => self.take_chunk(),
-            false => Ok(()),
+        if self.chunk.len() == self.block {
+            self.take_chunk()?;
         }
+        Ok(())
     }
 
     fn take_chunk(&mut self) -> Result<()> {
@@ -186,7 +187,7 @@ impl Replay {
         self.take_chunk()?;
         if self.moments.is_empty() {
             bail!(
-                "the files hold no usable event ({} were rejected)",
+                "--data has no usable event: {} rows were rejected; check that the columns fit the bundle",
                 self.rejected
             );
         }

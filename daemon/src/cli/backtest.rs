@@ -12,14 +12,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::{files::FileArgs, layers::LayerArgs};
 use crate::{backtest, config::Reading};
 
-/// Takes history from files through the daemon's own path, without a broker: would it have helped?
+/// Replay history from files through the daemon's own code, without a broker, to see whether it would have helped.
+///
+/// Each block of events is scored with the state that would have been served at the time, and learned from afterwards.
+/// With labels in the files, the report has the accuracy of every candidate.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Backtest {
-    /// History in the order it happened: CSV, JSON lines, Parquet or safetensors. Can be repeated.
+    /// Events in the order they happened: CSV, JSON lines, Parquet or safetensors, by extension. Can be repeated.
     #[arg(long, value_name = "FILE", required = true)]
     data: Vec<PathBuf>,
-    /// Folder that the report is written to.
+    /// Folder for report.txt, report.json and report.svg.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -36,8 +39,7 @@ Examples:
 impl Backtest {
     pub(super) fn execute(self) -> Result<()> {
         let reading = Reading::new(&self.layers.layers());
-        let needless = ["kafka.brokers", "kafka.topic", "checkpoints.folder"];
-        let config = reading.valid_without(&needless)?;
+        let config = reading.for_bundle(&["kafka.brokers", "kafka.topic"])?;
         let options = backtest::Options {
             data: self.data,
             files: self.files.settings(),

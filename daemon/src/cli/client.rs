@@ -12,16 +12,16 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use crate::{current::ServingMode, proto};
+use crate::{config::Config, current::ServingMode, proto};
 
 /// How to reach a daemon.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(super) struct ConnectionArgs {
-    /// PEM file of the authority of the daemon's certificate; switches TLS on.
+    /// PEM file with the authority of the daemon's certificate. Switches TLS on.
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// File of the bearer token.
+    /// File with the bearer token.
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// How long to wait for a connection, and for an answer.
@@ -29,22 +29,22 @@ pub(super) struct ConnectionArgs {
     timeout: Period,
 }
 
-/// A daemon that could not be reached, or refused.
+/// A daemon could not be reached, or refused the call. Ends the command with exit code 3.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unanswered(String);
 
-/// Sends the token along.
+/// Adds the bearer token, if there is one, to each call.
 #[derive(Debug, Clone)]
 pub(super) struct Token(Option<MetadataValue<Ascii>>);
 
-/// A connection that sends the token along.
+/// A channel whose calls carry the token.
 pub(super) type Connection = InterceptedService<Channel, Token>;
 
 // === impl ConnectionArgs ===
 
 impl ConnectionArgs {
-    /// Connects to `address`, host:port. `key` is the setting that the daemon listens by.
+    /// Connects to `address`, host:port. `key` is the daemon's setting for that address, for the error.
     pub(super) async fn connect(&self, address: &str, key: &str) -> Result<Connection> {
         let token = Token::read(self.token_file.as_ref())?;
         let scheme = if self.ca.is_some() { "https" } else { "http" };
@@ -61,7 +61,7 @@ impl ConnectionArgs {
         }
         let channel = endpoint.connect().await.map_err(|error| {
             Unanswered(format!(
-                "no daemon answers at --address {address}: {:#}; is it running, with {key} at this address?",
+                "no daemon answers at --address {address}: {:#}; check that it is running with {key} at this address",
                 anyhow::Error::from(error)
             ))
         })?;
@@ -99,16 +99,18 @@ impl Interceptor for Token {
 impl From<Status> for Unanswered {
     fn from(status: Status) -> Self {
         let fix = match status.code() {
-            tonic::Code::Unauthenticated => "; give the token by --token-file",
+            tonic::Code::Unauthenticated => "; set the token with --token-file",
             tonic::Code::ResourceExhausted => "; the daemon is overloaded, try again later",
-            tonic::Code::Unimplemented => "; is --address the right one of the daemon's listeners?",
+            tonic::Code::Unimplemented => {
+                "; check that --address is the right one of the daemon's listeners"
+            }
             _ => "",
         };
         let code = status.code();
-        // What the daemon says itself has no cause on this side.
+        // A status that the daemon sent has no source; one that the transport made has.
         if status.source().is_some() {
             return Self(format!(
-                "the connection broke: {} ({code:?}); if the daemon has TLS, give its authority by --ca",
+                "the connection broke: {} ({code:?}); if the daemon uses TLS, set its authority with --ca",
                 status.message()
             ));
         }
@@ -120,26 +122,21 @@ impl From<Status> for Unanswered {
 }
 
 fn read(flag: &str, path: &PathBuf) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{flag} is {path:?}, expected a file"))
+    fs::read_to_string(path)
+        .with_context(|| format!("{flag} is {path:?}, expected a file that can be read"))
 }
 
-/// The mode, as requests carry it.
-pub(super) fn requested(mode: ServingMode) -> proto::Mode {
-    match mode {
-        ServingMode::Frozen => proto::Mode::Frozen,
-        ServingMode::Prior => proto::Mode::Prior,
-        ServingMode::Adapted => proto::Mode::Adapted,
-        ServingMode::Shadow => proto::Mode::Shadow,
-    }
+/// Where a daemon with the default configuration takes prediction requests.
+pub(super) fn inference_address() -> String {
+    Config::default().grpc.listen.to_string()
 }
 
 /// The mode of an answer, as flags and configuration call it.
-pub(super) fn mode_name(mode: proto::Mode) -> String {
-    let name = mode.as_str_name().trim_start_matches("MODE_");
-    name.to_lowercase()
+pub(super) fn mode_name(mode: proto::Mode) -> &'static str {
+    mode.serving().map_or("unspecified", ServingMode::name)
 }
 
-/// Runs a command to its end.
+/// Runs a client command on this thread.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build()?.block_on(work)

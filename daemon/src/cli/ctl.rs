@@ -5,22 +5,25 @@ use std::io::{self, Write};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::client::{Connection, ConnectionArgs, Unanswered, block_on, requested};
+use super::{
+    client::{Connection, ConnectionArgs, Unanswered, block_on},
+    mode::ModeParser,
+};
 use crate::{
     current::ServingMode,
     proto::{
-        CheckpointRequest, PauseRequest, ResumeRequest, RollbackRequest, SetModeRequest,
+        CheckpointRequest, Mode, PauseRequest, ResumeRequest, RollbackRequest, SetModeRequest,
         control_client::ControlClient,
     },
 };
 
-/// Gives orders to a running daemon, whose grpc.control_listen must be set.
+/// Send an order to a running daemon. Its grpc.control_listen must be set.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Ctl {
     #[command(subcommand)]
     order: Order,
-    /// Address of the daemon's grpc.control_listen.
+    /// Address of the daemon: its grpc.control_listen.
     #[arg(
         long,
         global = true,
@@ -34,17 +37,18 @@ pub(super) struct Ctl {
 
 #[derive(Debug, Subcommand)]
 enum Order {
-    /// Stops learning. Events are still read and scored.
+    /// Stop alignment. Events are still read and scored, and class shares are still followed.
     Pause,
-    /// Goes on learning, and goes on reading after too many bad events.
+    /// Resume alignment after `pause`, and reading after too many bad events.
     Resume,
-    /// Writes a checkpoint now.
+    /// Write a checkpoint now.
     Checkpoint,
-    /// Goes back to the last state that the guard agreed to.
+    /// Go back to the last weights that the guard agreed to.
     Rollback,
-    /// Changes what is served until the next start.
+    /// Change what is served, until the next start.
     Mode {
-        /// What to serve.
+        /// The new serving mode.
+        #[arg(value_parser = ModeParser)]
         mode: ServingMode,
     },
 }
@@ -62,7 +66,7 @@ impl Ctl {
         Ok(())
     }
 
-    /// What was done, in the daemon's words.
+    /// Sends the order and returns the daemon's answer.
     async fn give(self) -> Result<String> {
         let connection = self
             .connection
@@ -80,7 +84,7 @@ impl Order {
             Self::Checkpoint => client.checkpoint(CheckpointRequest {}).await,
             Self::Rollback => client.rollback(RollbackRequest {}).await,
             Self::Mode { mode } => {
-                let mode = requested(mode).into();
+                let mode = Mode::from(mode).into();
                 client.set_mode(SetModeRequest { mode }).await
             }
         };
@@ -100,7 +104,7 @@ mod tests {
 
     use super::*;
     use crate::proto::{
-        ControlResponse, Mode,
+        ControlResponse,
         control_server::{Control, ControlServer},
     };
 
@@ -206,7 +210,7 @@ mod tests {
         assert!(refused.is::<Unanswered>());
         assert_eq!(
             refused.to_string(),
-            "the daemon refused: no token (Unauthenticated); give the token by --token-file"
+            "the daemon refused: no token (Unauthenticated); set the token with --token-file"
         );
     }
 
@@ -242,6 +246,8 @@ mod tests {
         assert!(refused.is::<Unanswered>());
         let text = refused.to_string();
         assert!(text.starts_with(&format!("no daemon answers at --address {address}")));
-        assert!(text.ends_with("is it running, with grpc.control_listen at this address?"));
+        assert!(
+            text.ends_with("check that it is running with grpc.control_listen at this address")
+        );
     }
 }

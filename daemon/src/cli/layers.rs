@@ -4,36 +4,36 @@ use std::{collections::BTreeMap, env, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::mode::ModeParser;
 use crate::{
     config::{Flag, Layers},
     current::ServingMode,
 };
 
-/// Where the configuration comes from. Flags go over `OSTAR__SECTION__KEY` variables, these over the
-/// file, this over the defaults.
+/// Flags override `OSTAR__SECTION__KEY` variables, variables override the file, and the file overrides the defaults.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Configuration")]
 pub(crate) struct LayerArgs {
     /// Configuration file, TOML or YAML by its extension.
     #[arg(long, short, value_name = "FILE", env = "OSTAR_CONFIG")]
     config: Option<PathBuf>,
-    /// Sets any key, like `learner.block=1000`. Can be repeated, the last one wins.
+    /// Set any key, like `learner.block=1000`. Can be repeated; the last one wins.
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
-    /// Sets kafka.brokers.
+    /// Set kafka.brokers.
     #[arg(long, value_name = "HOST:PORT,...")]
     brokers: Option<String>,
-    /// Sets kafka.topic.
+    /// Set kafka.topic.
     #[arg(long)]
     topic: Option<String>,
-    /// Sets bundle.path.
+    /// Set bundle.path.
     #[arg(long, value_name = "FOLDER")]
     bundle: Option<String>,
-    /// Sets checkpoints.folder.
+    /// Set checkpoints.folder.
     #[arg(long, value_name = "FOLDER")]
     checkpoints: Option<String>,
-    /// Sets serving.mode.
-    #[arg(long)]
+    /// Set serving.mode.
+    #[arg(long, value_parser = ModeParser)]
     mode: Option<ServingMode>,
 }
 
@@ -44,7 +44,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 }
 
 impl LayerArgs {
-    /// The layers, with the variables of this process.
+    /// The layers, with the environment of this process.
     pub(crate) fn layers(self) -> Layers {
         self.with_variables(variables())
     }
@@ -76,7 +76,7 @@ impl LayerArgs {
     }
 }
 
-/// The process's variables; those that are no text cannot be settings.
+/// The environment, without variables that are not UTF-8.
 fn variables() -> BTreeMap<String, String> {
     let variables = env::vars_os();
     let variables = variables.map(|(name, text)| (name.into_string(), text.into_string()));

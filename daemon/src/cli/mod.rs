@@ -10,6 +10,7 @@ mod files;
 mod fit;
 mod format;
 mod layers;
+mod mode;
 mod predict;
 mod replay;
 mod rows;
@@ -22,8 +23,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use client::Unanswered;
 
-/// Follows how the classes of a deployed classifier move, without labels, and serves predictions that
-/// move with them.
+/// Follows how the classes of a deployed classifier shift, without labels, and serves corrected predictions.
 #[derive(Debug, Parser)]
 #[command(name = "ostard", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -33,14 +33,14 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  ostard demo                                  see it work, nothing else needed
+  ostard demo                                  try it; needs no broker and no files
   ostard fit --data mails.csv --label spam --out models/spam
-  ostard run --config ostard.toml              read Kafka, learn, serve
-  ostard config check --config ostard.toml     what is wrong with a configuration, all of it
-  ostard state                                 shares of the classes, shift, what is served
+  ostard run --config ostard.toml              read Kafka, learn and serve
+  ostard config check --config ostard.toml     list every problem of a configuration
+  ostard state                                 show class shares, shift and what is served
   ostard ctl mode adapted                      change what a running daemon serves
 
-Exit codes: 0 done, 1 failed, 2 a flag or the configuration is wrong, 3 the daemon did not answer.";
+Exit codes: 0 success, 1 failure, 2 wrong flag or configuration, 3 the daemon did not answer or refused.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -61,7 +61,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what the command line says.
+    /// Runs the chosen command.
     pub(crate) fn execute(self) -> Result<()> {
         match self.command {
             Command::Run(run) => run.execute(),
@@ -80,13 +80,13 @@ impl Cli {
     }
 }
 
-/// Runs a daemon's work on as many threads as there are cores.
+/// Runs a future on a runtime with one thread per core.
 fn serve<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_name("ostard").build();
     let runtime = runtime.context("cannot start the runtime")?;
     let outcome = runtime.block_on(work);
-    // An attempt to reach a broker may be under way, and would hold the end until it has failed.
+    // Does not wait for blocking tasks: an attempt to reach a broker may be under way.
     runtime.shutdown_background();
     outcome
 }

@@ -11,8 +11,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    client::{Connection, ConnectionArgs, Unanswered, block_on, mode_name, requested},
+    client::{Connection, ConnectionArgs, Unanswered, block_on, inference_address, mode_name},
     format::{Format, FormatArgs, Table},
+    mode::ModeParser,
     rows::Row,
 };
 use crate::{
@@ -23,22 +24,23 @@ use crate::{
     },
 };
 
-/// Asks a running daemon for predictions: a JSON object a line in, a JSON object or a row of a table a line out.
+/// Ask a running daemon for predictions. Reads one JSON object per line and prints one answer per line.
 ///
-/// A line holds what the model takes under one of the names probabilities, logits, latent, dense (lists of
-/// numbers) or fields (an object), as events do. An `id` comes back with the answer.
+/// As in events, a line has the input of the model under one of the names probabilities, logits, latent, dense (lists of
+/// numbers) or fields (an object). An `id` is printed with the answer.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Predict {
-    /// Lines to score; the standard input if there is none.
+    /// File with the lines to score. Without it, the standard input.
     file: Option<PathBuf>,
-    /// Address of the daemon's grpc.listen.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    /// Address of the daemon: its grpc.listen.
+    #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
     address: String,
-    /// What to serve, if not what the daemon is set to.
-    #[arg(long)]
+    /// Mode of these predictions. Without it, the daemon's own.
+    #[arg(long, value_parser = ModeParser)]
     mode: Option<ServingMode>,
-    /// Lines that go into one request: more are quicker, but the first answer waits for all of them.
+    /// Lines per request. Larger batches are faster, but the first answer waits for the whole batch. At most the daemon's
+    /// requests.max_rows.
     #[arg(long, value_name = "LINES", default_value_t = 1)]
     batch: usize,
     #[command(flatten)]
@@ -63,7 +65,7 @@ impl Predict {
         block_on(self.answer(&name, lines, &mut out))
     }
 
-    /// Answers line by line, in the format that was chosen. A line that cannot be read ends it, with its number.
+    /// Answers line by line. Stops with an error at the first line that cannot be read.
     async fn answer(&self, name: &str, lines: impl BufRead, out: &mut impl Write) -> Result<()> {
         let connection = self
             .connection
@@ -101,14 +103,14 @@ impl Predict {
         let (ids, inputs): (Vec<_>, Vec<_>) = rows.drain(..).map(|row| (row.id, row.input)).unzip();
         let request = PredictRequest {
             inputs,
-            mode: self.mode.map_or(Mode::Unspecified, requested).into(),
+            mode: self.mode.map_or(Mode::Unspecified, Mode::from).into(),
         };
         let response = client.predict(request).await.map_err(Unanswered::from)?;
         Ok(printer.text(ids, response.into_inner()))
     }
 }
 
-/// Prints what has been answered.
+/// Formats answers; a table keeps its column widths between batches.
 enum Printer {
     Table(Table),
     Json,
@@ -143,7 +145,9 @@ fn cells(ids: Vec<Option<Value>>, response: PredictResponse) -> Vec<Vec<String>>
     let row = |(id, prediction): (Option<Value>, ClassProbabilities)| {
         let probabilities = prediction.probabilities;
         let most = probabilities.get(prediction.class as usize);
-        let all = probabilities.iter().map(|share| format!("{share:.3}"));
+        let all = probabilities
+            .iter()
+            .map(|probability| format!("{probability:.3}"));
         vec![
             match id {
                 Some(Value::String(id)) => id,
@@ -154,7 +158,7 @@ fn cells(ids: Vec<Option<Value>>, response: PredictResponse) -> Vec<Vec<String>>
             format!("{:.3}", most.copied().unwrap_or_default()),
             all.collect::<Vec<_>>().join(" "),
             format!("{}.{}", version.epoch, version.step),
-            mode.clone(),
+            mode.to_owned(),
         ]
     };
     ids.into_iter().zip(response.predictions).map(row).collect()

@@ -19,18 +19,18 @@ use ostar_model::Bundle;
 use serde_json::json;
 
 use super::{files::FileArgs, layers::LayerArgs};
-use crate::config::Reading;
+use crate::config::{BundleConfig, Reading};
 
-/// Writes the rows of a file to the events topic, at a rate.
+/// Send the rows of a file to the events topic.
 ///
-/// Labels are never sent with the events: they go to labels.topic, if that is set.
+/// Labels are never part of the events. They are sent to labels.topic, if that is set.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Replay {
-    /// What to send: CSV, JSON lines, Parquet or safetensors, by its extension.
+    /// Rows to send: CSV, JSON lines, Parquet or safetensors, by extension.
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
-    /// Events a second; as fast as it goes without it.
+    /// Events per second. Without it, as fast as the broker takes them.
     #[arg(long, value_name = "EVENTS")]
     rate: Option<f64>,
     #[command(flatten)]
@@ -44,23 +44,23 @@ Examples:
   ostard replay --data may.csv --brokers localhost:9092 --topic mails --bundle models/spam --rate 500
   ostard replay --config ostard.toml --data may.csv --label spam --id message_id";
 
-/// How long the last records may take to arrive.
+/// How long to wait for the broker to acknowledge the last records.
 const FLUSH: Duration = Duration::from_secs(30);
 
 impl Replay {
     pub(super) fn execute(self) -> Result<()> {
         let reading = Reading::new(&self.layers.layers());
-        let config = reading.valid_without(&["checkpoints.folder"])?;
-        if self
-            .rate
-            .is_some_and(|rate| !(rate.is_finite() && rate > 0.0))
+        let BundleConfig {
+            bundle_folder,
+            config,
+        } = reading.for_bundle(&[])?;
+        if let Some(rate) = self.rate
+            && !(rate.is_finite() && rate > 0.0)
         {
-            bail!("--rate is not a number above 0");
+            bail!("--rate is {rate}, expected a number above 0");
         }
-        let Some(folder) = &config.bundle.path else {
-            bail!("bundle.path is not set, expected the bundle that the events are for");
-        };
-        let bundle = Bundle::load(folder)?;
+        let bundle = Bundle::load(&bundle_folder)
+            .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
         let description = bundle.description();
         let classes = &description.classes;
         let encoder = Encoder::new(&config.events, &description.input, classes.len())?;
@@ -91,7 +91,9 @@ impl Replay {
             sent += 1;
             bar.set_position(sent);
         }
-        sender.flush(FLUSH).context("not all events have arrived")?;
+        sender.flush(FLUSH).with_context(|| {
+            format!("the broker did not acknowledge all events within {FLUSH:?}")
+        })?;
         bar.finish_and_clear();
         let seconds = start.elapsed().as_secs_f64();
         writeln!(
@@ -103,7 +105,7 @@ impl Replay {
     }
 }
 
-/// Again, as long as the producer's queue is full.
+/// Retries while the producer's queue is full. `send` polls the producer, so the queue drains.
 fn hand_over(mut send: impl FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
     loop {
         match send() {

@@ -8,7 +8,10 @@ use clap::Args;
 use super::{layers::LayerArgs, serve};
 use crate::{config::Reading, log, run, shutdown::Signals};
 
-/// Reads events from Kafka, learns from them and serves predictions, until it is told to stop.
+/// Read events from Kafka, learn from them and serve predictions, until a signal.
+///
+/// SIGTERM and SIGINT (Ctrl-C) end it: it writes a checkpoint, flushes its outputs and answers open requests. A second
+/// process with the same checkpoint folder stands by and takes over when the first one ends.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Run {
@@ -24,8 +27,8 @@ Examples:
 
 impl Run {
     pub(super) fn execute(self) -> Result<()> {
-        let config = Reading::new(&self.layers.layers()).valid()?;
-        log::start(&config.log, env::var("RUST_LOG").ok().as_deref())?;
+        let config = Reading::new(&self.layers.layers()).for_run()?;
+        log::start(&config.config.log, env::var("RUST_LOG").ok().as_deref())?;
         serve(async {
             let mut signals = Signals::listen()?;
             run::run(config, &mut signals).await

@@ -10,17 +10,17 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    client::{ConnectionArgs, Unanswered, block_on, mode_name},
+    client::{ConnectionArgs, Unanswered, block_on, inference_address, mode_name},
     format::{Format, FormatArgs, Table},
 };
 use crate::proto::{ClassProportions, GetStateRequest, State, inference_client::InferenceClient};
 
-/// Shows what a running daemon knows of the stream: shares of the classes with intervals, shift, what is served.
+/// Print what a running daemon knows about the stream: class shares with intervals, shift and what is served.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowState {
-    /// Address of the daemon's grpc.listen.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    /// Address of the daemon: its grpc.listen.
+    #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
     address: String,
     #[command(flatten)]
     format: FormatArgs,
@@ -86,7 +86,7 @@ fn table(state: &State) -> String {
     if let Some(shift) = &state.shift {
         let _ = writeln!(
             text,
-            "shift {:.3} before the map, {:.3} after it, {:.3} by noise alone",
+            "shift: distance {:.3} before the map, {:.3} after it, noise floor {:.3}",
             shift.distance_before_map, shift.distance_after_map, shift.noise_floor
         );
     }
@@ -159,7 +159,7 @@ mod tests {
         );
         assert!(lines[1].starts_with("class  training  share "), "{text}");
         assert!(lines[2].starts_with("ham    0.500     0."), "{text}");
-        assert!(lines[4].starts_with("shift 0."), "{text}");
+        assert!(lines[4].starts_with("shift: distance 0."), "{text}");
         let json = in_json(&state);
         assert_eq!(json["version"], json!({"epoch": 3, "step": 42}));
         assert_eq!(json["classes"][1]["name"], "spam");

@@ -1,24 +1,31 @@
-//! Finds unknown keys and wrong types, all of them, and puts defaults in their place.
+//! Finds all unknown keys and wrong types, and replaces them by defaults.
 
 use std::collections::BTreeMap;
 
+use ostar_connectors::settings::{KeyPath, Problem};
 use serde_json::Value;
 
-use super::{problems::Problem, renamed, secrets, shape::Shape, suggest::nearest, tree::Tree};
+use super::{problems::Located, renamed, secrets, shape::Shape, suggest::nearest, tree::Tree};
 
-/// Reports what a tree holds that its shape does not allow, and repairs it from the defaults, so that
-/// the rest can still be read and checked.
-pub(super) fn check(tree: &mut Tree, defaults: &Tree, shape: &Shape, problems: &mut Vec<Problem>) {
-    Check { problems }.tree("", tree, Some(defaults), shape);
+/// Reports everything in the tree that its shape does not allow, and replaces it by the default, so that the rest can
+/// still be read and checked.
+pub(super) fn check(tree: &mut Tree, defaults: &Tree, shape: &Shape, problems: &mut Vec<Located>) {
+    Check { problems }.tree(&KeyPath::default(), tree, Some(defaults), shape);
 }
 
 struct Check<'p> {
-    problems: &'p mut Vec<Problem>,
+    problems: &'p mut Vec<Located>,
 }
 
 impl Check<'_> {
-    /// Whether the tree can be used, with what was repaired in it.
-    fn tree(&mut self, path: &str, tree: &mut Tree, default: Option<&Tree>, shape: &Shape) -> bool {
+    /// Returns whether the tree is usable after its repair.
+    fn tree(
+        &mut self,
+        path: &KeyPath,
+        tree: &mut Tree,
+        default: Option<&Tree>,
+        shape: &Shape,
+    ) -> bool {
         match (shape, tree) {
             (Shape::Optional(_), Tree::Leaf { value, .. }) if value.is_null() => true,
             (Shape::Optional(inner), tree) => self.tree(path, tree, default, inner),
@@ -32,46 +39,46 @@ impl Check<'_> {
                 true
             }
             (Shape::Choice { .. }, Tree::Table(fields)) => {
-                // A choice is one value: half of it repaired would be neither the user's nor the default.
+                // A choice is one value: a half-repaired one would be neither the user's nor the default.
                 let before = self.problems.len();
                 self.unknown(path, fields, shape);
                 self.fields(path, fields, None, shape);
                 let keys: Vec<_> = fields.keys().map(String::as_str).collect();
                 if keys.len() > 1 {
-                    let text = format!("holds {}, expected only one of them", keys.join(" and "));
-                    self.report(path, text, fields.values().next());
+                    let hint = format!("holds {}, expected only one of them", keys.join(" and "));
+                    self.report(Problem::key(path.clone(), hint), fields.values().next());
                 }
                 self.problems.len() == before && !fields.is_empty()
             }
             (shape, Tree::Leaf { value, .. }) if shape.accepts(value) => true,
             (shape, tree) => {
-                let text = mismatch(path, tree, shape);
-                self.report(path, text, Some(tree));
+                self.report(mismatch(path, tree, shape), Some(tree));
                 false
             }
         }
     }
 
-    fn unknown(&mut self, path: &str, fields: &mut BTreeMap<String, Tree>, shape: &Shape) {
+    fn unknown(&mut self, path: &KeyPath, fields: &mut BTreeMap<String, Tree>, shape: &Shape) {
         let unknown = fields.keys().filter(|key| shape.child(key).is_none());
         for key in unknown.cloned().collect::<Vec<_>>() {
             let tree = fields.remove(&key);
-            let old = join(path, &key);
+            let old = path.below(&key);
             let known = shape.keys();
-            let text = match (renamed::key(&old), nearest(&key, known.iter().copied())) {
+            let new = renamed::key(&old.to_string());
+            let hint = match (new, nearest(&key, known.iter().copied())) {
                 (Some(new), _) => format!("is called {new} now"),
                 (None, Some(name)) => {
-                    format!("is not a key, did you mean {}?", join(path, name))
+                    format!("is not a key, did you mean {}?", path.below(name))
                 }
                 (None, None) => format!("is not a key, expected one of {}", known.join(", ")),
             };
-            self.report(&old, text, tree.as_ref());
+            self.report(Problem::key(old, hint), tree.as_ref());
         }
     }
 
     fn fields(
         &mut self,
-        path: &str,
+        path: &KeyPath,
         fields: &mut BTreeMap<String, Tree>,
         defaults: Option<&Tree>,
         shape: &Shape,
@@ -84,7 +91,7 @@ impl Check<'_> {
                 Some(Tree::Table(defaults)) => defaults.get(key),
                 _ => None,
             };
-            let usable = self.tree(&join(path, key), tree, default, shape);
+            let usable = self.tree(&path.below(key), tree, default, shape);
             if let (false, Some(default)) = (usable, default) {
                 *tree = default.clone();
             }
@@ -92,10 +99,10 @@ impl Check<'_> {
         });
     }
 
-    /// Whether every key is there that has no default.
+    /// Reports keys without a default that are not set. Returns whether there is none.
     fn missing(
         &mut self,
-        path: &str,
+        path: &KeyPath,
         fields: &BTreeMap<String, Tree>,
         required: &[String],
         shape: &Shape,
@@ -104,54 +111,47 @@ impl Check<'_> {
         let mut complete = true;
         for key in missing {
             complete = false;
-            let key_path = join(path, key);
+            let missing = path.below(key);
             // One that was there and wrong has been reported already.
-            if self.problems.iter().all(|problem| problem.key != key_path) {
+            if self
+                .problems
+                .iter()
+                .all(|known| known.problem.path != missing)
+            {
                 let expected = shape.child(key).map(Shape::expected).unwrap_or_default();
-                let text = format!("is not set, expected {expected}");
-                self.report(&key_path, text, fields.values().next());
+                let problem = Problem::unset(missing, format!("expected {expected}"));
+                self.report(problem, fields.values().next());
             }
         }
         complete
     }
 
-    fn report(&mut self, path: &str, text: String, tree: Option<&Tree>) {
-        self.problems.push(Problem {
-            key: path.to_owned(),
-            text,
-            origin: tree.and_then(Tree::origin).cloned(),
-        });
+    /// `tree` is the value at fault, or one beside it.
+    fn report(&mut self, problem: Problem, tree: Option<&Tree>) {
+        let origin = tree.and_then(Tree::origin).cloned();
+        self.problems.push(Located { problem, origin });
     }
 }
 
-/// What a value is, and what it should be.
-fn mismatch(path: &str, tree: &Tree, shape: &Shape) -> String {
+/// A value of the wrong type, or a word that is none of those to choose from.
+fn mismatch(path: &KeyPath, tree: &Tree, shape: &Shape) -> Problem {
     let expected = shape.expected();
     let Tree::Leaf { value, .. } = tree else {
-        return format!("is a table of keys, expected {expected}");
+        let hint = format!("is a table of keys, expected {expected}");
+        return Problem::key(path.clone(), hint);
     };
-    let shown = secrets::shown(path, value);
-    match (shape, value) {
-        (Shape::Text, Value::Number(_) | Value::Bool(_)) => {
-            format!("is {shown}, expected a text, in quotes")
-        }
+    let hint = match (shape, value) {
+        (Shape::Text, Value::Number(_) | Value::Bool(_)) => "expected a text, in quotes".into(),
         (Shape::Choice { words, tables }, Value::String(word)) => {
             let known = words.iter().chain(tables.keys()).map(String::as_str);
-            match (renamed::value(path, word), nearest(word, known)) {
-                (Some(new), _) => format!("is {shown}, which is called {new:?} now"),
-                (None, Some(name)) => {
-                    format!("is {shown}, expected {expected}; did you mean {name:?}?")
-                }
-                (None, None) => format!("is {shown}, expected {expected}"),
+            let new = renamed::value(&path.to_string(), word);
+            match (new, nearest(word, known)) {
+                (Some(new), _) => format!("which is called {new:?} now"),
+                (None, Some(name)) => format!("expected {expected}; did you mean {name:?}?"),
+                (None, None) => format!("expected {expected}"),
             }
         }
-        _ => format!("is {shown}, expected {expected}"),
-    }
-}
-
-fn join(path: &str, key: &str) -> String {
-    match path {
-        "" => key.to_owned(),
-        _ => format!("{path}.{key}"),
-    }
+        _ => format!("expected {expected}"),
+    };
+    Problem::value(path.clone(), secrets::masked(path, value), hint)
 }

@@ -1,49 +1,46 @@
 //! The layers of a configuration: defaults, a file, environment variables, flags.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use config::{File, FileFormat, Source, ValueKind};
+use ostar_connectors::settings::Problem;
 use serde_json::Value;
 
 use super::{
-    problems::Problem,
     shape::Shape,
     tree::{Origin, Tree},
 };
 
-/// The defaults, which are also their documentation.
-pub(crate) const DEFAULTS: &str = include_str!("default.toml");
-
-/// Variables that start with this are settings.
+/// Prefix of the environment variables that are settings.
 const PREFIX: &str = "OSTAR__";
 
-/// What a configuration is read from, besides the defaults. Later fields win.
+/// The sources of a configuration besides the defaults. Later fields win.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers {
-    /// TOML or YAML, by its extension.
+    /// Configuration file, TOML or YAML by its extension.
     pub(crate) file: Option<PathBuf>,
-    /// Environment variables; those without the prefix are not looked at.
+    /// Environment variables. Those without the prefix are ignored.
     pub(crate) variables: BTreeMap<String, String>,
-    /// In the order that they were given.
+    /// Settings by flag, in the order of the command line.
     pub(crate) flags: Vec<Flag>,
 }
 
 /// A setting by flag.
 #[derive(Debug, Clone)]
 pub(crate) struct Flag {
-    /// The flag, for people.
+    /// The flag as the user typed it, for messages.
     pub(crate) name: &'static str,
     /// The key, like `kafka.topic`.
     pub(crate) key: String,
-    /// Its value, as it was typed.
+    /// The value as the user typed it.
     pub(crate) text: String,
 }
 
-pub(super) fn defaults() -> Tree {
-    parse(DEFAULTS, FileFormat::Toml, &Origin::Default).expect("a test reads the defaults")
-}
-
-/// All layers but the defaults, from the weakest.
+/// All layers but the defaults. Later ones win.
 pub(super) fn read(layers: &Layers, shape: &Shape) -> Result<Vec<Tree>, Problem> {
     let mut trees = Vec::new();
     if let Some(path) = &layers.file {
@@ -55,7 +52,7 @@ pub(super) fn read(layers: &Layers, shape: &Shape) -> Result<Vec<Tree>, Problem>
         if let Some(key) = name.strip_prefix(PREFIX) {
             let key = key.to_lowercase();
             let path = place(key.split("__"), shape, |rest| {
-                // Option names are dotted, which variables cannot be.
+                // librdkafka's option names have dots, which names of variables cannot have.
                 rest.join(".").replace('_', ".")
             });
             trees.push(single(&path, text, Origin::Variable(name.clone()), shape));
@@ -68,7 +65,7 @@ pub(super) fn read(layers: &Layers, shape: &Shape) -> Result<Vec<Tree>, Problem>
     Ok(trees)
 }
 
-/// The path of keys that a dotted key means: below a map all the rest is one key.
+/// The path of keys for a key with dots. Below a map, the rest is one key.
 fn place<'k>(
     keys: impl Iterator<Item = &'k str>,
     shape: &Shape,
@@ -88,7 +85,7 @@ fn place<'k>(
     path
 }
 
-/// One value at a path.
+/// A tree with one value, read as the type of its key.
 fn single(path: &[String], text: &str, origin: Origin, shape: &Shape) -> Tree {
     let target = path
         .iter()
@@ -97,27 +94,29 @@ fn single(path: &[String], text: &str, origin: Origin, shape: &Shape) -> Tree {
     Tree::from_json(target.interpret(text), &origin).under(path)
 }
 
-fn file(path: &PathBuf) -> Result<Tree, Problem> {
+fn file(path: &Path) -> Result<Tree, Problem> {
+    let refused = |hint: String| Problem::value("--config", path, hint);
     let format = match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => FileFormat::Toml,
         Some("yaml" | "yml") => FileFormat::Yaml,
         _ => {
-            let text = format!("is {path:?}, expected a name that ends in .toml, .yaml or .yml");
-            return Err(Problem::new("--config", text));
+            return Err(refused(
+                "expected a name that ends in .toml, .yaml or .yml".into(),
+            ));
         }
     };
-    let text = fs::read_to_string(path).map_err(|error| {
-        let text = format!("is {path:?}, expected a file that can be read: {error}");
-        Problem::new("--config", text)
-    })?;
-    parse(&text, format, &Origin::File(path.display().to_string())).map_err(|error| {
-        let text = format!("is {path:?}, expected valid {format:?}: {error}");
-        Problem::new("--config", text)
-    })
+    let text = fs::read_to_string(path)
+        .map_err(|error| refused(format!("expected a file that can be read: {error}")))?;
+    parse(&text, format, &Origin::File(path.display().to_string()))
+        .map_err(|error| refused(format!("expected valid {format:?}: {error}")))
 }
 
-/// Reads either format into the same tree.
-fn parse(text: &str, format: FileFormat, origin: &Origin) -> Result<Tree, config::ConfigError> {
+/// Parses TOML or YAML.
+pub(super) fn parse(
+    text: &str,
+    format: FileFormat,
+    origin: &Origin,
+) -> Result<Tree, config::ConfigError> {
     let fields = File::from_str(text, format).collect()?.into_iter();
     let fields = fields.map(|(key, value)| (key, tree(value.kind, origin)));
     Ok(Tree::Table(fields.collect()))
@@ -151,7 +150,7 @@ fn json(kind: ValueKind) -> Value {
             .into_iter()
             .map(|(key, value)| (key, json(value.kind)))
             .collect(),
-        // JSON has no such numbers: as texts they are refused like any value of the wrong type.
+        // JSON has no infinite or 128-bit numbers. As texts they are refused like any value of the wrong type.
         other => other.to_string().into(),
     }
 }

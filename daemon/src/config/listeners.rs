@@ -1,59 +1,60 @@
-//! Settings of the listeners, their encryption and their token.
+//! Settings of the listeners: addresses, TLS and the token.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
-};
+use std::{net::SocketAddr, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RequestSettings;
 
-/// Where gRPC listens.
+/// The gRPC listeners.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct GrpcSettings {
-    /// Address of `ostar.v1.Inference`.
+    /// Address of the prediction services, `ostar.v1.Inference` and the Open Inference Protocol.
     pub(crate) listen: SocketAddr,
-    /// Address of `ostar.v1.Control`; off unless it is given.
+    /// Address of `ostar.v1.Control`, which `ostard ctl` sends orders to. Off if not set.
     pub(crate) control_listen: Option<SocketAddr>,
 }
 
-/// HTTP: the page, health and metrics.
+/// The HTTP listener.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct HttpSettings {
-    /// Address of the page, `/metrics`, `/livez`, `/readyz` and `/startupz`.
+    /// Address of the live page, `/metrics`, the health endpoints and the Open Inference Protocol over REST.
     pub(crate) listen: SocketAddr,
-    /// Whether `/metrics` is open when a token is asked for elsewhere.
+    /// Whether `/metrics` is open although `auth.token_file` is set.
     pub(crate) metrics_without_token: bool,
-    /// Whether the page takes orders, as `ostard ctl` gives them; needs `auth.token_file`.
+    /// Whether the live page can send the orders of `ostard ctl`. Requires `auth.token_file`.
     pub(crate) orders: bool,
 }
 
 /// TLS of all listeners, from PEM files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct TlsSettings {
-    /// The certificate, followed by those that lead to its authority.
+    /// The certificate, followed by the intermediate certificates. Requires `key`.
     pub(crate) certificate: Option<PathBuf>,
-    /// Its private key.
+    /// Private key of the certificate.
     pub(crate) key: Option<PathBuf>,
-    /// Authorities of client certificates, which gRPC clients then need. (HTTP asks for none: kubelets and
-    /// most Prometheus servers have none.)
+    /// Authorities of client certificates. If set, gRPC clients must show a certificate; HTTP clients need none, because
+    /// kubelets and most Prometheus servers have none.
     pub(crate) client_ca: Option<PathBuf>,
 }
 
-/// Who may ask.
+/// Who may call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct AuthSettings {
-    /// A file that holds the bearer token. It is read again while the daemon runs, so it can be changed.
+    /// File with the bearer token that callers must send. Read again when it changes.
     pub(crate) token_file: Option<PathBuf>,
 }
 
-/// All that serving needs.
+/// The sections that serving uses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ServeSettings {
     pub(crate) requests: RequestSettings,
@@ -61,27 +62,4 @@ pub(crate) struct ServeSettings {
     pub(crate) http: HttpSettings,
     pub(crate) tls: TlsSettings,
     pub(crate) auth: AuthSettings,
-}
-
-const fn local(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
-}
-
-impl Default for GrpcSettings {
-    fn default() -> Self {
-        Self {
-            listen: local(50051),
-            control_listen: None,
-        }
-    }
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            listen: local(8080),
-            metrics_without_token: false,
-            orders: false,
-        }
-    }
 }

@@ -1,11 +1,12 @@
 //! The configuration: defaults, then a file, then environment variables, then flags.
 //!
-//! Layers are laid over one another as plain values that remember where they came from ([`tree`]). What
-//! each key may hold comes from the JSON Schema of [`Config`] ([`shape`]), so that unknown keys and wrong
-//! types are all found at once ([`check`]), texts of variables and flags get the right type, and the schema
-//! that `config schema` shows is the one that is used.
+//! The `config` crate parses the files. The layers are merged as a tree of our own, in which each value knows its origin
+//! ([`tree`]). The JSON Schema of [`Config`] says what each key may hold ([`shape`]). With it, unknown keys and wrong
+//! types are all found at once ([`check`]), and texts of variables and flags are read as the type of their key.
+//! docs/decisions/0008-configuration-tree.md has the reasons.
 
 mod check;
+mod defaults;
 mod layers;
 mod listeners;
 mod print;
@@ -13,6 +14,7 @@ mod problems;
 mod read;
 mod renamed;
 mod requests;
+mod run;
 mod secrets;
 mod sections;
 mod shape;
@@ -29,7 +31,9 @@ pub(crate) use layers::{Flag, Layers};
 pub(crate) use listeners::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings};
 pub(crate) use problems::Problems;
 pub(crate) use read::Reading;
+pub(crate) use renamed::value as renamed_value;
 pub(crate) use requests::RequestSettings;
+pub(crate) use run::{BundleConfig, RunConfig};
 pub(crate) use sections::{
     BundleSettings, CheckpointSettings, LearnerSection, LogFormat, LogSettings, OnBundleChange,
     ServingSettings, ShutdownSettings, WhenBehind,
@@ -41,11 +45,12 @@ use ostar_connectors::{
     labels::LabelSettings,
 };
 
-/// Everything that can be set.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+/// The whole configuration. Commands get it from [`Reading`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct Config {
-    /// The model that a user brings.
+    /// The deployed model.
     pub(crate) bundle: BundleSettings,
     /// Where events come from.
     pub(crate) kafka: KafkaSettings,
@@ -53,27 +58,27 @@ pub(crate) struct Config {
     pub(crate) events: EventSettings,
     /// Where predictions go.
     pub(crate) predictions: PredictionSettings,
-    /// Where events go that cannot be used, and how many are too many.
+    /// Events that cannot be decoded or scored: where they go, and how many stop the reading.
     pub(crate) dead_letters: DeadLetterSettings,
-    /// Labels that arrive later, used only to measure.
+    /// Labels that arrive later. The daemon measures accuracy with them and never learns from them.
     pub(crate) labels: LabelSettings,
-    /// When and how the learner learns.
+    /// When and how the daemon learns.
     pub(crate) learner: LearnerSection,
-    /// What is served.
+    /// What callers get.
     pub(crate) serving: ServingSettings,
     /// Limits of prediction requests, over gRPC and REST alike.
     pub(crate) requests: RequestSettings,
-    /// Where gRPC listens.
+    /// The gRPC listeners.
     pub(crate) grpc: GrpcSettings,
     /// The HTTP listener.
     pub(crate) http: HttpSettings,
-    /// TLS of the listeners.
+    /// TLS of all listeners, from PEM files.
     pub(crate) tls: TlsSettings,
     /// Who may call.
     pub(crate) auth: AuthSettings,
-    /// The state that lasts.
+    /// Where and how often what is learned is saved.
     pub(crate) checkpoints: CheckpointSettings,
-    /// What is logged, and how.
+    /// The log, written to the standard error.
     pub(crate) log: LogSettings,
     /// How the process ends.
     pub(crate) shutdown: ShutdownSettings,

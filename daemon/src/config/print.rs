@@ -1,7 +1,8 @@
-//! The effective configuration as TOML, with where each value came from.
+//! The effective configuration as TOML, with the origin of each value.
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use ostar_connectors::settings::KeyPath;
 use serde_json::Value;
 
 use super::{
@@ -10,14 +11,14 @@ use super::{
 };
 
 impl Config {
-    /// All values, section by section, secrets masked, with whether each is the default.
+    /// The effective configuration for the live page: TOML, secrets masked, each value marked as default or changed.
     pub(crate) fn in_effect(&self) -> String {
         let values = |config| serde_json::to_value(config).unwrap_or_default();
         print(&compared(values(self), Some(&values(&Self::default()))))
     }
 }
 
-/// The values as a tree that knows which of them differ from the defaults.
+/// A tree whose origins say which values differ from the defaults.
 fn compared(value: Value, default: Option<&Value>) -> Tree {
     match value {
         Value::Object(fields) => {
@@ -28,34 +29,31 @@ fn compared(value: Value, default: Option<&Value>) -> Tree {
             Tree::Table(fields.into_iter().map(below).collect())
         }
         value => Tree::Leaf {
-            origin: match Some(&value) == default {
-                true => Origin::Default,
-                false => Origin::Changed,
+            origin: if Some(&value) == default {
+                Origin::Default
+            } else {
+                Origin::Changed
             },
             value,
         },
     }
 }
 
-/// All values, section by section, secrets masked.
+/// TOML with secrets masked.
 pub(super) fn print(tree: &Tree) -> String {
     let mut text = String::new();
     if let Tree::Table(fields) = tree {
-        table(&mut text, "", "", fields);
+        table(&mut text, &KeyPath::default(), fields);
     }
     text
 }
 
-/// `key` is how people write the path, `header` how TOML does.
-fn table(text: &mut String, key: &str, header: &str, fields: &BTreeMap<String, Tree>) {
-    let below = |name: &str| match key {
-        "" => name.to_owned(),
-        _ => format!("{key}.{name}"),
-    };
+fn table(text: &mut String, path: &KeyPath, fields: &BTreeMap<String, Tree>) {
     let values = fields.iter().filter_map(|(name, tree)| match tree {
         Tree::Leaf { value, .. } if value.is_null() => None,
         Tree::Leaf { value, origin } => {
-            let value = secrets::shown(&below(name), value);
+            // JSON and TOML write numbers, texts and lists the same.
+            let value = secrets::masked(&path.below(name), value);
             Some(format!("{} = {value} # {origin}\n", quoted(name)))
         }
         Tree::Table(_) => None,
@@ -63,25 +61,23 @@ fn table(text: &mut String, key: &str, header: &str, fields: &BTreeMap<String, T
     let values: String = values.collect();
     if !values.is_empty() {
         let space = if text.is_empty() { "" } else { "\n" };
-        let _ = write!(text, "{space}[{header}]\n{values}");
+        let keys: Vec<_> = path.keys().iter().map(|key| quoted(key)).collect();
+        let _ = write!(text, "{space}[{}]\n{values}", keys.join("."));
     }
     for (name, tree) in fields {
         if let Tree::Table(fields) = tree {
-            let header = match header {
-                "" => quoted(name),
-                _ => format!("{header}.{}", quoted(name)),
-            };
-            table(text, &below(name), &header, fields);
+            table(text, &path.below(name), fields);
         }
     }
 }
 
-/// A key as TOML wants it.
+/// The key, in quotes if TOML requires them.
 fn quoted(name: &str) -> String {
     let bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
-    match name.chars().all(bare) {
-        true => name.to_owned(),
-        false => format!("{name:?}"),
+    if name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
     }
 }
 

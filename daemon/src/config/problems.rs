@@ -2,55 +2,54 @@
 
 use std::fmt;
 
-use super::tree::Origin;
+use ostar_connectors::settings::{Found, Problem};
+use serde_json::Value;
 
-/// One thing that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Problem {
-    pub(super) key: String,
-    /// The value and what would be right, to go after the key.
-    pub(super) text: String,
-    /// Where the value came from; unknown for one that is not set.
+use super::tree::{Origin, Tree};
+
+/// A problem, with where the value came from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Located {
+    pub(super) problem: Problem,
+    /// `None` if the setting holds nothing.
     pub(super) origin: Option<Origin>,
 }
 
-/// Everything that is wrong, for people.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Problems(pub(super) Vec<Problem>);
+/// Everything that is wrong, in the order of its discovery.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Problems(pub(super) Vec<Located>);
 
-impl Problem {
-    pub(super) fn new(key: impl Into<String>, text: impl Into<String>) -> Self {
-        Self {
-            key: key.into(),
-            text: text.into(),
-            origin: None,
-        }
-    }
+// === impl Located ===
 
-    /// From a text that starts with the key, as sections report theirs.
-    pub(super) fn from_text(text: &str) -> Self {
-        let (key, rest) = text.split_once(' ').unwrap_or((text, ""));
-        match key.strip_suffix(':') {
-            Some(key) => Self::new(key, format!(": {rest}")),
-            None => Self::new(key, rest),
-        }
+impl Located {
+    /// Finds in the tree where the value came from.
+    pub(super) fn in_tree(problem: Problem, tree: &Tree) -> Self {
+        let path: Vec<_> = problem.path.keys().iter().map(String::as_str).collect();
+        let origin = match (tree.get(&path), &problem.found) {
+            (_, Found::Unset) => None,
+            (_, Found::Value(Value::String(text))) if text.is_empty() => None,
+            (Some(Tree::Leaf { origin, .. }), _) => Some(origin.clone()),
+            _ => None,
+        };
+        Self { problem, origin }
     }
 }
 
-impl Problems {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl fmt::Display for Problem {
+impl fmt::Display for Located {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let space = if self.text.starts_with(':') { "" } else { " " };
-        write!(formatter, "{}{space}{}", self.key, self.text)?;
+        write!(formatter, "{}", self.problem)?;
         match &self.origin {
             Some(origin) => write!(formatter, " ({origin})"),
             None => Ok(()),
         }
+    }
+}
+
+// === impl Problems ===
+
+impl Problems {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

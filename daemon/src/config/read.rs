@@ -1,13 +1,15 @@
 //! From layers to a configuration, or to everything that is wrong with them.
 
+use ostar_connectors::settings::{KeyPath, Problem};
 use serde_path_to_error::Segment;
 
 use super::{
     Config,
     check::check,
+    defaults,
     layers::{self, Layers},
     print,
-    problems::{Problem, Problems},
+    problems::{Located, Problems},
     secrets,
     shape::Shape,
     tree::Tree,
@@ -25,7 +27,7 @@ impl Reading {
     /// Reads all layers. Never fails: what is wrong is in `problems`.
     pub(crate) fn new(layers: &Layers) -> Self {
         let shape = Shape::of(&Config::schema());
-        let defaults = layers::defaults();
+        let defaults = defaults::tree();
         let mut tree = defaults.clone();
         let mut problems = Vec::new();
         let readable = match layers::read(layers, &shape) {
@@ -36,7 +38,8 @@ impl Reading {
                 true
             }
             Err(problem) => {
-                problems.push(problem);
+                let origin = None;
+                problems.push(Located { problem, origin });
                 false
             }
         };
@@ -44,9 +47,15 @@ impl Reading {
         let config = deserialise(&mut tree, &defaults, &mut problems);
         // Without the file, most of what follows would be complaints about what it sets.
         if readable {
-            let found = config.problems();
-            let found = found.iter().map(|text| located(text, &tree));
-            let new: Vec<_> = found.filter(|found| !is_known(found, &problems)).collect();
+            let found = config.problems().into_iter();
+            // A key that was reported before holds its default now, about which there is nothing to say.
+            let new = found.filter(|found| {
+                let known = |known: &Located| known.problem.path == found.path;
+                !problems.iter().any(known)
+            });
+            let new: Vec<_> = new
+                .map(|problem| Located::in_tree(problem, &tree))
+                .collect();
             problems.extend(new);
         }
         Self {
@@ -64,12 +73,14 @@ impl Reading {
     /// The configuration for a command that does not use some keys, if nothing is wrong with the others.
     pub(crate) fn valid_without(self, unused: &[&str]) -> Result<Config, Problems> {
         let mut problems = self.problems;
+        let unused: Vec<_> = unused.iter().copied().map(KeyPath::from).collect();
         problems
             .0
-            .retain(|problem| !unused.contains(&problem.key.as_str()));
-        match problems.is_empty() {
-            true => Ok(self.config),
-            false => Err(problems),
+            .retain(|located| !unused.contains(&located.problem.path));
+        if problems.is_empty() {
+            Ok(self.config)
+        } else {
+            Err(problems)
         }
     }
 
@@ -79,25 +90,25 @@ impl Reading {
     }
 }
 
-/// Each round finds one value that its type refuses; its default takes its place, and the rest is read
-/// again.
-fn deserialise(tree: &mut Tree, defaults: &Tree, problems: &mut Vec<Problem>) -> Config {
+/// Each round finds one value that its type refuses. Its default takes its place, and the rest is read again.
+fn deserialise(tree: &mut Tree, defaults: &Tree, problems: &mut Vec<Located>) -> Config {
     loop {
         let error = match serde_path_to_error::deserialize(tree.to_json()) {
             Ok(config) => return config,
             Err(error) => error,
         };
         let path: Vec<_> = error.path().iter().filter_map(name).collect();
-        let (found, depth) = tree.descend(&path);
+        // The error can be at a key that is missing: then the table around it is at fault.
+        let depth = tree.depth_of(&path);
         let path = &path[..depth];
-        problems.push(refusal(path, found, defaults, &error.inner().to_string()));
-        let (default, default_depth) = defaults.descend(path);
-        let default = (default_depth == depth).then(|| default.clone());
-        if path.is_empty() || default.as_ref() == Some(found) {
+        let default = defaults.get(path);
+        let found = tree.get(path).expect("the tree is as deep as this path");
+        problems.push(refusal(path, found, default, &error.inner().to_string()));
+        if path.is_empty() || default == Some(found) {
             // The defaults themselves are refused: a test sees to it that they are not.
             return Config::default();
         }
-        tree.replace(path, default);
+        tree.replace(path, default.cloned());
     }
 }
 
@@ -110,50 +121,22 @@ fn name(segment: &Segment) -> Option<&str> {
 }
 
 /// A value that its type refuses, with the default as an example of a right one.
-fn refusal(path: &[&str], found: &Tree, defaults: &Tree, message: &str) -> Problem {
-    let key = path.join(".");
-    let shown = |tree: &Tree| secrets::shown(&key, &tree.to_json());
-    let value = shown(found);
-    let text = match defaults.descend(path) {
-        _ if message.contains(&value) => format!(": {message}"),
-        // The standard library's words do not say what would be right.
-        _ if message.contains("invalid socket address") => {
-            format!("is {value}, expected an address and a port, like \"127.0.0.1:50051\"")
-        }
-        (default @ Tree::Leaf { .. }, depth) if depth == path.len() => {
-            format!(
-                "is {value}: {message}, expected one like {}",
-                shown(default)
-            )
-        }
-        _ => format!("is {value}: {message}"),
+fn refusal(path: &[&str], found: &Tree, default: Option<&Tree>, message: &str) -> Located {
+    let path: Vec<_> = path.iter().copied().map(str::to_owned).collect();
+    let path = KeyPath::from(path);
+    let shown = |tree: &Tree| secrets::masked(&path, &tree.to_json());
+    let hint = if message.starts_with("expected ") {
+        message.to_owned()
+    } else if message.contains("invalid socket address") {
+        // The standard library does not say what would be right.
+        "expected an address and a port, like \"127.0.0.1:50051\"".to_owned()
+    } else if let Some(default @ Tree::Leaf { .. }) = default {
+        format!("expected a value like {}: {message}", shown(default))
+    } else {
+        format!("expected another value: {message}")
     };
-    Problem {
+    Located {
+        problem: Problem::value(path.clone(), shown(found), hint),
         origin: found.origin().cloned(),
-        ..Problem::new(key, text)
     }
-}
-
-/// A problem that a section found, with where the value came from.
-fn located(text: &str, tree: &Tree) -> Problem {
-    let problem = Problem::from_text(text);
-    let path: Vec<_> = problem.key.split('.').collect();
-    let (found, depth) = tree.descend(&path);
-    // The name of an option has dots itself.
-    let (found, _) = found.descend(&[&path[depth..].join(".")]);
-    let origin = match found {
-        Tree::Leaf { origin, .. } if !is_unset(&problem.text) => Some(origin.clone()),
-        _ => None,
-    };
-    Problem { origin, ..problem }
-}
-
-/// Whether a key has no value that could have come from anywhere.
-fn is_unset(text: &str) -> bool {
-    text.starts_with("is not set") || text.starts_with("is empty")
-}
-
-/// Whether a key was reported before: then a default stands there, about which there is nothing to say.
-fn is_known(found: &Problem, problems: &[Problem]) -> bool {
-    problems.iter().any(|known| known.key == found.key)
 }

@@ -22,7 +22,7 @@ pub(super) fn key(old: &str) -> Option<&'static str> {
 }
 
 /// The present word for a value that has another name now.
-pub(super) fn value(key: &str, old: &str) -> Option<&'static str> {
+pub(crate) fn value(key: &str, old: &str) -> Option<&'static str> {
     let entry = VALUES
         .iter()
         .find(|(at, from, _)| *at == key && *from == old);

@@ -1,12 +1,13 @@
 //! How much the daemon takes from those who ask for predictions, over gRPC and REST.
 
-use ostar_connectors::settings::Period;
+use ostar_connectors::settings::{Period, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Limits of prediction requests, over gRPC and REST alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct RequestSettings {
     /// Largest number of rows in one request.
     pub(crate) max_rows: usize,
@@ -26,22 +27,8 @@ pub(crate) struct RequestSettings {
     pub(crate) threads: usize,
 }
 
-impl Default for RequestSettings {
-    fn default() -> Self {
-        Self {
-            max_rows: 1024,
-            max_bytes: 4 << 20,
-            queue_rows: 8192,
-            queue_bytes: 2 << 20,
-            max_wait: Period::from_millis(50),
-            max_batch_rows: 1024,
-            threads: 1,
-        }
-    }
-}
-
 impl RequestSettings {
-    pub(crate) fn validate(&self, problems: &mut Vec<String>) {
+    pub(crate) fn validate(&self, problems: &mut Vec<Problem>) {
         for (key, value) in [
             ("max_rows", self.max_rows),
             ("max_batch_rows", self.max_batch_rows),
@@ -50,17 +37,20 @@ impl RequestSettings {
             ("max_bytes", self.max_bytes),
         ] {
             if value == 0 {
-                problems.push(format!("requests.{key} is 0, expected at least 1"));
+                let path = format!("requests.{key}");
+                problems.push(Problem::value(path, value, "expected at least 1"));
             }
         }
         if self.queue_rows < self.max_rows {
-            problems.push(format!(
-                "requests.queue_rows is {}, expected at least requests.max_rows = {}, or the largest requests never fit",
-                self.queue_rows, self.max_rows
-            ));
+            let hint = format!(
+                "expected at least requests.max_rows = {}, or the largest requests never fit",
+                self.max_rows
+            );
+            problems.push(Problem::value("requests.queue_rows", self.queue_rows, hint));
         }
         if self.max_wait.get().is_zero() {
-            problems.push("requests.max_wait is 0s, expected at least 1ms".into());
+            let hint = "expected at least 1ms";
+            problems.push(Problem::value("requests.max_wait", self.max_wait, hint));
         }
     }
 }
@@ -73,7 +63,7 @@ mod tests {
     fn every_problem_is_told_with_its_key() {
         let mut problems = Vec::new();
         RequestSettings::default().validate(&mut problems);
-        assert!(problems.is_empty());
+        assert!(problems.is_empty(), "{problems:?}");
         let settings = RequestSettings {
             threads: 0,
             queue_rows: 10,
@@ -81,12 +71,13 @@ mod tests {
             ..RequestSettings::default()
         };
         settings.validate(&mut problems);
+        let told: Vec<_> = problems.iter().map(Problem::to_string).collect();
         assert_eq!(
-            problems,
+            told,
             [
                 "requests.threads is 0, expected at least 1",
                 "requests.queue_rows is 10, expected at least requests.max_rows = 1024, or the largest requests never fit",
-                "requests.max_wait is 0s, expected at least 1ms",
+                "requests.max_wait is \"0s\", expected at least 1ms",
             ]
         );
     }

@@ -9,157 +9,120 @@ use serde::{Deserialize, Serialize};
 
 use crate::current::ServingMode;
 
-/// The model that a user brings.
+/// The deployed model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct BundleSettings {
-    /// Folder of the bundle.
+    /// Folder of the model bundle, as `ostard fit` writes it. Required.
     pub(crate) path: Option<PathBuf>,
 }
 
-/// When and how the learner learns.
+/// When and how the daemon learns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct LearnerSection {
-    /// Events of a block: what the learner takes at a time.
+    /// Events that are learned together.
     #[schemars(range(min = 1))]
     pub(crate) block: usize,
-    /// Alignment steps after each block; 0 follows the proportions alone.
+    /// Alignment steps after each block. With 0 the daemon only follows the class proportions.
     pub(crate) steps_per_block: usize,
-    /// What to do when blocks come faster than the learner takes them.
+    /// What to do when blocks arrive faster than they are learned.
     pub(crate) when_behind: WhenBehind,
-    /// How much the learner's threads give way to serving, 0 to 19.
+    /// Niceness of the learner's threads. The higher, the more they yield to serving.
     #[schemars(range(max = 19))]
     pub(crate) nice: u8,
-    /// Settings of the method.
+    /// The OSTAR method.
     pub(crate) method: LearnerSettings,
 }
 
-/// What to do when blocks come faster than the learner takes them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What to do when blocks arrive faster than they are learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WhenBehind {
-    /// Leave steps out, and count them. Events are never left out.
-    #[default]
+    /// Omit steps and count them. No event is omitted.
     Skip,
-    /// Read slower: every block gets its steps, and a replay learns the same to the last bit.
+    /// Slow reading down: every block gets its steps, and a replay gives the same bytes.
     Wait,
 }
 
-/// What is served.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+/// What callers get.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct ServingSettings {
-    /// Which of the candidates.
+    /// Which candidate is served.
     pub(crate) mode: ServingMode,
 }
 
-/// The state that lasts.
+/// Where and how often what is learned is saved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct CheckpointSettings {
-    /// Folder of the checkpoints.
+    /// Folder of the checkpoints. Required.
     pub(crate) folder: Option<PathBuf>,
-    /// One is written every so many events, but not more often than `min_interval`.
+    /// A checkpoint is written after this many events, but not more often than `min_interval`.
     #[schemars(range(min = 1))]
     pub(crate) every_events: u64,
-    /// Time between two at least.
+    /// Shortest time between two checkpoints.
     pub(crate) min_interval: Period,
-    /// How many are kept.
+    /// How many checkpoints are kept.
     #[schemars(range(min = 1))]
     pub(crate) keep: usize,
-    /// What to do when the newest one belongs to another bundle.
+    /// What to do if the newest checkpoint belongs to another bundle.
     pub(crate) on_bundle_change: OnBundleChange,
 }
 
-/// What to do when the newest checkpoint belongs to another bundle.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What to do if the newest checkpoint belongs to another bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnBundleChange {
-    /// Do not start.
-    #[default]
+    /// Do not start: exit with an error that names both bundles.
     Refuse,
-    /// Learn from nothing, and go on reading where the checkpoint ends.
+    /// Learn from nothing, from where the checkpoint ends.
     StartAnew,
-    /// Learn anew from the checkpoint's window, if the inputs match.
+    /// Learn from nothing, from `learner.method.window` events before the end of the checkpoint, so that the window
+    /// fills at once. These events are not emitted again.
     KeepWindow,
 }
 
 /// What is logged, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct LogSettings {
-    /// How lines are written.
+    /// Format of the lines.
     pub(crate) format: LogFormat,
-    /// Which lines: a level, or target=level pairs separated by commas.
+    /// A level, or target=level pairs separated by commas. The variable `RUST_LOG` overrides it.
     pub(crate) filter: String,
 }
 
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogFormat {
-    /// For people.
-    #[default]
+    /// Plain text, for people.
     Text,
-    /// One JSON object a line, for machines.
+    /// One JSON object per line, for machines.
     Json,
 }
 
 /// How the process ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
+#[schemars(default)]
 pub(crate) struct ShutdownSettings {
-    /// Time from SIGTERM to the end at most.
+    /// Longest time from SIGTERM to the end of the process.
     pub(crate) deadline: Period,
 }
 
-impl Default for LearnerSection {
-    fn default() -> Self {
-        Self {
-            block: 500,
-            steps_per_block: 5,
-            when_behind: WhenBehind::Skip,
-            nice: 10,
-            method: LearnerSettings::default(),
-        }
-    }
-}
-
 impl LearnerSection {
-    /// Changes with every setting that decides what is learned.
+    /// A digest of the settings that decide what is learned. Checkpoints keep it, to warn when they change.
     pub(crate) fn digest(&self) -> String {
         let decides = (self.block, self.steps_per_block, &self.method);
         let bytes = serde_json::to_vec(&decides).unwrap_or_default();
         ostar_connectors::checkpoint::digest(&bytes)
-    }
-}
-
-impl Default for CheckpointSettings {
-    fn default() -> Self {
-        Self {
-            folder: None,
-            every_events: 5_000,
-            min_interval: Period::from_secs(10),
-            keep: 3,
-            on_bundle_change: OnBundleChange::Refuse,
-        }
-    }
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        Self {
-            format: LogFormat::Text,
-            filter: "info".into(),
-        }
-    }
-}
-
-impl Default for ShutdownSettings {
-    fn default() -> Self {
-        Self {
-            deadline: Period::from_secs(30),
-        }
     }
 }

@@ -7,12 +7,12 @@ use serde_json::Value;
 /// What a key may hold.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
-    /// Known keys. Those in `required` have no default of their own.
+    /// A table with known keys. Those in `required` have no default.
     Table {
         fields: BTreeMap<String, Shape>,
         required: Vec<String>,
     },
-    /// Keys that the user chooses.
+    /// A table whose keys the user chooses.
     Map(Box<Shape>),
     /// One of several words, or a table with one of several keys.
     Choice {
@@ -27,17 +27,17 @@ pub(super) enum Shape {
     Number,
     Boolean,
     Text,
-    /// Anything else, or nothing.
+    /// The inner shape, or null.
     Optional(Box<Shape>),
 }
 
 impl Shape {
-    /// Of a type's root schema.
+    /// Reads a root schema.
     pub(super) fn of(schema: &schemars::Schema) -> Self {
         read(schema.as_value(), schema.as_value())
     }
 
-    /// What is under a key of a table.
+    /// The shape of a key's value.
     pub(super) fn child(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Table { fields, .. } => fields.get(key),
@@ -48,7 +48,7 @@ impl Shape {
         }
     }
 
-    /// The keys that are known here.
+    /// The known keys, for messages.
     pub(super) fn keys(&self) -> Vec<&str> {
         match self {
             Self::Table { fields, .. } => fields.keys().map(String::as_str).collect(),
@@ -58,7 +58,7 @@ impl Shape {
         }
     }
 
-    /// Whether keys of another layer go beside those that are here, rather than replace them.
+    /// Whether a key of a later layer is merged with the keys that are here instead of replacing them.
     pub(super) fn merges(&self, here: &BTreeMap<String, impl Sized>, key: &str) -> bool {
         match self {
             Self::Choice { .. } => here.contains_key(key),
@@ -67,7 +67,7 @@ impl Shape {
         }
     }
 
-    /// What would be right, to go after "expected".
+    /// A description of valid values, to follow "expected" in a message.
     pub(super) fn expected(&self) -> String {
         match self {
             Self::Table { .. } | Self::Map(_) => "a table of keys".into(),
@@ -88,8 +88,8 @@ impl Shape {
         }
     }
 
-    /// A text from a variable or a flag, as the value that it stands for. One that cannot be read
-    /// stays a text, which is then refused like any value of the wrong type.
+    /// Reads the text of a variable or flag as a value of this shape. An unreadable one stays a text and is refused later,
+    /// like any value of the wrong type.
     pub(super) fn interpret(&self, text: &str) -> Value {
         let as_text = || Value::from(text);
         let as_json = || serde_json::from_str(text).unwrap_or_else(|_| as_text());
@@ -106,7 +106,7 @@ impl Shape {
         }
     }
 
-    /// Whether a value that is no table is of this shape.
+    /// Whether a value other than a table has this shape.
     pub(super) fn accepts(&self, value: &Value) -> bool {
         match self {
             Self::Table { .. } | Self::Map(_) => false,

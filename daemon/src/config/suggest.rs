@@ -1,16 +1,16 @@
 //! "Did you mean": the known name nearest to a mistyped one.
 
-/// The nearest of the known names, if one is near enough to be meant.
+/// The known name with the fewest edits, if it is near enough to be a typo.
 pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let distances = known
         .into_iter()
         .map(|candidate| (edits(name, candidate), candidate));
     let (distance, candidate) = distances.min()?;
-    // A third of the letters wrong is a typo, more is another word.
+    // Up to a third of the letters wrong is a typo, more is another word.
     (distance <= name.chars().count().max(3) / 3).then_some(candidate)
 }
 
-/// Letters to insert, remove or replace to make one name of the other (Levenshtein).
+/// The Levenshtein distance.
 fn edits(left: &str, right: &str) -> usize {
     let right: Vec<_> = right.chars().collect();
     let mut row: Vec<_> = (0..=right.len()).collect();

@@ -1,4 +1,4 @@
-//! Values of the configuration before they have types, each with where it came from.
+//! Values of the configuration before they have types, each with its origin.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,15 +9,14 @@ use super::shape::Shape;
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The defaults.
     Default,
-    /// A file, by its path.
+    /// The file's path.
     File(String),
-    /// An environment variable, by its name.
+    /// The environment variable's name.
     Variable(String),
-    /// A flag, by its name.
+    /// The flag's name.
     Flag(&'static str),
-    /// Any of these: it is not the default.
+    /// Any but the default: which one is not known any more.
     Changed,
 }
 
@@ -47,7 +46,7 @@ impl Tree {
         Self::Table(BTreeMap::new())
     }
 
-    /// Objects become tables, all else a value.
+    /// Objects become tables, everything else becomes a value.
     pub(super) fn from_json(value: Value, origin: &Origin) -> Self {
         match value {
             Value::Object(fields) => Self::Table(
@@ -73,14 +72,15 @@ impl Tree {
         }
     }
 
-    /// This tree under a path of keys.
+    /// Wraps the tree in tables, one per key of the path.
     pub(super) fn under(self, path: &[String]) -> Self {
         path.iter()
             .rev()
             .fold(self, |tree, key| Self::Table([(key.clone(), tree)].into()))
     }
 
-    /// Lays another layer over this one: its values win, key by key. Of a choice only one stays.
+    /// Merges another layer into this one. Its values win, key by key; another variant of a choice replaces the whole
+    /// choice.
     pub(super) fn overlay(&mut self, over: Self, shape: Option<&Shape>) {
         match (self, over) {
             (Self::Table(fields), Self::Table(others)) => {
@@ -98,8 +98,7 @@ impl Tree {
         }
     }
 
-    /// Joins the tables below keys that the user chooses: TOML reads `sasl.username` as a table in a
-    /// table, but it is one option.
+    /// Joins nested tables in maps: TOML reads an unquoted `sasl.username` as a table in a table, but it is one option.
     pub(super) fn join_map_keys(&mut self, shape: &Shape) {
         let Self::Table(fields) = self else { return };
         match shape {
@@ -114,19 +113,22 @@ impl Tree {
         }
     }
 
-    /// What is at a path, or at its last part that exists.
-    pub(super) fn descend<'t>(&'t self, path: &[&str]) -> (&'t Self, usize) {
-        let mut tree = self;
-        for (depth, key) in path.iter().enumerate() {
-            match tree {
-                Self::Table(fields) if fields.contains_key(*key) => tree = &fields[*key],
-                _ => return (tree, depth),
-            }
-        }
-        (tree, path.len())
+    /// What is at a path.
+    pub(super) fn get(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |tree, key| match tree {
+            Self::Table(fields) => fields.get(*key),
+            Self::Leaf { .. } => None,
+        })
     }
 
-    /// Puts something else at a path, or takes away what is there.
+    /// How many keys of a path exist.
+    pub(super) fn depth_of(&self, path: &[&str]) -> usize {
+        let exists = |depth: &usize| self.get(&path[..*depth]).is_some();
+        // The empty path is the tree itself.
+        (0..=path.len()).rev().find(exists).unwrap_or(0)
+    }
+
+    /// Replaces what is at a path, or removes it.
     pub(super) fn replace(&mut self, path: &[&str], with: Option<Self>) {
         let Self::Table(fields) = self else { return };
         match (path, with) {
@@ -141,7 +143,7 @@ impl Tree {
         }
     }
 
-    /// Where it came from; for a table, where its first value did.
+    /// The origin of the value, or of a table's first value.
     pub(super) fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Table(fields) => fields.values().find_map(Self::origin),

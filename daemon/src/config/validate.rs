@@ -1,14 +1,16 @@
-//! What no single value shows: sections that do not go together, and files that are not there.
+//! Checks across sections, and files that must exist.
 
 use std::path::Path;
 
+use ostar_connectors::settings::Problem;
+use ostar_model::Error;
 use tracing_subscriber::EnvFilter;
 
 use super::Config;
 
 impl Config {
-    /// Everything that would keep `ostard run` from working, each text starting with its key.
-    pub(super) fn problems(&self) -> Vec<String> {
+    /// Everything that would keep `ostard run` from working.
+    pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         self.kafka.validate(&mut problems);
         self.events.validate(&mut problems);
@@ -16,35 +18,32 @@ impl Config {
         self.dead_letters.validate(&mut problems);
         self.labels.validate(&mut problems);
         self.requests.validate(&mut problems);
-        self.needed(&mut problems);
-        self.topics(&mut problems);
-        self.learning(&mut problems);
-        self.listeners(&mut problems);
-        self.files(&mut problems);
+        self.check_folders(&mut problems);
+        self.check_topics(&mut problems);
+        self.check_learner(&mut problems);
+        self.check_addresses(&mut problems);
+        self.check_access(&mut problems);
+        self.check_files(&mut problems);
         if EnvFilter::try_new(&self.log.filter).is_err() {
-            problems.push(format!(
-                "log.filter is {:?}, expected a level like \"info\" or \"info,rdkafka=warn\"",
-                self.log.filter
-            ));
+            let hint = "expected a level like \"info\" or \"info,rdkafka=warn\"";
+            problems.push(Problem::value("log.filter", &self.log.filter, hint));
         }
         problems
     }
 
-    fn needed(&self, problems: &mut Vec<String>) {
+    fn check_folders(&self, problems: &mut Vec<Problem>) {
         if self.bundle.path.is_none() {
-            problems.push(
-                "bundle.path is not set, expected the folder of a model bundle: give it by --bundle, OSTAR__BUNDLE__PATH or in the file".into(),
-            );
+            let hint = "expected the folder of a model bundle: set --bundle, OSTAR__BUNDLE__PATH or the key in the file";
+            problems.push(Problem::unset("bundle.path", hint));
         }
         if self.checkpoints.folder.is_none() {
-            problems.push(
-                "checkpoints.folder is not set, expected a folder for what is learned: give it by --checkpoints, OSTAR__CHECKPOINTS__FOLDER or in the file".into(),
-            );
+            let hint = "expected a folder for checkpoints: set --checkpoints, OSTAR__CHECKPOINTS__FOLDER or the key in the file";
+            problems.push(Problem::unset("checkpoints.folder", hint));
         }
     }
 
     /// Two roles on one topic: the daemon would read what it writes.
-    fn topics(&self, problems: &mut Vec<String>) {
+    fn check_topics(&self, problems: &mut Vec<Problem>) {
         let roles = [
             ("kafka.topic", Some(&self.kafka.topic)),
             ("predictions.topic", self.predictions.topic.as_ref()),
@@ -56,22 +55,27 @@ impl Config {
                 .iter()
                 .find(|(_, other)| topic.is_some() && other == topic);
             if let (Some((other, _)), Some(topic)) = (earlier, topic) {
-                problems.push(format!(
-                    "{key} is {topic:?}, expected another topic than {other}"
-                ));
+                let hint = format!("expected another topic than {other}");
+                problems.push(Problem::value(*key, topic, hint));
             }
         }
     }
 
-    fn learning(&self, problems: &mut Vec<String>) {
-        if let Err(error) = self.learner.method.validate() {
-            // The model's errors read "field: problem".
-            let text = error.to_string().replacen(": ", " ", 1);
-            problems.push(format!("learner.method.{text}"));
+    fn check_learner(&self, problems: &mut Vec<Problem>) {
+        match self.learner.method.validate() {
+            Ok(()) => {}
+            Err(Error::InvalidSetting { field, problem }) => {
+                problems.push(Problem::key(format!("learner.method.{field}"), problem));
+            }
+            Err(error) => {
+                let hint = format!("cannot be used: {error}");
+                problems.push(Problem::key("learner.method", hint));
+            }
         }
     }
 
-    fn listeners(&self, problems: &mut Vec<String>) {
+    /// Two listeners at one address.
+    fn check_addresses(&self, problems: &mut Vec<Problem>) {
         let listeners = [
             ("grpc.listen", Some(self.grpc.listen)),
             ("http.listen", Some(self.http.listen)),
@@ -83,49 +87,45 @@ impl Config {
                 |other: &&(_, _)| address.is_some_and(|a| a.port() != 0) && other.1 == *address;
             let earlier = listeners[..place].iter().find(taken);
             if let (Some((other, _)), Some(address)) = (earlier, address) {
-                problems.push(format!(
-                    "{key} is \"{address}\", expected another address than {other}"
-                ));
+                let hint = format!("expected another address than {other}");
+                problems.push(Problem::value(*key, address, hint));
             }
         }
+    }
+
+    /// Orders need somebody to be identified, and TLS needs both of its files.
+    fn check_access(&self, problems: &mut Vec<Problem>) {
         let tls = &self.tls;
         let open = self.auth.token_file.is_none() && tls.client_ca.is_none();
         let control = self.grpc.control_listen;
         if let Some(address) = control.filter(|address| open && !address.ip().is_loopback()) {
-            problems.push(format!(
-                "grpc.control_listen is \"{address}\", where others can reach it, but nothing asks who they are: \
-                 set auth.token_file or tls.client_ca, or listen on 127.0.0.1"
-            ));
+            let hint = "expected 127.0.0.1 unless callers are identified: set auth.token_file or tls.client_ca";
+            problems.push(Problem::value("grpc.control_listen", address, hint));
         }
         if self.http.orders && self.auth.token_file.is_none() {
-            problems.push(
-                "http.orders is true, expected auth.token_file to be set: without a token any site could make a browser give orders".into(),
-            );
+            let hint = "expected auth.token_file to be set: without a token any web site could make a browser send orders";
+            problems.push(Problem::value("http.orders", true, hint));
         }
         if let (Some(certificate), None) = (&tls.certificate, &tls.key) {
-            problems.push(format!(
-                "tls.certificate is {certificate:?}, expected tls.key beside it"
-            ));
+            let hint = "expected tls.key to be set too";
+            problems.push(Problem::value("tls.certificate", certificate, hint));
         }
         if let (None, Some(key)) = (&tls.certificate, &tls.key) {
-            problems.push(format!(
-                "tls.key is {key:?}, expected tls.certificate beside it"
-            ));
+            let hint = "expected tls.certificate to be set too";
+            problems.push(Problem::value("tls.key", key, hint));
         }
         if let (None, Some(authority)) = (&tls.certificate, &tls.client_ca) {
-            problems.push(format!(
-                "tls.client_ca is {authority:?}, expected tls.certificate and tls.key beside it"
-            ));
+            let hint = "expected tls.certificate and tls.key to be set too";
+            problems.push(Problem::value("tls.client_ca", authority, hint));
         }
     }
 
-    fn files(&self, problems: &mut Vec<String>) {
+    fn check_files(&self, problems: &mut Vec<Problem>) {
         if let Some(folder) = &self.bundle.path
             && !folder.join("bundle.json").is_file()
         {
-            problems.push(format!(
-                "bundle.path is {folder:?}, expected a folder with bundle.json in it: `ostard fit` makes one"
-            ));
+            let hint = "expected a folder with a bundle.json: `ostard fit` writes one";
+            problems.push(Problem::value("bundle.path", folder, hint));
         }
         let files = [
             ("tls.certificate", &self.tls.certificate),
@@ -135,7 +135,7 @@ impl Config {
         ];
         for (key, path) in files {
             if let Some(path) = path.as_deref().filter(|path| !Path::is_file(path)) {
-                problems.push(format!("{key} is {path:?}, expected a file that exists"));
+                problems.push(Problem::value(key, path, "expected a file that exists"));
             }
         }
     }

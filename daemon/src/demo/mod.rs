@@ -1,6 +1,6 @@
-//! `ostard demo`: everything switched on, on a made-up stream, with nothing installed.
+//! `ostard demo`: the whole daemon on a synthetic stream, with nothing installed.
 //!
-//! librdkafka's mock cluster runs in the process; the daemon itself is the one that `ostard run` starts.
+//! librdkafka's mock cluster runs in the process. The daemon itself is the one that `ostard run` starts.
 
 mod bundle;
 mod feed;
@@ -28,34 +28,38 @@ use tokio::{sync::watch, task::spawn_blocking};
 
 use self::{summary::Summary, table::Table};
 use crate::{
-    config::Config, current::ServingMode, run::Process, shutdown::Signals, status::Status,
+    config::{Config, RunConfig},
+    current::ServingMode,
+    run::Process,
+    shutdown::Signals,
+    status::Status,
 };
 
-/// How the demo opens.
-const WHAT_TO_LOOK_AT: &str = "Open the live page and watch the share of spam: it trebles while the wording drifts, and the \
-     estimate follows with its interval, without a label.";
+/// The first line that the demo prints.
+const WHAT_TO_LOOK_AT: &str = "Open the live page and watch the share of spam: it trebles while the wording drifts. The \
+     estimate follows with its interval, without labels.";
 
 const EVENTS_TOPIC: &str = "mails";
 const LABELS_TOPIC: &str = "labels";
 const PREDICTIONS_TOPIC: &str = "predictions";
 const DEAD_LETTERS_TOPIC: &str = "dead-letters";
 
-/// Mails a second.
+/// Mails per second.
 const RATE: u64 = 500;
-/// Mails of a block.
+/// Mails per block: half the default, so that something happens on the page every half second.
 const BLOCK: usize = 250;
 
-/// What the command line asks for.
+/// The flags of `ostard demo`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) seconds: u64,
-    /// Where the page is served, if not where it usually is.
+    /// Address of the live page. `None` takes the default, or a free port.
     pub(crate) http: Option<SocketAddr>,
     pub(crate) seed: u64,
     pub(crate) json: bool,
 }
 
-/// Runs the demo to its end, or until a signal.
+/// Runs the demo until the stream ends or a signal arrives.
 pub(crate) async fn run(options: Options) -> Result<()> {
     let table = Table::new(options);
     table.say(WHAT_TO_LOOK_AT);
@@ -75,7 +79,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     }
     let brokers = cluster.bootstrap_servers();
     let config = config(options, &brokers, folder.path());
-    let encoder = encoder(&config, &bundle)?;
+    let encoder = encoder(&config.config, &bundle)?;
 
     let mut signals = Signals::listen()?;
     let mut process = Process::start(config).await?;
@@ -116,7 +120,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     Ok(())
 }
 
-/// Feeds the stream once the daemon reads it, and waits until it has caught up.
+/// Feeds the stream as soon as the daemon reads it, and waits until the daemon has caught up.
 async fn feed_and_wait(
     plan: feed::Plan,
     brokers: String,
@@ -124,15 +128,15 @@ async fn feed_and_wait(
     mut status: watch::Receiver<Status>,
     stopped: Arc<AtomicBool>,
 ) -> Result<()> {
-    // Labels are read from where their topic ends: none may be sent before the daemon is there.
+    // The daemon reads labels from the end of their topic, so none may be sent before it reads.
     status.wait_for(|status| status.version.epoch > 0).await?;
     let stop = move || stopped.load(Ordering::Relaxed);
     spawn_blocking(move || feed::send(plan, &brokers, &encoder, stop)).await??;
     let whole_blocks = plan.mails - plan.mails % BLOCK as u64;
     let caught_up = status.wait_for(|status| status.events >= whole_blocks);
-    // A learner that cannot keep up ends the demo all the same.
+    // The demo also ends if the learner cannot keep up.
     let _ = tokio::time::timeout(Duration::from_secs(10), caught_up).await;
-    // The last labels are joined while outputs are flushed.
+    // Leaves time to join the last labels, which happens while outputs are flushed.
     tokio::time::sleep(Duration::from_millis(500)).await;
     Ok(())
 }
@@ -142,26 +146,32 @@ fn encoder(config: &Config, bundle: &Bundle) -> Result<Encoder> {
     Ok(Encoder::new(&config.events, input, bundle.classes())?)
 }
 
-fn config(options: Options, brokers: &str, folder: &Path) -> Config {
+fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
+    let (bundle_folder, checkpoint_folder) = (folder.join("bundle"), folder.join("checkpoints"));
     let mut config = Config::default();
-    config.bundle.path = Some(folder.join("bundle"));
+    // The page shows them.
+    config.bundle.path = Some(bundle_folder.clone());
+    config.checkpoints.folder = Some(checkpoint_folder.clone());
     config.kafka.brokers = brokers.to_owned();
     config.kafka.topic = EVENTS_TOPIC.to_owned();
     config.predictions.topic = Some(PREDICTIONS_TOPIC.to_owned());
     config.dead_letters.topic = Some(DEAD_LETTERS_TOPIC.to_owned());
     config.labels.topic = Some(LABELS_TOPIC.to_owned());
     config.labels.window = 1_000;
-    config.checkpoints.folder = Some(folder.join("checkpoints"));
     config.checkpoints.min_interval = Period::from_secs(5);
     config.serving.mode = ServingMode::Adapted;
     config.learner.block = BLOCK;
     config.learner.method.seed = options.seed;
     config.grpc.listen = free(config.grpc.listen);
     config.http.listen = options.http.unwrap_or_else(|| free(config.http.listen));
-    config
+    RunConfig {
+        bundle_folder,
+        checkpoint_folder,
+        config,
+    }
 }
 
-/// The address, or any free one if it is taken: a demo beside a daemon must not fail.
+/// The address, or any free port if it is taken: the demo must also work beside a running daemon.
 fn free(address: SocketAddr) -> SocketAddr {
     match TcpListener::bind(address) {
         Ok(_) => address,
@@ -169,7 +179,7 @@ fn free(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Writes the demo's bundle and its stream, labels and all, for `fit`, `backtest` and `replay` to try.
+/// Writes the demo's bundle and its labelled stream to a folder, as input for `fit`, `backtest` and `replay`.
 pub(crate) fn export(options: Options, folder: &Path) -> Result<()> {
     bundle::train(options.seed)?.save(&folder.join("bundle"))?;
     let path = folder.join("stream.jsonl");

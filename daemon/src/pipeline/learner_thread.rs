@@ -18,7 +18,7 @@ use crate::{
 /// The thread's own state and its ends of the channels.
 pub(crate) struct LearnerThread {
     pub(crate) block_learner: BlockLearner,
-    pub(crate) checkpoints: Option<Checkpoints>,
+    pub(crate) checkpoints: Checkpoints,
     /// Closed when emission ends: the learner then writes a checkpoint and ends, too.
     pub(crate) chunks: Receiver<Arc<ScoredChunk>>,
     pub(crate) orders: Receiver<Request>,
@@ -44,16 +44,14 @@ impl LearnerThread {
         loop {
             select! {
                 recv(orders) -> order => match order {
-                    Ok(request) => carry_out(request, &mut block_learner, checkpoints.as_mut()),
+                    Ok(request) => carry_out(request, &mut block_learner, &mut checkpoints),
                     // A closed channel is always ready and would keep the loop busy.
                     Err(_) => orders = never(),
                 },
                 recv(chunks) -> chunk => match chunk {
                     Ok(chunk) => block_learner.take(&chunk, behind, |block_learner| {
                         // A full disk must not stop learning or serving: the last checkpoint is still there.
-                        if let Some(checkpoints) = &mut checkpoints
-                            && let Err(error) = checkpoints.write_if_due(block_learner)
-                        {
+                        if let Err(error) = checkpoints.write_if_due(block_learner) {
                             error!(error = %format!("{error:#}"), "cannot write a checkpoint");
                         }
                         if flags.is_stopping() {
@@ -70,19 +68,13 @@ impl LearnerThread {
                 break;
             }
         }
-        if let Some(checkpoints) = &mut checkpoints {
-            checkpoints.write(&block_learner)?;
-        }
+        checkpoints.write(&block_learner)?;
         info!(events = block_learner.progress().events, "learner stopped");
         Ok(())
     }
 }
 
-fn carry_out(
-    request: Request,
-    block_learner: &mut BlockLearner,
-    checkpoints: Option<&mut Checkpoints>,
-) {
+fn carry_out(request: Request, block_learner: &mut BlockLearner, checkpoints: &mut Checkpoints) {
     let outcome = match request.order {
         Order::Pause => {
             block_learner.set_paused(true);
@@ -92,12 +84,9 @@ fn carry_out(
             block_learner.set_paused(false);
             Ok("alignment is resumed".to_owned())
         }
-        Order::Checkpoint => match checkpoints {
-            None => Err("no checkpoints are kept: checkpoints.folder is not set".to_owned()),
-            Some(checkpoints) => match checkpoints.write(block_learner) {
-                Ok(folder) => Ok(format!("wrote {}", folder.display())),
-                Err(error) => Err(format!("{error:#}")),
-            },
+        Order::Checkpoint => match checkpoints.write(block_learner) {
+            Ok(folder) => Ok(format!("wrote {}", folder.display())),
+            Err(error) => Err(format!("{error:#}")),
         },
         Order::Rollback => match block_learner.roll_back() {
             Ok(()) => Ok("restored the last weights that the guard accepted".to_owned()),

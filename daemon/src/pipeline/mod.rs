@@ -71,8 +71,7 @@ pub(crate) struct PipelineSetup<'a> {
     pub(crate) reader: Reader,
     pub(crate) committer: Committer,
     pub(crate) block_learner: BlockLearner,
-    /// `None` if `checkpoints.folder` is not set.
-    pub(crate) checkpoints: Option<Checkpoints>,
+    pub(crate) checkpoints: Checkpoints,
     /// Outputs of events before these offsets were flushed by an earlier run.
     pub(crate) emitted: Offsets,
     /// `None` if `labels.topic` is not set.

@@ -9,19 +9,19 @@ use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use ostar_connectors::checkpoint::{CheckpointStore, WriterLock};
-use tracing::{info, warn};
+use tracing::info;
 
 pub(crate) use self::process::Process;
 use self::{resume::resume, topic::OpenTopic};
 use crate::{
-    config::Config,
+    config::RunConfig,
     control::{Order, Request},
     pipeline::{BlockLearner, Checkpoints, Identity, Pipeline, PipelineSetup, load_learner},
     shutdown::Signals,
 };
 
 /// Runs until a signal; `Ok` means that everything was finished before the shutdown deadline.
-pub(crate) async fn run(config: Config, signals: &mut Signals) -> Result<()> {
+pub(crate) async fn run(config: RunConfig, signals: &mut Signals) -> Result<()> {
     let mut process = Process::start(config).await?;
     let outcome = process.live(signals).await;
     process.stop_serving().await;
@@ -31,20 +31,11 @@ pub(crate) async fn run(config: Config, signals: &mut Signals) -> Result<()> {
 impl Process {
     /// Stands by until the checkpoint folder is free, then learns until a signal.
     pub(crate) async fn live(&mut self, signals: &mut Signals) -> Result<()> {
-        let writer = match &self.config.checkpoints.folder {
-            None => {
-                warn!("checkpoints.folder is not set: what is learned is lost at the end");
-                None
-            }
-            Some(folder) => {
-                let store = CheckpointStore::open(folder, self.config.checkpoints.keep)?;
-                let Some(lock) = standby::wait_for_lock(self, &store, signals).await? else {
-                    return Ok(());
-                };
-                Some((store, lock))
-            }
+        let store = CheckpointStore::open(&self.checkpoint_folder, self.config.checkpoints.keep)?;
+        let Some(lock) = standby::wait_for_lock(self, &store, signals).await? else {
+            return Ok(());
         };
-        let Some(mut pipeline) = self.start_pipeline(writer, signals).await? else {
+        let Some(mut pipeline) = self.start_pipeline(store, lock, signals).await? else {
             return Ok(());
         };
         let failure = loop {
@@ -68,18 +59,16 @@ impl Process {
     /// can be read.
     async fn start_pipeline(
         &self,
-        writer: Option<(CheckpointStore, WriterLock)>,
+        store: CheckpointStore,
+        lock: WriterLock,
         signals: &mut Signals,
     ) -> Result<Option<Pipeline>> {
         let config = &self.config;
-        let newest = match &writer {
-            None => None,
-            Some((store, _)) => store.newest()?,
-        };
+        let newest = store.newest()?;
         let epoch = newest
             .as_ref()
             .map_or(1, |newest| newest.manifest.epoch + 1);
-        let resumed = resume(config, &self.bundle, newest)?;
+        let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
         let learner = load_learner(
             &self.bundle,
             &config.learner.method,
@@ -97,12 +86,10 @@ impl Process {
             resumed.progress,
             self.publisher.clone(),
         );
-        let checkpoints = writer.map(|(store, lock)| {
-            let settings_digest = config.learner.digest();
-            let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic);
-            let metrics = Arc::clone(&self.publisher.metrics);
-            Checkpoints::new(store, lock, &config.checkpoints, identity, metrics)
-        });
+        let settings_digest = config.learner.digest();
+        let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic);
+        let metrics = Arc::clone(&self.publisher.metrics);
+        let checkpoints = Checkpoints::new(store, lock, &config.checkpoints, identity, metrics);
         let pipeline = Pipeline::start(PipelineSetup {
             config,
             bundle: &self.bundle,

@@ -1,7 +1,7 @@
 //! The parts of the process that live from start to exit, whether it learns or stands by.
 
 use std::{
-    path::Path,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::info;
 
 use crate::{
-    config::Config,
+    config::{Config, RunConfig},
     control::{Controller, Request},
     current::{Current, ServingMode, Version},
     health::Health,
@@ -33,6 +33,10 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// A process that serves. What else it does is up to whoever holds it.
 pub(crate) struct Process {
     pub(crate) config: Config,
+    /// `bundle.path`.
+    pub(super) bundle_folder: PathBuf,
+    /// `checkpoints.folder`.
+    pub(super) checkpoint_folder: PathBuf,
     pub(crate) bundle: Bundle,
     pub(crate) health: Arc<Health>,
     pub(crate) publisher: Publisher,
@@ -44,10 +48,14 @@ pub(crate) struct Process {
 
 impl Process {
     /// Loads the bundle and serves the frozen model until there is something newer.
-    pub(crate) async fn start(config: Config) -> Result<Self> {
-        let folder = config.bundle.path.as_deref().unwrap_or(Path::new(""));
-        let bundle = Bundle::load(folder)
-            .with_context(|| format!("cannot load bundle.path = {:?}", folder.display()))?;
+    pub(crate) async fn start(config: RunConfig) -> Result<Self> {
+        let RunConfig {
+            bundle_folder,
+            checkpoint_folder,
+            config,
+        } = config;
+        let bundle = Bundle::load(&bundle_folder)
+            .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
         let health = Health::new();
         let description = bundle.description();
         let metrics = Metrics::new(description);
@@ -83,6 +91,8 @@ impl Process {
             .then(|| Arc::new(Mutex::new(LabelJoin::new(&config.labels, bundle.classes()))));
         Ok(Self {
             config,
+            bundle_folder,
+            checkpoint_folder,
             bundle,
             health,
             publisher: Publisher {

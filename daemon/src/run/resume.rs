@@ -27,6 +27,7 @@ pub(super) struct Resumed {
 /// Takes over the newest checkpoint as far as it fits the topic and the bundle.
 pub(super) fn resume(
     config: &Config,
+    bundle_folder: &Path,
     bundle: &Bundle,
     newest: Option<Checkpoint>,
 ) -> Result<Resumed> {
@@ -62,7 +63,7 @@ pub(super) fn resume(
     }
     let offsets = match config.checkpoints.on_bundle_change {
         OnBundleChange::Refuse => {
-            return Err(another_bundle(config, bundle, &manifest, &path));
+            return Err(another_bundle(bundle_folder, bundle, &manifest, &path));
         }
         OnBundleChange::StartAnew => {
             warn!("bundle changed: starting with an empty state where the checkpoint ends");
@@ -80,12 +81,11 @@ pub(super) fn resume(
 }
 
 fn another_bundle(
-    config: &Config,
+    bundle_folder: &Path,
     bundle: &Bundle,
     manifest: &Manifest,
     path: &Path,
 ) -> anyhow::Error {
-    let folder = config.bundle.path.as_deref().unwrap_or(Path::new(""));
     anyhow!(
         "checkpoint {} belongs to bundle {:?} (digest {}), bundle.path = {:?} is {:?} (digest {}); set \
          checkpoints.on_bundle_change to \"start_anew\" to learn from here with the new bundle, to \"keep_window\" \
@@ -93,7 +93,7 @@ fn another_bundle(
         path.display(),
         manifest.bundle_name,
         manifest.bundle_digest,
-        folder.display(),
+        bundle_folder.display(),
         bundle.description().name,
         bundle.digest(),
     )

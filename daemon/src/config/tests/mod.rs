@@ -4,10 +4,10 @@ mod texts;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use ostar_model::learner::TransportWeight;
+use ostar_model::learner::{LearnerSettings, TransportWeight};
 use tempfile::TempDir;
 
-use super::{layers::DEFAULTS, shape::Shape, *};
+use super::{defaults, shape::Shape, *};
 use crate::current::ServingMode;
 
 /// A sound configuration in a folder of its own, to be spoiled by tests.
@@ -71,11 +71,20 @@ impl Trial {
 }
 
 #[test]
-fn the_documented_defaults_are_the_defaults() {
+fn the_defaults_are_those_of_the_libraries_and_all_but_three_keys_have_one() {
     let reading = Reading::new(&Layers::default());
-    assert_eq!(reading.config, Config::default());
+    let config = reading.config;
+    assert_eq!(config, Config::default());
+    assert_eq!(config.kafka, KafkaSettings::default());
+    assert_eq!(config.events, EventSettings::default());
+    assert_eq!(config.predictions, PredictionSettings::default());
+    assert_eq!(config.dead_letters, DeadLetterSettings::default());
+    assert_eq!(config.labels, LabelSettings::default());
+    assert_eq!(config.learner.method, LearnerSettings::default());
     let problems = reading.problems.0.iter();
-    let keys: Vec<_> = problems.map(|problem| problem.key.as_str()).collect();
+    let keys: Vec<_> = problems
+        .map(|located| located.problem.path.to_string())
+        .collect();
     assert_eq!(
         keys,
         ["kafka.topic", "bundle.path", "checkpoints.folder"],
@@ -207,8 +216,10 @@ fn every_key_of_the_schema_is_documented_in_the_default_file() {
     collect(&Shape::of(&Config::schema()), "", &mut keys);
     assert!(keys.len() > 70, "{keys:?}");
     for (section, key) in keys {
-        let start = DEFAULTS.find(&format!("[{section}]\n")).expect(&section);
-        let lines = DEFAULTS[start..].lines().skip(1);
+        let start = defaults::TEXT
+            .find(&format!("[{section}]\n"))
+            .expect(&section);
+        let lines = defaults::TEXT[start..].lines().skip(1);
         let mut lines = lines.take_while(|line| !line.starts_with('['));
         let documented = lines.any(|line| {
             let line = line.strip_prefix("# ").unwrap_or(line);

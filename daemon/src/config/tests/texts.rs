@@ -97,7 +97,7 @@ fn a_length_of_time_or_an_address_that_is_none() {
     assert_eq!(
         trial.told(),
         [
-            "checkpoints.min_interval: \"10\" is not a length of time, expected a whole number and ms, s, m or h, like \"10s\" (--set)",
+            "checkpoints.min_interval is \"10\", expected a whole number with ms, s, m or h, like \"10s\" (--set)",
             "grpc.control_listen is \"50052\", expected an address and a port, like \"127.0.0.1:50051\" (OSTAR__GRPC__CONTROL_LISTEN)",
             "grpc.listen is \"localhost\", expected an address and a port, like \"127.0.0.1:50051\" (--set)",
         ]
@@ -140,8 +140,8 @@ fn what_must_be_said_and_was_not() {
         trial.told(),
         [
             "kafka.topic is empty, expected a value like \"events\"",
-            "bundle.path is not set, expected the folder of a model bundle: give it by --bundle, OSTAR__BUNDLE__PATH or in the file",
-            "checkpoints.folder is not set, expected a folder for what is learned: give it by --checkpoints, OSTAR__CHECKPOINTS__FOLDER or in the file",
+            "bundle.path is not set, expected the folder of a model bundle: set --bundle, OSTAR__BUNDLE__PATH or the key in the file",
+            "checkpoints.folder is not set, expected a folder for checkpoints: set --checkpoints, OSTAR__CHECKPOINTS__FOLDER or the key in the file",
         ]
     );
 }
@@ -167,14 +167,14 @@ fn values_that_do_not_go_together() {
         [
             "kafka.start is \"timestamp\", expected kafka.start_time_ms to be set (--set)",
             "kafka.options.enable.auto.commit may not be set: offsets are committed after outputs are flushed, and this would change that (--set)",
-            "kafka.options.fetch.min.bites: no such configuration property: \"fetch.min.bites\" (--set)",
+            "kafka.options.fetch.min.bites is refused by librdkafka: no such configuration property: \"fetch.min.bites\" (--set)",
             "dead_letters.max_ratio is 1.5, expected 0 to 1 (--set)",
             "predictions.topic is \"mails\", expected another topic than kafka.topic (--set)",
             "labels.topic is \"truth\", expected another topic than dead_letters.topic (--set)",
             "learner.method.window is 100, expected at least batch = 200 (--set)",
             "http.listen is \"127.0.0.1:50051\", expected another address than grpc.listen (--set)",
             "grpc.control_listen is \"127.0.0.1:50051\", expected another address than grpc.listen (--set)",
-            "http.orders is true, expected auth.token_file to be set: without a token any site could make a browser give orders (--set)",
+            "http.orders is true, expected auth.token_file to be set: without a token any web site could make a browser send orders (--set)",
             "log.filter is \"loud=!\", expected a level like \"info\" or \"info,rdkafka=warn\" (--set)",
         ]
     );
@@ -190,8 +190,8 @@ fn files_of_settings_that_are_missing_or_alone() {
     assert_eq!(
         trial.told(),
         [
-            "tls.certificate is \"cert.pem\", expected tls.key beside it (--set)",
-            "bundle.path is \"models/spam\", expected a folder with bundle.json in it: `ostard fit` makes one (--set)",
+            "tls.certificate is \"cert.pem\", expected tls.key to be set too (--set)",
+            "bundle.path is \"models/spam\", expected a folder with a bundle.json: `ostard fit` writes one (--set)",
             "tls.certificate is \"cert.pem\", expected a file that exists (--set)",
             "auth.token_file is \"token\", expected a file that exists (--set)",
         ]
