@@ -1,4 +1,4 @@
-//! How the process ends: what went wrong on the error stream, and a code that scripts can act on.
+//! How the process ends: the error on the standard error, and an exit code for scripts.
 
 use std::{
     io::{self, Write},
@@ -10,20 +10,20 @@ use crate::{cli::Unanswered, config::Problems};
 /// Exit codes, also listed in docs/CLI.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Something failed that was not foreseen by the configuration: trying again may help.
+    /// Something failed at run time. Trying again may help.
     Failure = 1,
-    /// A flag or the configuration is wrong: trying again will not help. clap ends with the same.
+    /// A flag or the configuration is wrong. Trying again will not help. clap uses the same code.
     Usage = 2,
-    /// A running daemon could not be reached, or refused.
+    /// A running daemon could not be reached, or refused the call.
     Unanswered = 3,
 }
 
-/// Ends a command: 0 if it went well.
+/// Prints the error of a command, if there is one, and returns its exit code.
 pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else {
         return ExitCode::SUCCESS;
     };
-    // With the error stream gone there is nobody left to tell.
+    // If the standard error is closed, there is nowhere to report that.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     let exit = Exit::of(&error);
     if let Some(hint) = exit.hint() {
@@ -43,15 +43,13 @@ impl Exit {
         }
     }
 
-    /// What to try, where the error cannot say it itself.
+    /// The next thing to try, for errors that cannot say it themselves.
     fn hint(self) -> Option<&'static str> {
         match self {
             Self::Failure => None,
-            Self::Usage => Some(
-                "`ostard config print` shows every key with its value, `ostard config check` what is wrong",
-            ),
+            Self::Usage => Some("`ostard config print` prints every key with its value and origin"),
             Self::Unanswered => Some(
-                "`curl http://HOST:8080/readyz` (http.listen) tells whether the daemon is ready, and if not, why",
+                "`curl http://HOST:8080/readyz` (the daemon's http.listen) says whether it is ready, and if not, why",
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! The `ostard` program; see the library of the same name.
+//! The `ostard` program. The library of the same name has all of it.
 
 use std::process::ExitCode;
 

@@ -1,24 +1,24 @@
-//! What would have been worth waking somebody for.
+//! Alarms that the daemon would have raised.
 
 use ostar_model::{diagnostics::Decision, proportions::LabelProportions};
 
 use super::report::Moment;
 
-/// Something that began at a moment.
+/// A condition that began at some block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Alarm {
-    /// Events learned from when it began.
+    /// Events learned when it began.
     pub(crate) events: u64,
-    /// What, for people.
+    /// Description for people.
     pub(crate) text: String,
 }
 
-/// A share counts as moved when its whole interval lies this far from the training share.
+/// A share has moved when its whole interval differs from the training share by this factor.
 const SHARE_FACTOR: f64 = 1.5;
-/// Conditional shift counts when the distance is so many times its noise floor.
+/// Conditional shift is present when the distance exceeds the noise floor by this factor.
 const DISTANCE_FACTOR: f64 = 2.0;
 
-/// Alarms in the order they began; one that lasts is told once.
+/// Alarms in the order they began. One that lasts is reported once.
 pub(super) fn alarms(
     classes: &[String],
     training: &LabelProportions,
@@ -41,7 +41,7 @@ pub(super) fn alarms(
     alarms
 }
 
-/// What is wrong at a moment: its kind, which stays the same while it lasts, and a text.
+/// The alarms that are active at a moment: a kind, which identifies the alarm while it lasts, and a description.
 fn active(
     classes: &[String],
     training: &LabelProportions,
@@ -65,13 +65,11 @@ fn active(
         }
     }
     if let Some(refresh) = &moment.status.refresh {
-        let (distance, floor) = (refresh.distance_before_map, refresh.noise_floor);
-        if distance > DISTANCE_FACTOR * floor {
+        let (distance, noise_floor) = (refresh.distance_before_map, refresh.noise_floor);
+        if distance > DISTANCE_FACTOR * noise_floor {
             active.push((
                 "conditional shift".to_owned(),
-                format!(
-                    "the classes changed their shape: distance {distance:.3}, noise {floor:.3}"
-                ),
+                format!("conditional shift: distance {distance:.3}, noise floor {noise_floor:.3}"),
             ));
         }
         if let Decision::Refuse(reason) = &refresh.decision {

@@ -26,13 +26,12 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 fn draw_on<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     area.fill(&WHITE)?;
     let labelled = report.measured().is_some();
-    match labelled {
-        true => {
-            let halves = area.split_evenly((2, 1));
-            draw_shares(report, &halves[0])?;
-            draw_accuracies(report, &halves[1])?;
-        }
-        false => draw_shares(report, area)?,
+    if labelled {
+        let halves = area.split_evenly((2, 1));
+        draw_proportions(report, &halves[0])?;
+        draw_accuracies(report, &halves[1])?;
+    } else {
+        draw_proportions(report, area)?;
     }
     area.present()
 }
@@ -42,10 +41,10 @@ fn last_event(report: &Report) -> f64 {
     last.map_or(1.0, |moment| moment.status.events.max(1) as f64)
 }
 
-fn draw_shares<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
+fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     let mut chart = ChartBuilder::on(area)
         .caption(
-            "shares of the classes: published with 95 % intervals, true dotted",
+            "class shares: estimates with 95 % intervals as lines, true shares as dots",
             TEXT,
         )
         .margin(10)
@@ -61,19 +60,18 @@ fn draw_shares<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
         .draw()?;
     for (class, name) in report.description.classes.iter().enumerate() {
         let colour = Palette99::pick(class).to_rgba();
-        let published = |moment: &Moment| {
+        let served = |moment: &Moment| {
             let block = moment.status.block.as_ref()?;
-            let published = &block.served;
-            let interval = published.intervals[class];
-            let share = published.proportions[class];
+            let estimate = &block.served;
+            let interval = estimate.intervals[class];
             Some((
                 moment.status.events as f64,
-                share,
+                estimate.proportions[class],
                 interval.low,
                 interval.high,
             ))
         };
-        let points: Vec<_> = report.moments.iter().filter_map(published).collect();
+        let points: Vec<_> = report.moments.iter().filter_map(served).collect();
         let low = points.iter().map(|(events, _, low, _)| (*events, *low));
         let high = points
             .iter()
@@ -81,7 +79,9 @@ fn draw_shares<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
             .map(|(events, _, _, high)| (*events, *high));
         let band: Vec<_> = low.chain(high).collect();
         chart.draw_series([Polygon::new(band, colour.mix(0.2).filled())])?;
-        let line = points.iter().map(|(events, share, ..)| (*events, *share));
+        let line = points
+            .iter()
+            .map(|(events, proportion, ..)| (*events, *proportion));
         chart
             .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
             .label(name.clone())
@@ -113,7 +113,7 @@ fn draw_accuracies<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     let values = all.flat_map(|m| (0..Predictor::ALL.len()).filter_map(|n| measured(m, n)));
     let lowest = values.map(|(_, accuracy)| accuracy).fold(1.0, f64::min);
     let mut chart = ChartBuilder::on(area)
-        .caption("accuracy a block", TEXT)
+        .caption("accuracy per block", TEXT)
         .margin(10)
         .x_label_area_size(30)
         .y_label_area_size(40)
@@ -125,7 +125,7 @@ fn draw_accuracies<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.1))
         .draw()?;
-    // What was served lies on one of the others.
+    // The served accuracy is omitted: its line would cover that of the candidate that was served.
     let candidates = Predictor::ALL.iter().enumerate();
     for (number, candidate) in candidates.filter(|(_, c)| **c != Predictor::Served) {
         let colour = Palette99::pick(number + 4).to_rgba();

@@ -13,20 +13,20 @@ use super::{
 };
 use crate::status::Status;
 
-/// Most lines of the table of moments.
+/// The table shows at most this many moments, evenly spaced.
 const TABLE_LINES: usize = 30;
 
-/// How things stood after a block.
+/// The state after a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
     /// Time of the block's last event; 0 if the files have none.
     pub(crate) time_ms: i64,
     pub(crate) status: Status,
-    /// Of this block, and of all so far; empty without labels.
+    /// Measures of this block (`window`) and of all blocks so far (`total`). Empty without labels.
     pub(crate) labels: LabelReport,
 }
 
-/// Everything a backtest found.
+/// The result of a backtest.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) description: Description,
@@ -45,10 +45,8 @@ impl Moment {
             labels,
         }
     }
-}
 
-impl Moment {
-    /// One block's figures: shares with their intervals, and each candidate's accuracy.
+    /// The block's proportions with intervals, and the accuracy of each predictor.
     fn figures(&self) -> Value {
         let block = self.status.block.as_ref();
         let measured = self.labels.window.as_ref();
@@ -57,7 +55,7 @@ impl Moment {
             "time_ms": self.time_ms,
             "frozen": block.map(|block| &block.frozen),
             "adapted": block.map(|block| &block.adapted),
-            "true_shares": measured.map(|measured| &measured.proportions),
+            "true_proportions": measured.map(|measured| &measured.proportions),
             "accuracies": measured.map(|measured| {
                 let accuracies = measured.by_predictor.iter().map(|measures| measures.accuracy);
                 Predictor::ALL.iter().map(|candidate| candidate.name()).zip(accuracies)
@@ -81,18 +79,18 @@ impl Report {
         }
     }
 
-    /// Over everything; `None` without labels.
+    /// Measures over all labels. `None` without labels.
     pub(crate) fn measured(&self) -> Option<&Measurement> {
         self.moments.last()?.labels.total.as_ref()
     }
 
-    /// Mean over blocks of the l1 distance between published and true shares; `None` without labels.
+    /// Mean over blocks of the l1 distance between served and true proportions. `None` without labels.
     pub(crate) fn proportion_l1_mean(&self) -> Option<f64> {
         let distance = |moment: &Moment| {
             let block = moment.status.block.as_ref()?;
             let estimate = &block.served;
-            let shares = &moment.labels.window.as_ref()?.proportions;
-            let pairs = estimate.proportions.as_ref().iter().zip(shares);
+            let truth = &moment.labels.window.as_ref()?.proportions;
+            let pairs = estimate.proportions.as_ref().iter().zip(truth);
             Some(
                 pairs
                     .map(|(estimate, truth)| (estimate - truth).abs())
@@ -103,7 +101,7 @@ impl Report {
         (!distances.is_empty()).then(|| distances.iter().sum::<f64>() / distances.len() as f64)
     }
 
-    /// For people.
+    /// The report as text.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         self.write_table(&mut text)
@@ -112,6 +110,23 @@ impl Report {
     }
 
     fn write_table(&self, text: &mut String) -> std::fmt::Result {
+        self.write_moments(text)?;
+        writeln!(text)?;
+        self.write_totals(text)?;
+        if self.rejected > 0 {
+            writeln!(text, "{} rows were rejected", self.rejected)?;
+        }
+        if self.alarms.is_empty() {
+            return writeln!(text, "no alarms");
+        }
+        writeln!(text, "alarms:")?;
+        for alarm in &self.alarms {
+            writeln!(text, "  after {} events: {}", alarm.events, alarm.text)?;
+        }
+        Ok(())
+    }
+
+    fn write_moments(&self, text: &mut String) -> std::fmt::Result {
         write!(text, "{:>9} {:>6}", "events", "steps")?;
         for class in &self.description.classes {
             write!(text, "  {class:>20}")?;
@@ -123,11 +138,11 @@ impl Report {
             write!(text, "{:9} {:6}", status.events, status.steps)?;
             if let Some(block) = &status.block {
                 let estimate = &block.served;
-                let shares = estimate.proportions.as_ref().iter();
-                for (share, interval) in shares.zip(&estimate.intervals) {
+                let proportions = estimate.proportions.as_ref().iter();
+                for (proportion, interval) in proportions.zip(&estimate.intervals) {
                     write!(
                         text,
-                        "  {share:.3} [{:.3}, {:.3}]",
+                        "  {proportion:.3} [{:.3}, {:.3}]",
                         interval.low, interval.high
                     )?;
                 }
@@ -143,14 +158,17 @@ impl Report {
                 None => writeln!(text, "   (no labels)")?,
             }
         }
-        writeln!(text)?;
+        Ok(())
+    }
+
+    fn write_totals(&self, text: &mut String) -> std::fmt::Result {
         if let Some(measured) = self.measured() {
             writeln!(text, "over all {} labels:", measured.labels)?;
-            for (candidate, measures) in Predictor::ALL.iter().zip(&measured.by_predictor) {
+            for (predictor, measures) in Predictor::ALL.iter().zip(&measured.by_predictor) {
                 writeln!(
                     text,
                     "  {:8} accuracy {:.4}  balanced {:.4}  log-loss {:.4}",
-                    candidate.name(),
+                    predictor.name(),
                     measures.accuracy,
                     measures.balanced_accuracy,
                     measures.log_loss
@@ -158,27 +176,12 @@ impl Report {
             }
         }
         if let Some(distance) = self.proportion_l1_mean() {
-            writeln!(
-                text,
-                "the served shares are off by {distance:.4} (mean l1 a block)"
-            )?;
+            writeln!(text, "served shares: mean l1 error {distance:.4} per block")?;
         }
-        if self.rejected > 0 {
-            writeln!(text, "{} rows could not be used", self.rejected)?;
-        }
-        match self.alarms.is_empty() {
-            true => writeln!(text, "no alarms"),
-            false => {
-                writeln!(text, "alarms:")?;
-                let mut alarms = self.alarms.iter();
-                alarms.try_for_each(|alarm| {
-                    writeln!(text, "  after {} events: {}", alarm.events, alarm.text)
-                })
-            }
-        }
+        Ok(())
     }
 
-    /// For scripts.
+    /// The report as JSON.
     pub(crate) fn figures(&self) -> Value {
         let accuracy = |predictor: Predictor| Some(self.measured()?.of(predictor).accuracy);
         let last = self.moments.last().map(|moment| &moment.status);

@@ -10,20 +10,20 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use ostar_connectors::checkpoint::{CheckpointStore, ListedCheckpoint};
 
-/// Looks into a folder of checkpoints, also while a daemon writes to it.
+/// Inspect a folder of checkpoints, also while a daemon writes to it.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(super) enum Command {
-    /// Lists the checkpoints, newest first, and says which are damaged.
+    /// List the checkpoints, newest first, and mark damaged ones.
     List {
-        /// Folder of the checkpoints.
+        /// The daemon's checkpoints.folder.
         folder: PathBuf,
     },
-    /// Shows what one says of itself, as JSON.
+    /// Print the manifest of one checkpoint as JSON.
     Show {
-        /// Folder of the checkpoints.
+        /// The daemon's checkpoints.folder.
         folder: PathBuf,
-        /// Its name, as `list` shows it; the newest whole one if there is none.
+        /// Name of the checkpoint, as `list` prints it. Without it, the newest undamaged one.
         name: Option<String>,
     },
 }
@@ -45,10 +45,10 @@ impl Command {
     }
 }
 
-/// Opening the store would make a folder that is not there.
+/// Checks first that the folder exists, because opening the store would create it.
 fn open(folder: &Path) -> Result<CheckpointStore> {
     if !folder.is_dir() {
-        bail!("{folder:?} is not a folder, expected the one of checkpoints.folder");
+        bail!("{folder:?} is not a folder, expected the daemon's checkpoints.folder");
     }
     Ok(CheckpointStore::open(folder, usize::MAX)?)
 }
@@ -147,7 +147,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("state");
         let refused = list(&missing).unwrap_err().to_string();
-        assert!(refused.ends_with("is not a folder, expected the one of checkpoints.folder"));
+        assert!(refused.ends_with("is not a folder, expected the daemon's checkpoints.folder"));
         assert!(!missing.exists());
     }
 }

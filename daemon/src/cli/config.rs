@@ -8,21 +8,21 @@ use clap::Subcommand;
 use super::layers::LayerArgs;
 use crate::config::{Config, Reading};
 
-/// Checks and shows the configuration.
+/// Check and print the configuration.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(super) enum Command {
-    /// Says what is wrong with the configuration, all of it at once.
+    /// List every problem of the configuration. Exits with 2 if there is one.
     Check {
         #[command(flatten)]
         layers: LayerArgs,
     },
-    /// Shows the effective configuration and where each value came from, secrets masked.
+    /// Print the effective configuration as TOML, with the origin of each value. Secrets are masked.
     Print {
         #[command(flatten)]
         layers: LayerArgs,
     },
-    /// Writes the JSON Schema of configuration files, for editors.
+    /// Print the JSON Schema of configuration files, for editors.
     Schema,
 }
 
@@ -38,7 +38,7 @@ impl Command {
         match self {
             Self::Check { layers } => {
                 Reading::new(&layers.layers()).valid()?;
-                writeln!(out, "the configuration is sound")?;
+                writeln!(out, "the configuration is valid")?;
             }
             Self::Print { layers } => {
                 let reading = Reading::new(&layers.layers());

@@ -8,23 +8,26 @@ use clap::Args;
 use super::serve;
 use crate::demo;
 
-/// Shows the daemon at work on a made-up stream of mails, without a broker or files.
+/// Run the daemon on a synthetic stream of mails, without a broker or files.
+///
+/// Prints the address of the live page first. The share of spam trebles and its wording drifts; the daemon follows both
+/// without labels.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Demo {
-    /// How long it runs.
+    /// How long the stream lasts.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Where the live page is served [default: 127.0.0.1:8080, or any free port if that is taken].
+    /// Address of the live page. Without it, the default of http.listen, or any free port if that one is taken.
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
-    /// Seed of the stream and of learning.
+    /// Seed of the stream and of the learner.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Writes the demo's bundle and stream to a folder instead, to try `backtest` and `replay` on.
+    /// Write the demo's bundle and stream to a folder instead of running, for `backtest` and `replay`.
     #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
-    /// No table: the last line is one JSON object.
+    /// Print one JSON object at the end. The table goes to the standard error.
     #[arg(long)]
     json: bool,
 }

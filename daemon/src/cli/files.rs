@@ -1,4 +1,4 @@
-//! Flags that say what stands where in a file of rows.
+//! Flags that say which column of a file is what.
 
 use clap::Args;
 use ostar_connectors::files::{ColumnKind, FileSettings};
@@ -6,29 +6,29 @@ use ostar_model::bundle::InputKind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What stands where in the data.
+/// Which column of the data is what.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Columns")]
 pub(super) struct FileArgs {
-    /// Column of the classes; `label` if there is one.
+    /// Column of the classes [default: `label`, if there is one].
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
-    /// Column of the events' ids; `id` if there is one.
+    /// Column of the events' ids [default: `id`, if there is one].
     #[arg(long, value_name = "COLUMN")]
     id: Option<String>,
-    /// Column of the events' times in milliseconds since 1970; `time_ms` if there is one.
+    /// Column of the events' times, in milliseconds since 1970 [default: `time_ms`, if there is one].
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
-    /// What the rows are: probabilities, logits, latent, dense or fields; guessed from the columns' names.
+    /// What the rows are: probabilities, logits, latent, dense or fields [default: guessed from the columns' names].
     #[arg(long, value_name = "KIND", value_parser = word::<InputKind>)]
     input: Option<InputKind>,
-    /// Numbers: a column of lists, or what their numbered columns begin with (`z` for z0, z1...).
+    /// For numbers: a column of lists, or the prefix of numbered columns (`z` for z0, z1, ...).
     #[arg(long, value_name = "PREFIX")]
     columns: Option<String>,
-    /// What a column is, where the guess would be wrong: number, category or text. Can be repeated.
+    /// For named fields: the kind of a column whose guess would be wrong: number, category or text. Can be repeated.
     #[arg(long, value_name = "COLUMN=KIND", value_parser = column_kind)]
     kind: Vec<(String, ColumnKind)>,
-    /// Columns that are not for the model.
+    /// Columns that are not inputs of the model.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     ignore: Vec<String>,
 }
@@ -54,7 +54,7 @@ fn column_kind(text: &str) -> Result<(String, ColumnKind), String> {
     Ok((column.to_owned(), word(kind)?))
 }
 
-/// A variant by its name.
+/// Reads a word as the enum variant with that name.
 fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(Value::from(text)).map_err(|error| error.to_string())
 }

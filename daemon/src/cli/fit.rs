@@ -13,33 +13,35 @@ use ostar_model::fit::{FitProgress, FitSettings, fit};
 
 use super::files::FileArgs;
 
-/// Trains a classifier on labelled data and writes it as a bundle that `ostard run` takes.
+/// Train a classifier on labelled data and write it as a bundle for `ostard run`.
+///
+/// A file of a black box's probabilities or logits becomes a bundle without training.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Fit {
     /// Labelled data: CSV, JSON lines, Parquet or safetensors, by its extension.
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
-    /// Folder that the bundle is written to; must not hold one yet.
+    /// Folder for the bundle. It must not contain one yet.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// What the model is called in logs and metrics.
-    #[arg(long, default_value = "model")]
+    /// Name of the model in metrics, logs and the Open Inference Protocol.
+    #[arg(long, default_value_t = FitSettings::default().name)]
     name: String,
-    /// Width of the latent space.
-    #[arg(long, default_value_t = 32)]
+    /// Width of the latent vectors.
+    #[arg(long, value_name = "NUMBERS", default_value_t = FitSettings::default().latent)]
     latent: usize,
-    /// Passes over the data at most.
-    #[arg(long, default_value_t = 100)]
+    /// Maximum number of passes over the data.
+    #[arg(long, default_value_t = FitSettings::default().epochs)]
     epochs: usize,
-    /// Share of every class's rows that is held out from training.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
+    /// Share of each class's rows that is held out from training.
+    #[arg(long, value_name = "SHARE", default_value_t = FitSettings::default().held_out_share)]
     held_out: f64,
-    /// Threads of training.
-    #[arg(long, default_value_t = 1)]
+    /// Threads used for training.
+    #[arg(long, default_value_t = FitSettings::default().threads)]
     threads: usize,
-    /// Seed of everything random: the same seed, data and threads give the same bytes.
-    #[arg(long, default_value_t = 0)]
+    /// Seed of the random numbers. The same seed, data and threads give the same bytes.
+    #[arg(long, default_value_t = FitSettings::default().seed)]
     seed: u64,
     #[command(flatten)]
     files: FileArgs,
@@ -57,11 +59,11 @@ impl Fit {
         Ok(())
     }
 
-    /// Writes the bundle and says what it is.
+    /// Writes the bundle and returns a line that describes it.
     fn fit(self) -> Result<String> {
         if self.out.join("bundle.json").exists() {
             bail!(
-                "--out is {:?}, which holds a bundle already, expected a new folder",
+                "--out is {:?}, expected a folder without a bundle: choose another one, or delete this one",
                 self.out
             );
         }
@@ -83,7 +85,7 @@ impl Fit {
                 "held-out accuracy {:.4}",
                 progress.held_out_accuracy
             ));
-            // The weights that are kept are those of the lowest held-out loss.
+            // `fit` keeps the weights with the lowest held-out loss.
             if best.is_none_or(|best| progress.held_out_loss < best.held_out_loss) {
                 best = Some(progress);
             }
@@ -95,7 +97,7 @@ impl Fit {
                 ", held-out accuracy {:.4} at epoch {}",
                 best.held_out_accuracy, best.epoch
             ),
-            // A black box's predictions: nothing was trained.
+            // Predictions of a black box: nothing was trained.
             None => String::new(),
         };
         Ok(format!(
@@ -107,7 +109,7 @@ impl Fit {
     }
 }
 
-/// On the error stream, and only on a terminal.
+/// A progress bar on the standard error; hidden if that is no terminal.
 fn bar(epochs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} epoch {pos} of {len}, {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -156,6 +158,9 @@ mod tests {
         let bundle = Bundle::load(&out).unwrap();
         assert_eq!(bundle.description().name, "mails");
         let refused = parsed().fit().unwrap_err().to_string();
-        assert!(refused.contains("holds a bundle already"), "{refused}");
+        assert!(
+            refused.contains("expected a folder without a bundle"),
+            "{refused}"
+        );
     }
 }

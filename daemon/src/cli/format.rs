@@ -1,4 +1,4 @@
-//! Answers for people and for programs.
+//! Output as a table or as JSON.
 
 use std::{fmt::Write as _, io::IsTerminal};
 
@@ -8,24 +8,24 @@ use console::{Alignment, measure_text_width, pad_str};
 /// How answers are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// Columns, for people.
+    /// Aligned columns, for people.
     Table,
-    /// JSON, for programs.
+    /// One JSON object per line, for programs.
     Json,
 }
 
-/// The flag that chooses.
+/// The flag `--format`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FormatArgs {
-    /// How answers are printed; a table on a terminal, JSON elsewhere if it is not given.
+    /// How answers are printed. Without it, a table on a terminal and JSON elsewhere.
     #[arg(long)]
     format: Option<Format>,
 }
 
-/// Columns that are as wide as what has been in them so far.
+/// Columns that are as wide as their widest cell so far.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Taken by the first rows.
+    /// `None` once it is printed.
     header: Option<Vec<String>>,
     widths: Vec<usize>,
 }
@@ -37,11 +37,13 @@ const GAP: &str = "  ";
 
 impl FormatArgs {
     pub(super) fn choose(&self) -> Format {
-        self.format
-            .unwrap_or(match std::io::stdout().is_terminal() {
-                true => Format::Table,
-                false => Format::Json,
-            })
+        self.format.unwrap_or_else(|| {
+            if std::io::stdout().is_terminal() {
+                Format::Table
+            } else {
+                Format::Json
+            }
+        })
     }
 }
 
@@ -56,7 +58,7 @@ impl Table {
         }
     }
 
-    /// Lines of some rows, below the header if they are the first.
+    /// Formats rows, after the header if they are the first.
     pub(super) fn lines(&mut self, rows: Vec<Vec<String>>) -> String {
         let rows: Vec<_> = self.header.take().into_iter().chain(rows).collect();
         for row in &rows {

@@ -1,4 +1,4 @@
-//! A JSON line as an input of the gRPC interface.
+//! JSON lines to inputs of the gRPC interface.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use ostar_connectors::proto::{Fields, Input, Value as FieldValue, Vector, input,
 use serde::Deserialize;
 use serde_json::Value;
 
-/// An input, and the id that its answer shall carry.
+/// An input, and the id to print with its answer.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) id: Option<Value>,
     pub(super) input: Input,
 }
 
-/// A line as people write it: the names are those of events.
+/// A line of input. It has the names of an event.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     id: Option<Value>,
-    /// Events have it, predictions do not need it.
+    /// Accepted because events have it. Not used.
     #[serde(rename = "time_ms")]
     _time_ms: Option<i64>,
     probabilities: Option<Vec<f32>>,
@@ -29,7 +29,7 @@ struct Line {
     fields: Option<BTreeMap<String, Field>>,
 }
 
-/// A field's value; null counts as missing.
+/// A field's value. Null counts as missing.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Field {
@@ -40,7 +40,7 @@ enum Field {
 
 impl Row {
     pub(super) fn parse(line: &str) -> Result<Self> {
-        // The caller knows the line's number.
+        // serde_json counts lines within this one. The caller adds the real number.
         let told =
             |error: serde_json::Error| error.to_string().replace("at line 1 column", "at column");
         let line: Line = serde_json::from_str(line).map_err(|error| anyhow!(told(error)))?;

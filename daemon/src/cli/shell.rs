@@ -1,4 +1,4 @@
-//! `ostard completions` and `ostard man`: what a package installs beside the program.
+//! `ostard completions` and `ostard man`: files that a package installs beside the program.
 
 use std::{
     io::{self, Write},
@@ -11,11 +11,11 @@ use clap_complete::Shell;
 
 use super::Cli;
 
-/// Writes the completions of a shell to the standard output.
+/// Print the completion script of a shell.
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(super) struct Completions {
-    /// Which shell.
+    /// Shell to complete in.
     shell: Shell,
 }
 
@@ -25,11 +25,11 @@ Examples:
   ostard completions zsh > ~/.zfunc/_ostard
   ostard completions fish > ~/.config/fish/completions/ostard.fish";
 
-/// Writes the manual page to the standard output, or those of all commands to a folder.
+/// Print the manual page, or write the pages of all commands to a folder.
 #[derive(Debug, Args)]
 #[command(after_help = MAN_EXAMPLES)]
 pub(super) struct Man {
-    /// Folder for the pages of all commands; it must exist.
+    /// Existing folder for the pages of all commands.
     folder: Option<PathBuf>,
 }
 
@@ -52,7 +52,7 @@ impl Man {
         match self.folder {
             Some(folder) => clap_mangen::generate_to(Cli::command(), &folder).with_context(|| {
                 let folder = folder.display();
-                format!("cannot write the manual pages to {folder}, expected a folder to write to")
+                format!("cannot write the manual pages to {folder}, expected a folder that exists")
             }),
             None => {
                 let mut page = Vec::new();

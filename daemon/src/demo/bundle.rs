@@ -1,4 +1,4 @@
-//! The demo's classifier: trained on synthetic mail as it was before anything drifted.
+//! The demo's classifier, trained on synthetic mail from before the drift.
 
 use anyhow::{Context, Result};
 use ostar_model::{
@@ -9,12 +9,12 @@ use ostar_model::{
 
 use super::stream::{CLASSES, Mail, MailStream, Phase};
 
-/// Labelled mails that the classifier is trained on.
+/// Number of labelled mails to train on.
 const MAILS: usize = 12_000;
 /// Rows of the embedding table.
 const BUCKETS: usize = 4_096;
 
-/// Trains the classifier.
+/// Trains the classifier. Takes a few seconds.
 pub(super) fn train(seed: u64) -> Result<Bundle> {
     let mut stream = MailStream::new(seed);
     let mails: Vec<(Mail, u32)> = (0..MAILS).map(|_| stream.next(Phase::TRAINING)).collect();

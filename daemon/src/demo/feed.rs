@@ -1,4 +1,4 @@
-//! Sends the demo's mails, and later their labels, to the mock cluster.
+//! Sends the demo's mails and, with a delay, their labels to the mock cluster.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,13 +19,13 @@ use super::{
     stream::{CLASSES, Mail, MailStream, Phase},
 };
 
-/// How long a label takes.
+/// Delay of a label after its mail.
 const LABEL_DELAY: Duration = Duration::from_secs(2);
-/// Labels that never arrive: one in so many.
+/// One in this many mails never gets a label.
 const UNLABELLED: u64 = 10;
-/// After so many mails there is one that cannot be read, so that there are dead letters to see.
+/// One in this many mails is followed by a broken one, so that there are dead letters to see.
 const BROKEN: u64 = 400;
-/// What is wrong with these, in turn.
+/// The broken mails, sent in turn: torn JSON and a field of the wrong type.
 const BROKEN_MAILS: [&str; 2] = [
     r#"{"id": "broken", "fields": {"subject": "cut o"#,
     r#"{"id": "broken", "fields": {"subject": "offer1", "links": "many"}}"#,
@@ -37,13 +37,13 @@ const TICK: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// Mails in all.
+    /// Total number of mails.
     pub(super) mails: u64,
-    /// Mails a second.
+    /// Mails per second.
     pub(super) rate: u64,
 }
 
-/// Sends everything; returns when the last label is out, or when `stop` says so.
+/// Sends everything. Returns after the last label, or when `stop` is true.
 pub(super) fn send(
     plan: Plan,
     brokers: &str,

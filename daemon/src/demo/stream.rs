@@ -1,7 +1,7 @@
 //! A synthetic stream of mail whose share of spam and whose wording drift on a schedule.
 //!
-//! Spam trebles. The wording drifts as with the seasons: more and more of the words that all mail has in common come
-//! from a vocabulary that training never saw, and spam trades some of its links for words that give it away.
+//! Spam trebles. The wording drifts: a growing share of the words that ham and spam have in common comes from a
+//! vocabulary that training never saw, and spam has fewer links but more telling words.
 
 use ostar_model::Generator;
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub(super) const TRAINING_SPAM: f64 = 0.2;
 const WORDS: usize = 14;
 const COMMON: usize = 300;
 const TELLING: usize = 60;
-/// Share of telling words.
+/// Share of words that tell ham from spam.
 const TELLS: f64 = 0.38;
 /// Share of offers among the telling words of ham and of spam, before and after the drift.
 const OFFERS: [(f64, f64); 2] = [(0.28, 0.28), (0.72, 0.75)];
@@ -33,12 +33,12 @@ pub(super) struct Mail {
     pub(super) kilobytes: f64,
 }
 
-/// Where the stream is on its schedule.
+/// A point on the stream's schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Phase {
     /// Share of spam.
     pub(super) spam: f64,
-    /// How far its wording has moved, 0 to 1.
+    /// How far the wording has moved, 0 to 1.
     pub(super) drift: f64,
 }
 
@@ -50,13 +50,14 @@ pub(super) struct MailStream {
 // === impl Phase ===
 
 impl Phase {
-    /// What training saw.
+    /// The phase of the training data.
     pub(super) const TRAINING: Self = Self {
         spam: TRAINING_SPAM,
         drift: 0.0,
     };
 
-    /// At a share `progress` of the way: quiet, then spam trebles while its wording moves, then it ebbs.
+    /// At a fraction `progress` of the stream. Spam trebles after a quiet start while the wording moves, and falls at the
+    /// end.
     pub(super) fn at(progress: f64) -> Self {
         let spam = [(0.0, 0.2), (0.1, 0.2), (0.4, 0.6), (0.75, 0.6), (1.0, 0.4)];
         let drift = [(0.0, 0.0), (0.25, 0.0), (0.6, 1.0), (1.0, 1.0)];
@@ -67,7 +68,7 @@ impl Phase {
     }
 }
 
-/// A value on a line through points of ascending position.
+/// Linear interpolation between points of ascending position, constant beyond the last one.
 fn along(points: &[(f64, f64)], position: f64) -> f64 {
     let inside = points
         .windows(2)
@@ -76,11 +77,11 @@ fn along(points: &[(f64, f64)], position: f64) -> f64 {
     let Some([(start, from), (end, to)]) = inside else {
         return 0.0;
     };
-    let share = ((position - start) / (end - start)).clamp(0.0, 1.0);
-    from + share * (to - from)
+    let fraction = ((position - start) / (end - start)).clamp(0.0, 1.0);
+    from + fraction * (to - from)
 }
 
-/// A value on its way from before to after.
+/// Linear interpolation from before to after the drift.
 fn moved((before, after): (f64, f64), drift: f64) -> f64 {
     before + drift * (after - before)
 }
@@ -112,15 +113,17 @@ impl MailStream {
 
     fn word(&mut self, is_spam: bool, drift: f64) -> String {
         if !self.chance(TELLS) {
-            let kind = match self.chance(UNSEEN * drift) {
-                true => "season",
-                false => "common",
+            let kind = if self.chance(UNSEEN * drift) {
+                "season"
+            } else {
+                "common"
             };
             return format!("{kind}{}", self.generator.below(COMMON));
         }
-        let kind = match self.chance(moved(OFFERS[usize::from(is_spam)], drift)) {
-            true => "offer",
-            false => "work",
+        let kind = if self.chance(moved(OFFERS[usize::from(is_spam)], drift)) {
+            "offer"
+        } else {
+            "work"
         };
         format!("{kind}{}", self.generator.below(TELLING))
     }
@@ -128,13 +131,14 @@ impl MailStream {
     fn sender(&mut self, is_spam: bool) -> String {
         let unusual = self.chance(if is_spam { 0.6 } else { 0.3 });
         let number = self.generator.below(SENDERS);
-        match unusual {
-            true => format!("bulk{number}.example"),
-            false => format!("office{number}.example"),
+        if unusual {
+            format!("bulk{number}.example")
+        } else {
+            format!("office{number}.example")
         }
     }
 
-    /// A small number around a mean: the sum of rare chances.
+    /// A binomially distributed number with this mean.
     fn count(&mut self, mean: f64) -> f64 {
         const TRIALS: usize = 24;
         let hits = (0..TRIALS).filter(|_| self.chance(mean / TRIALS as f64));

@@ -1,4 +1,4 @@
-//! What the demo comes to, in numbers.
+//! The demo's result in numbers.
 
 use ostar_connectors::labels::{LabelReport, Predictor};
 use ostar_model::Candidate;
@@ -10,7 +10,7 @@ use crate::{current::Version, status::Status};
 /// Index of spam among the classes.
 const SPAM: usize = 1;
 
-/// Gathered while the demo runs.
+/// Sums that are updated while the demo runs.
 #[derive(Debug, Clone)]
 pub(super) struct Summary {
     mails: u64,
@@ -23,7 +23,7 @@ pub(super) struct Summary {
 /// The last line of `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
-    /// Of all labelled mails.
+    /// Over all labelled mails.
     pub(super) accuracy_frozen: f64,
     pub(super) accuracy_prior: f64,
     pub(super) accuracy_adapted: f64,
@@ -46,7 +46,7 @@ impl Summary {
         }
     }
 
-    /// Takes a new status: a block was learned.
+    /// Adds the block that a new status reports, if it reports one.
     pub(super) fn observe(&mut self, status: &Status) {
         let events = self.last.as_ref().map_or(0, |last| last.events);
         if status.events > events
@@ -58,7 +58,7 @@ impl Summary {
         self.last = Some(status.clone());
     }
 
-    /// The schedule's share of spam in the newest block.
+    /// The true share of spam in the newest block, from the schedule.
     pub(super) fn truth(&self, status: &Status) -> f64 {
         let middle = status.events as f64 - self.block as f64 / 2.0;
         Phase::at(middle / self.mails as f64).spam
@@ -82,7 +82,7 @@ impl Summary {
     }
 }
 
-/// The published share of spam: the adapted classifier's, which the demo serves.
+/// The served share of spam.
 fn estimate(status: &Status) -> Option<f64> {
     let block = status.block.as_ref()?;
     let estimate = &block.served;

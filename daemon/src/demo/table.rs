@@ -1,4 +1,4 @@
-//! The demo on the terminal: a table that is drawn again and again, and a summary.
+//! The demo's output: a table that is redrawn while the stream runs, and a summary at the end.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -17,30 +17,31 @@ use crate::status::Status;
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Where the demo shows itself.
+/// The demo's output.
 pub(super) struct Table {
     term: Term,
     json: bool,
 }
 
 impl Table {
-    /// With `--json` standard output belongs to the last line, so the table goes to the error stream.
+    /// With `--json` the standard output is for the JSON object, so the table goes to the standard error.
     pub(super) fn new(options: Options) -> Self {
         Self {
-            term: match options.json {
-                true => Term::stderr(),
-                false => Term::stdout(),
+            term: if options.json {
+                Term::stderr()
+            } else {
+                Term::stdout()
             },
             json: options.json,
         }
     }
 
-    /// Prints a line. A terminal that has gone away is no reason to stop.
+    /// Prints a line. Ignores a terminal that is gone.
     pub(super) fn say(&self, line: &str) {
         let _ = self.term.write_line(line);
     }
 
-    /// Draws until the status says that it has ended.
+    /// Redraws the table until the status says that the process has ended.
     pub(super) async fn watch(
         &self,
         mut status: watch::Receiver<Status>,
@@ -56,9 +57,10 @@ impl Table {
             if now.ended {
                 break;
             }
-            let every = match self.term.is_term() {
-                true => DRAW_EVERY,
-                false => LINE_EVERY,
+            let every = if self.term.is_term() {
+                DRAW_EVERY
+            } else {
+                LINE_EVERY
             };
             if last.elapsed() < every || now.block.is_none() {
                 continue;
@@ -69,23 +71,22 @@ impl Table {
                 join.report()
             });
             let lines = lines(&now, summary.truth(&now), report.as_ref(), start.elapsed());
-            match self.term.is_term() {
-                true => {
-                    let _ = self.term.clear_last_lines(drawn);
-                    drawn = lines.len();
-                    lines.iter().for_each(|line| self.say(line));
-                }
-                false => self.say(&lines.join(" | ")),
+            if self.term.is_term() {
+                let _ = self.term.clear_last_lines(drawn);
+                drawn = lines.len();
+                lines.iter().for_each(|line| self.say(line));
+            } else {
+                self.say(&lines.join(" | "));
             }
         }
     }
 
-    /// Prints what it came to.
+    /// Prints the summary.
     pub(super) fn conclude(&self, summary: &Summary, labels: Option<&LabelReport>) {
         let Some(figures) = summary.figures(labels) else {
             return self.say("stopped before the first labels arrived");
         };
-        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
         self.say("");
         self.say(&format!(
             "mails {}, alignment steps {}",
@@ -115,7 +116,7 @@ fn lines(
     labels: Option<&LabelReport>,
     elapsed: Duration,
 ) -> Vec<String> {
-    let share = |estimate: &ProportionEstimate| {
+    let spam = |estimate: &ProportionEstimate| {
         let interval = estimate.intervals[1];
         format!(
             "{:.3} [{:.3}, {:.3}]",
@@ -131,10 +132,10 @@ fn lines(
         status.version.step
     )];
     if let Some(block) = &status.block {
-        let adapted = block.adapted.as_ref().map(share).unwrap_or_default();
+        let adapted = block.adapted.as_ref().map(spam).unwrap_or_default();
         lines.push(format!(
             "share of spam  true {truth:.3}  frozen {}  adapted {adapted}",
-            share(&block.frozen)
+            spam(&block.frozen)
         ));
     }
     if let Some(measured) = labels.and_then(|labels| labels.window.as_ref()) {
@@ -153,7 +154,7 @@ fn lines(
             Decision::Refuse(reason) => format!("refuses: {reason}"),
         };
         lines.push(format!(
-            "shift of wording  before map {:.3}  after {:.3}  noise {:.3}  guard {guard}",
+            "shift of wording  before map {:.3}  after {:.3}  noise floor {:.3}  guard {guard}",
             refresh.distance_before_map, refresh.distance_after_map, refresh.noise_floor
         ));
     }
