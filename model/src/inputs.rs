@@ -121,8 +121,8 @@ impl FieldRows<'_> {
     }
 }
 
-/// Adds the mean of the tokens' embeddings to `sums`. An empty bag adds nothing. A row of `table` has as many numbers as
-/// `sums`.
+/// Adds the mean of the tokens' embeddings to `sums`. An empty bag adds nothing. A row of `table` has as many numbers
+/// as `sums`.
 pub(crate) fn add_mean_embedding(table: &[f32], tokens: &[u32], sums: &mut [f32]) {
     let width = sums.len();
     let weight = 1.0 / tokens.len().max(1) as f32;

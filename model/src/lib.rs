@@ -3,8 +3,8 @@
 //! A classifier was trained on labelled *source* data and now sees unlabelled *target* data, in which both the classes'
 //! proportions and their distributions have changed. OSTAR (ICLR 2022) learns a map that moves source latents to where
 //! the same classes are now, trains a new classifier on the mapped points, which still have labels, and estimates the
-//! new proportions. This crate is that method as a library: numbers and settings in, numbers out. It reads and writes no
-//! files except bundles, and draws all randomness from a seeded [`Generator`].
+//! new proportions. This crate is that method as a library: numbers and settings in, numbers out. It reads and writes
+//! no files except bundles, and draws all randomness from a seeded [`Generator`].
 //!
 //! # From a model to a stream
 //!
@@ -16,8 +16,8 @@
 //! # The engine
 //!
 //! [`Engine`] is the interface of both engines, at the level of a training step. An engine holds the networks, their
-//! optimisers and two buffers of latents. A step takes the row numbers of a batch and settings, updates one network, and
-//! returns scalars. One alignment step is:
+//! optimisers and two buffers of latents. A step takes the row numbers of a batch and settings, updates one network,
+//! and returns scalars. One alignment step is:
 //!
 //! 1. [`Engine::critic_step`], several times on fresh batches: the critic estimates the Wasserstein distance between
 //!    mapped source points and target points, with a gradient penalty.
@@ -35,8 +35,8 @@
 //!   precision. It is the reference in tests, and the engine for a GPU: with the feature `cuda` it takes the device
 //!   `cuda:N`, which is type-checked but not yet run on a GPU.
 //!
-//! The feature `experiments` adds what only the experiments use: a convolution encoder, and the adversarial methods that
-//! OSTAR is compared with.
+//! The feature `experiments` adds what only the experiments use: a convolution encoder, and the adversarial methods
+//! that OSTAR is compared with.
 //!
 //! # The paper's symbols
 //!

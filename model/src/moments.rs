@@ -9,10 +9,10 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// A deviation below this share of the mean is rounding: the numbers are constant.
+    /// A deviation below this fraction of the mean is rounding: the numbers are constant.
     const ROUNDING: f64 = 1e-6;
 
-    /// Nothing divides by less than this, so that single precision does not overflow.
+    /// Smaller deviations count as 0: dividing by them would overflow single precision.
     pub(crate) const SMALLEST_DEVIATION: f64 = 1e-20;
 
     pub(crate) fn add(&mut self, value: f64) {
@@ -22,12 +22,13 @@ impl Moments {
         self.squares += before * (value - self.mean);
     }
 
-    /// The standard deviation; 1 for constant numbers, which have no scale and are only to be shifted.
+    /// The standard deviation; 1 for constant numbers, so that standardising only shifts them.
     pub(crate) fn deviation(&self) -> f64 {
         let deviation = (self.squares / self.count.max(1.0)).sqrt();
-        match deviation > (Self::ROUNDING * self.mean.abs()).max(Self::SMALLEST_DEVIATION) {
-            true => deviation,
-            false => 1.0,
+        if deviation > (Self::ROUNDING * self.mean.abs()).max(Self::SMALLEST_DEVIATION) {
+            deviation
+        } else {
+            1.0
         }
     }
 }

@@ -35,8 +35,8 @@ const STEP_KINDS: [(&str, Step); 5] = [
     ("score", |alignment| alignment.score().unwrap()),
 ];
 
-/// parking_lot allocates its table of waiting threads when a thread first has to wait for a lock, once in a process. The
-/// scheduler decides whether that happens in the warm-up or later, so force it here.
+/// parking_lot allocates its table of waiting threads when a thread first has to wait for a lock, once in a process.
+/// The scheduler decides whether that happens in the warm-up or later, so force it here.
 fn make_the_table_of_waiting_threads() {
     let lock = Mutex::new(());
     let _held = lock.lock();

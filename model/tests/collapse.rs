@@ -1,5 +1,5 @@
-//! With settings that are known to collapse, the adapted classifier falls far below the frozen one. The guard keeps such a
-//! classifier from being served.
+//! With settings that are known to collapse, the adapted classifier falls far below the frozen one. The guard keeps
+//! such a classifier from being served.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 

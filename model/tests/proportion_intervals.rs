@@ -17,7 +17,8 @@ use ostar_model::{
 const WINDOWS: usize = 500;
 
 /// With a true coverage of 95 %, the coverage over 500 windows is outside 92 to 98 % by chance once in 600 classes, so
-/// that one seed in twenty would fail. docs/BENCHMARKS.md has the coverage over thousands of windows, and of other seeds.
+/// that one seed in twenty would fail. docs/BENCHMARKS.md has the coverage over thousands of windows, and of other
+/// seeds.
 const SEED: u64 = 10_000;
 
 /// The default estimator and the paper's.
@@ -29,8 +30,8 @@ struct Setting {
     held_out_rows: usize,
 }
 
-/// K = 2 with three proportions, and K = 5 with proportions down to 0.5 % and an overconfident classifier, for two sizes
-/// of the held-out source.
+/// K = 2 with three proportions, and K = 5 with proportions down to 0.5 % and an overconfident classifier, for two
+/// sizes of the held-out source.
 fn settings() -> Vec<Setting> {
     let problems: [(&[f64], f64, f64); 4] = [
         (&[0.995, 0.005], 2.5, 1.0),

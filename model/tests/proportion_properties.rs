@@ -109,8 +109,8 @@ proptest! {
     }
 }
 
-/// Karush-Kuhn-Tucker conditions of min 1/2 ||q - C w||^2 over w >= 0, D'w = 1. With the multiplier of the equation, the
-/// derivative by a class is 0 where its proportion is above 0, and not negative elsewhere.
+/// Karush-Kuhn-Tucker conditions of min 1/2 ||q - C w||^2 over w >= 0, D'w = 1. With the multiplier of the equation,
+/// the derivative by a class is 0 where its proportion is above 0, and not negative elsewhere.
 fn assert_optimal(confusion: &Confusion, marginal: &[f64]) {
     let classes = confusion.classes();
     let shares = confusion.shares();

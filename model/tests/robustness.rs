@@ -27,8 +27,8 @@ fn steps(tested: &TestedEngine) -> usize {
     }
 }
 
-/// Takes many steps of every kind on batches of `batch_rows` random rows; every fifth batch is the first rows. Everything
-/// must stay finite.
+/// Takes many steps of every kind on batches of `batch_rows` random rows; every fifth batch is the first rows.
+/// Everything must stay finite.
 fn check_training(problem: &Problem, batch_rows: usize) {
     let architecture = &problem.architecture;
     let parameters = initial_parameters(architecture, &mut Generator::new(3));

@@ -40,8 +40,8 @@ pub(crate) struct Decisions {
     pub(crate) translated: usize,
 }
 
-/// Observes the target in blocks, repeatedly, with a fixed number of steps after each. `after_block` receives the newest
-/// refresh.
+/// Observes the target in blocks, repeatedly, with a fixed number of steps after each. `after_block` receives the
+/// newest refresh.
 pub(crate) fn learn(
     learner: &mut Learner,
     target: &Data,

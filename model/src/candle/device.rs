@@ -16,7 +16,8 @@ pub enum Precision {
     F64,
 }
 
-/// The device called `name`: `cpu`, or `cuda:N` in a build with the `cuda` feature (type-checked, not yet run on a GPU).
+/// The device called `name`: `cpu`, or `cuda:N` in a build with the `cuda` feature (type-checked, not yet run on a
+/// GPU).
 pub fn device(name: &str) -> Result<Device> {
     if name == "cpu" {
         return Ok(Device::Cpu);

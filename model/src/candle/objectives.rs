@@ -14,8 +14,8 @@ pub(super) fn distance(source: &Tensor, target: &Tensor, weights: &Tensor) -> Re
     Ok((source_mean - target.mean_all()?)?)
 }
 
-/// Mean over the rows of `gradients` of (norm - 1)^2. The root has no derivative at 0. For a row of zeros it is taken of 1
-/// instead and then masked, which gives norm 0 and subgradient 0.
+/// Mean over the rows of `gradients` of (norm - 1)^2. The root has no derivative at 0. For a row of zeros it is taken
+/// of 1 instead and then masked, which gives norm 0 and subgradient 0.
 pub(super) fn gradient_penalty(gradients: &Tensor) -> Result<Tensor> {
     let squares = gradients.sqr()?.sum_keepdim(1)?;
     let positive = squares.detach().gt(0.0)?.to_dtype(squares.dtype())?;

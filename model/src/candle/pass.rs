@@ -27,8 +27,8 @@ pub(super) enum Mode {
     Evaluation,
 }
 
-/// Parameters of the networks in training are variables. Those of the others are constants, so that autograd does no work
-/// for them. All changes are kept in the pass: dropping it leaves the state unchanged.
+/// Parameters of the networks in training are variables. Those of the others are constants, so that autograd does no
+/// work for them. All changes are kept in the pass: dropping it leaves the state unchanged.
 pub(super) struct Pass<'e> {
     pub(super) architecture: &'e Architecture,
     pub(super) place: &'e Place,
@@ -200,8 +200,8 @@ impl<'e> Pass<'e> {
     }
 }
 
-/// ReLU and its mask. A product with a constant mask, because the gradient of candle's own ReLU at exactly 0 is 1, where
-/// ours (and PyTorch's) is 0.
+/// ReLU and its mask. A product with a constant mask, because the gradient of candle's own ReLU at exactly 0 is 1,
+/// where ours (and PyTorch's) is 0.
 pub(super) fn relu(input: &Tensor) -> Result<(Tensor, Tensor)> {
     let mask = input.detach().gt(0.0)?.to_dtype(input.dtype())?;
     Ok(((input * &mask)?, mask))

@@ -382,8 +382,8 @@ fn tile<S: Simd, const R: usize, const V: usize, const W: usize>(
     position.row += R;
 }
 
-/// Adds the products of up to six rows with a panel. Six zipped iterators need no bounds checks; a smaller tile reads its
-/// last row more than once and ignores the copies.
+/// Adds the products of up to six rows with a panel. Six zipped iterators need no bounds checks; a smaller tile reads
+/// its last row more than once and ignores the copies.
 #[inline(always)]
 fn add_rows<'r, S: Simd, const R: usize, const V: usize, const W: usize>(
     simd: S,

@@ -62,8 +62,8 @@ pub(crate) struct BackwardSums {
 }
 
 impl BackwardSums {
-    /// Adds up the members' gradients of scale and shift and divides them by `rows`: the means over all rows of gradient
-    /// times normalised value, and of the gradient, column by column.
+    /// Adds up the members' gradients of scale and shift and divides them by `rows`: the means over all rows of
+    /// gradient times normalised value, and of the gradient, column by column.
     pub(crate) fn exchange(
         &mut self,
         scale: &[f32],

@@ -67,8 +67,8 @@ pub(crate) fn entropy(
     sum
 }
 
-/// `gradient` receives the derivative by the logits of `entropy_factor` times each row's entropy plus `slopes` times the
-/// row's probabilities.
+/// `gradient` receives the derivative by the logits of `entropy_factor` times each row's entropy plus `slopes` times
+/// the row's probabilities.
 pub(crate) fn information_gradient(
     logits: &[f32],
     probabilities: &[f32],

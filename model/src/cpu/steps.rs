@@ -60,8 +60,8 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     };
 }
 
-/// Fills the first third of `points`. Each interpolate lies at its position on the line from a mapped source row, in the
-/// second third, to a target row, in the last.
+/// Fills the first third of `points`. Each interpolate lies at its position on the line from a mapped source row, in
+/// the second third, to a target row, in the last.
 fn interpolate(arch: Arch, points: &mut [f32], positions: &[f32], width: usize) {
     let (interpolates, ends) = points.split_at_mut(points.len() / 3);
     let (mapped, target) = ends.split_at(interpolates.len());

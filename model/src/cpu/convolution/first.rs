@@ -1,10 +1,10 @@
 //! The first convolution: one channel, 25 numbers in a window. The product is cheap compared with the memory that its
 //! results need, so an image's values are computed, measured, pooled and discarded while they are in the cache.
 //!
-//! The backward pass does not need them either. The gradient at the convolution's output is
-//! scale / deviation * (g - mean g - x^ mean(g x^)), where g is 0 except at the winners of pooling and
-//! x^ = (W window - mean) / deviation. The sum over all windows then needs only the sum of g times its window, the sum of
-//! windows, and their Gram matrix of 25 x 25 numbers.
+//! The backward pass does not need them either. The gradient at the convolution's output is scale / deviation * (g -
+//! mean g - x^ mean(g x^)), where g is 0 except at the winners of pooling and x^ = (W window - mean) / deviation. The
+//! sum over all windows then needs only the sum of g times its window, the sum of windows, and their Gram matrix of 25
+//! x 25 numbers.
 
 use super::pool::Pooled;
 use crate::{

@@ -1,8 +1,8 @@
-//! The convolution encoder's two stages of convolution, batch normalisation, pooling and ReLU, over one member's images.
-//! Its third convolution sees one window of each image and is a plain layer.
+//! The convolution encoder's two stages of convolution, batch normalisation, pooling and ReLU, over one member's
+//! images. Its third convolution sees one window of each image and is a plain layer.
 //!
-//! Images are stored pixel by pixel, with their channels next to each other. A row of batch normalisation is then a pixel,
-//! and a row of a filter's window is contiguous, so that a product reads it in place.
+//! Images are stored pixel by pixel, with their channels next to each other. A row of batch normalisation is then a
+//! pixel, and a row of a filter's window is contiguous, so that a product reads it in place.
 
 mod first;
 mod pool;

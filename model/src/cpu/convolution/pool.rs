@@ -1,8 +1,8 @@
 //! Batch normalisation, 2x2 max-pooling and ReLU, fused.
 //!
-//! Normalisation is monotone in every channel; the sign of its scale decides the direction. The largest normalised value
-//! of a 2x2 square therefore belongs to the largest or smallest value before it, and only a quarter of the numbers has to
-//! be kept and normalised.
+//! Normalisation is monotone in every channel; the sign of its scale decides the direction. The largest normalised
+//! value of a 2x2 square therefore belongs to the largest or smallest value before it, and only a quarter of the
+//! numbers has to be kept and normalised.
 
 use pulp::Arch;
 
@@ -124,7 +124,8 @@ impl Pooled {
     }
 
     /// Backward through the ReLU, and the gradients of scale, shift and bias. Returns what the backward pass of the
-    /// normalisation needs: by channel, the means over all places of gradient times normalised value and of the gradient.
+    /// normalisation needs: by channel, the means over all places of gradient times normalised value and of the
+    /// gradient.
     pub(super) fn backward<'s>(
         &mut self,
         gradient: &mut [f32],

@@ -86,8 +86,8 @@ impl Second {
         self.pooled.output()
     }
 
-    /// Returns the gradient at the stage's input, given that at its output, which is overwritten. `input` is padded after
-    /// its last image.
+    /// Returns the gradient at the stage's input, given that at its output, which is overwritten. `input` is padded
+    /// after its last image.
     pub(super) fn backward(
         &mut self,
         layer: &SharedLayer,
