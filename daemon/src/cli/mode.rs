@@ -25,7 +25,7 @@ impl TypedValueParser for ModeParser {
     ) -> Result<ServingMode, Error> {
         let old = value.to_str().unwrap_or_default();
         if let Some(new) = renamed_value("serving.mode", old) {
-            let message = format!("the mode {old:?} is called {new:?} now");
+            let message = format!("the mode {old:?} is called {new:?} now\n");
             return Err(Error::raw(ErrorKind::InvalidValue, message).with_cmd(command));
         }
         EnumValueParser::new().parse_ref(command, argument, value)

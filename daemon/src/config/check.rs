@@ -141,7 +141,7 @@ fn mismatch(path: &KeyPath, tree: &Tree, shape: &Shape) -> Problem {
         return Problem::key(path.clone(), hint);
     };
     let hint = match (shape, value) {
-        (Shape::Text, Value::Number(_) | Value::Bool(_)) => "expected a text, in quotes".into(),
+        (Shape::Text, Value::Number(_) | Value::Bool(_)) => "expected a string, in quotes".into(),
         (Shape::Choice { words, tables }, Value::String(word)) => {
             let known = words.iter().chain(tables.keys()).map(String::as_str);
             let new = renamed::value(&path.to_string(), word);

@@ -83,7 +83,7 @@ impl Shape {
             },
             Self::Number => "a number".into(),
             Self::Boolean => "true or false".into(),
-            Self::Text => "a text".into(),
+            Self::Text => "a string".into(),
             Self::Optional(inner) => inner.expected(),
         }
     }

@@ -42,8 +42,8 @@ fn a_value_of_the_wrong_type() {
         [
             "events.flat is \"yes\", expected true or false (file ostard.toml)",
             "grpc is \"127.0.0.1:50051\", expected a table of keys (OSTAR__GRPC)",
-            "http.listen is a table of keys, expected a text (--set)",
-            "kafka.group is 7, expected a text, in quotes (file ostard.toml)",
+            "http.listen is a table of keys, expected a string (--set)",
+            "kafka.group is 7, expected a string, in quotes (file ostard.toml)",
             "learner.block is 1.5, expected a whole number of at least 1 (file ostard.toml)",
             "learner.method.critic.hidden is [\"wide\"], expected a list, each item a whole number of at least 0 (file ostard.toml)",
             "learner.method.seed is -1, expected a whole number of at least 0 (--set)",
@@ -204,7 +204,7 @@ fn a_secret_of_the_wrong_type_is_not_shown() {
     trial.file("ostard.toml", "[kafka.options]\n\"sasl.password\" = 12345");
     assert_eq!(
         trial.told(),
-        ["kafka.options.sasl.password is \"***\", expected a text, in quotes (file ostard.toml)"]
+        ["kafka.options.sasl.password is \"***\", expected a string, in quotes (file ostard.toml)"]
     );
 }
 
