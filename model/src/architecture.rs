@@ -211,6 +211,14 @@ impl Architecture {
         }
     }
 
+    /// How many inputs are plain numbers: all but the embeddings of categories and texts.
+    pub(crate) fn numeric_inputs(&self) -> usize {
+        match &self.encoder {
+            EncoderShape::Fields { numbers, .. } => *numbers,
+            _ => self.encoder_inputs(),
+        }
+    }
+
     /// The layers of a network, in order. Two layers of the map make a residual block.
     pub fn layers(&self, network: Network) -> Vec<LayerSpec> {
         let prefix = network.prefix();

@@ -22,9 +22,14 @@ impl Moments {
         self.squares += before * (value - self.mean);
     }
 
+    /// The standard deviation, 0 for constant numbers.
+    pub(crate) fn spread(&self) -> f64 {
+        (self.squares / self.count.max(1.0)).sqrt()
+    }
+
     /// The standard deviation; 1 for constant numbers, so that standardising only shifts them.
     pub(crate) fn deviation(&self) -> f64 {
-        let deviation = (self.squares / self.count.max(1.0)).sqrt();
+        let deviation = self.spread();
         if deviation > (Self::ROUNDING * self.mean.abs()).max(Self::SMALLEST_DEVIATION) {
             deviation
         } else {

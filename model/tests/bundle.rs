@@ -41,6 +41,7 @@ fn bundle() -> Bundle {
             encoder: architecture.encoder,
             classifier: architecture.classifier,
             standardisation,
+            clip: None,
         }),
         training_proportions: LabelProportions::from_counts(&[1.0, 3.0, 7.0]).unwrap(),
         temperature: Temperature::ONE,

@@ -26,6 +26,7 @@ struct PathMetrics {
     predictions: Vec<IntCounter>,
     duration: Histogram,
     rows: Histogram,
+    clipped: IntCounter,
 }
 
 impl ScoringMetrics {
@@ -47,6 +48,11 @@ impl ScoringMetrics {
             &["path"],
             Buckets::Rows,
         );
+        let clipped = families.counters(
+            "ostar_clipped_values_total",
+            "Numbers of events and requests that were beyond the bundle's bounds and were clipped to them.",
+            &["path"],
+        );
         let path = |name: &str| {
             let counters = classes
                 .iter()
@@ -55,6 +61,7 @@ impl ScoringMetrics {
                 predictions: counters.collect(),
                 duration: duration.with_label_values(&[name]),
                 rows: rows.with_label_values(&[name]),
+                clipped: clipped.with_label_values(&[name]),
             }
         };
         Self {
@@ -63,11 +70,13 @@ impl ScoringMetrics {
         }
     }
 
-    /// Counts a scored batch. `predicted` are the most probable classes of its rows.
+    /// Counts a scored batch. `predicted` are the most probable classes of its rows, `clipped` is how many of its numbers
+    /// were clipped.
     pub(crate) fn observe(
         &self,
         path: ScoringPath,
         predicted: impl IntoIterator<Item = usize>,
+        clipped: usize,
         duration: Duration,
     ) {
         let path = match path {
@@ -80,6 +89,7 @@ impl ScoringMetrics {
             rows += 1.0;
         }
         path.rows.observe(rows);
+        path.clipped.inc_by(clipped as u64);
         path.duration.observe(duration.as_secs_f64());
     }
 }

@@ -41,7 +41,7 @@ fn observed() -> Arc<Metrics> {
     let duration = Duration::from_millis(1);
     metrics
         .scoring
-        .observe(ScoringPath::Stream, [0, 1, 1], duration);
+        .observe(ScoringPath::Stream, [0, 1, 1], 2, duration);
     metrics.outputs.predictions.delivered(3);
     metrics.outputs.dead_letters.failed(1);
     metrics.outputs.predictions.set_in_flight(2);

@@ -62,6 +62,7 @@ impl Scoring {
         scoring.observe(
             ScoringPath::Stream,
             rows.map(argmax),
+            chunk.frozen.clipped(),
             chunk.duration + start.elapsed(),
         );
         if let Some(labels) = &self.labels {

@@ -304,7 +304,9 @@ impl Services {
         };
         let answer = answer(&mut scored);
         let scoring = &self.metrics.scoring;
-        scoring.observe(ScoringPath::Request, scored.predicted, start.elapsed());
+        let clipped = scored.scores.clipped();
+        let duration = start.elapsed();
+        scoring.observe(ScoringPath::Request, scored.predicted, clipped, duration);
         Ok(answer)
     }
 

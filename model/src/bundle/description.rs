@@ -8,7 +8,7 @@ use crate::{
     Architecture, Error, Result,
     architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape, Norm},
     checks,
-    evaluate::Standardisation,
+    evaluate::{Clip, Standardisation},
     fields::FieldSchema,
     proportions::{LabelProportions, Temperature},
 };
@@ -72,6 +72,9 @@ pub struct LatentModel {
     pub classifier: ClassifierShape,
     /// Mean and deviation of the source buffer's raw latents.
     pub standardisation: Standardisation,
+    /// Bounds of the numbers that enter g. `None` in bundles of 0.1: nothing is clipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<Clip>,
 }
 
 fn not_calibrated() -> Temperature {
@@ -95,7 +98,11 @@ impl Description {
         match &self.model {
             Some(model) => {
                 self.input.check_model(model)?;
-                model.architecture(self.classes.len()).validate()?;
+                let architecture = model.architecture(self.classes.len());
+                architecture.validate()?;
+                if let Some(clip) = &model.clip {
+                    clip.check(architecture.numeric_inputs())?;
+                }
                 model.standardisation.check(model.latent)
             }
             None if self.input.kind().is_black_box() => Ok(()),

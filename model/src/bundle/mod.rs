@@ -104,7 +104,7 @@ impl Bundle {
         };
         let architecture = model.architecture(self.classes());
         let encoder = EncoderNetwork::new(&architecture, &self.weights, &model.standardisation)?;
-        Ok(Some(encoder))
+        encoder.with_clip(model.clip.clone()).map(Some)
     }
 
     /// f_S's parameters on standardised latents: what f_S and f_N start from in a training engine. Empty for a

@@ -1,7 +1,9 @@
 //! The frozen encoder, from events to standardised latents.
 
+use std::borrow::Cow;
+
 use super::{
-    Scratch, Standardisation,
+    Clip, Scratch, Standardisation,
     layer::{BLOCK_ROWS, LayerStack},
 };
 use crate::{
@@ -20,6 +22,7 @@ const FARTHEST: f32 = 1e6;
 pub struct EncoderNetwork {
     /// For the checks of inputs.
     architecture: Architecture,
+    clip: Option<Clip>,
     /// Of named fields; empty for other encoders.
     embedding: Vec<f32>,
     layers: LayerStack,
@@ -54,6 +57,7 @@ impl EncoderNetwork {
         let narrow = |values: &[f64]| values.iter().map(|value| *value as f32).collect();
         Ok(Self {
             architecture: architecture.clone(),
+            clip: None,
             embedding,
             layers: LayerStack::new(architecture, Network::Encoder, tensors)?,
             mean: narrow(&standardisation.mean),
@@ -65,26 +69,42 @@ impl EncoderNetwork {
         })
     }
 
+    /// Clips numeric inputs before the first layer.
+    pub fn with_clip(mut self, clip: Option<Clip>) -> Result<Self> {
+        if let Some(clip) = &clip {
+            clip.check(self.architecture.numeric_inputs())?;
+        }
+        self.clip = clip;
+        Ok(self)
+    }
+
     /// Width of the latents.
     pub fn latent(&self) -> usize {
         self.architecture.latent
     }
 
-    /// Replaces `latents` by the standardised latents of every row, row after row. They are finite.
+    /// Replaces `latents` by the standardised latents of every row, row after row. They are finite. Returns how many
+    /// numbers of the inputs were clipped.
     pub fn encode(
         &self,
         inputs: Inputs<'_>,
         scratch: &mut Scratch,
         latents: &mut Vec<f32>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         inputs.check(&self.architecture)?;
         latents.clear();
         let rows = inputs.count(&self.architecture);
         latents.reserve(rows * self.latent());
+        let mut clipped = 0;
+        let mut input = std::mem::take(&mut scratch.input);
         for first in (0..rows).step_by(BLOCK_ROWS) {
             match &inputs {
                 Inputs::Dense(dense) => {
-                    let block = dense.block(first, BLOCK_ROWS);
+                    let mut block = dense.block(first, BLOCK_ROWS);
+                    if let Some(clip) = &self.clip {
+                        clipped += clip.copy(&block, &mut input);
+                        block = Cow::Borrowed(&input);
+                    }
                     match self.layers.is_empty() {
                         true => self.standardise(&block, latents),
                         false => self.standardise(self.layers.forward(&block, scratch), latents),
@@ -92,22 +112,26 @@ impl EncoderNetwork {
                 }
                 Inputs::Fields(fields) => {
                     let end = rows.min(first + BLOCK_ROWS);
-                    let mut embedded = std::mem::take(&mut scratch.embedded);
-                    self.embed(fields, first..end, &mut embedded);
-                    self.standardise(self.layers.forward(&embedded, scratch), latents);
-                    scratch.embedded = embedded;
+                    clipped += self.embed(fields, first..end, &mut input);
+                    self.standardise(self.layers.forward(&input, scratch), latents);
                 }
             }
         }
+        scratch.input = input;
         // Without layers what is finite stays so.
-        match self.layers.is_empty() {
-            true => Ok(()),
-            false => Rows::new(&latents[..], self.latent())?.check("latents", self.latent()),
+        if !self.layers.is_empty() {
+            Rows::new(&latents[..], self.latent())?.check("latents", self.latent())?;
         }
+        Ok(clipped)
     }
 
-    /// Numbers and mean embeddings of some rows, side by side.
-    fn embed(&self, fields: &FieldRows<'_>, rows: std::ops::Range<usize>, out: &mut Vec<f32>) {
+    /// Clipped numbers and mean embeddings of some rows, side by side. Returns how many numbers were clipped.
+    fn embed(
+        &self,
+        fields: &FieldRows<'_>,
+        rows: std::ops::Range<usize>,
+        out: &mut Vec<f32>,
+    ) -> usize {
         let EncoderShape::Fields {
             numbers,
             bags,
@@ -117,16 +141,19 @@ impl EncoderNetwork {
         else {
             unreachable!("the check refuses fields for other encoders");
         };
+        let mut clipped = 0;
         out.clear();
         for row in rows {
             let start = out.len();
             out.resize(start + numbers + bags * width, 0.0);
             let (dense, embedded) = out[start..].split_at_mut(numbers);
             fields.numbers.copy_f32(row * numbers, dense);
+            clipped += self.clip.as_ref().map_or(0, |clip| clip.apply(dense));
             for (bag, sums) in embedded.chunks_exact_mut(width).enumerate() {
                 add_mean_embedding(&self.embedding, fields.bag(row * bags + bag), sums);
             }
         }
+        clipped
     }
 
     /// Appends to `latents` what the layers gave, standardised.

@@ -24,8 +24,8 @@ pub struct Scratch {
     /// What leaves it.
     next: Vec<f32>,
     spare: Spare,
-    /// Embedded fields, before the first layer.
-    pub(super) embedded: Vec<f32>,
+    /// Embedded fields or clipped rows, before the first layer.
+    pub(super) input: Vec<f32>,
 }
 
 #[derive(Debug, Default)]

@@ -4,12 +4,14 @@
 //! working space is the caller's [`Scratch`], one a thread, so a call allocates nothing once that has grown.
 
 mod classifier;
+mod clip;
 mod encoder;
 mod layer;
 mod map;
 mod standardisation;
 
 pub use classifier::ClassifierNetwork;
+pub use clip::Clip;
 pub use encoder::EncoderNetwork;
 pub use layer::Scratch;
 pub use map::MapNetwork;

@@ -1,5 +1,6 @@
 //! From labelled rows to a [`Bundle`]: split, pretraining, calibration.
 
+mod columns;
 mod networks;
 mod pretrain;
 mod rows;

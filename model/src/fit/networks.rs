@@ -2,18 +2,20 @@
 
 use super::{
     FitProgress, FitSettings, Labelled,
+    columns::Columns,
     pretrain::{TrainingSet, pretrain},
     shares,
     split::Split,
 };
 use crate::{
-    Architecture, Bundle, Generator, Inputs, NamedTensors, Result, Rows,
+    Architecture, Bundle, FieldRows, Generator, Inputs, NamedTensors, Result, Rows,
     architecture::{EncoderShape, Network},
     bundle::{Description, FORMAT_VERSION, Input, LatentModel, SourceBuffer},
     checks,
-    evaluate::{ClassifierNetwork, EncoderNetwork, Scratch, Standardisation, fold_affine},
+    evaluate::{ClassifierNetwork, Clip, EncoderNetwork, Scratch, Standardisation},
     fields::{FieldBlock, FieldSchema},
     proportions::{LabelProportions, Probabilities, Temperature},
+    tensors::Scalars,
     weights::class_ratios,
 };
 
@@ -84,6 +86,7 @@ pub(super) fn fit_networks(
         classifier: settings.classifier.clone(),
         // Not known before g is.
         standardisation: Standardisation::identity(plan.latent),
+        clip: None,
     };
     let (labels, classes) = (labelled.labels, labelled.classes.len());
     let architecture = model.architecture(classes);
@@ -104,29 +107,25 @@ pub(super) fn fit_networks(
         None => training_shares.clone(),
     };
     let class_weights = class_ratios(prior.as_ref(), training_shares.as_ref(), f64::INFINITY);
-    let train = |inputs: Inputs<'_>, generator: &mut Generator, progress: &mut dyn FnMut(_)| {
-        let set = TrainingSet {
-            inputs,
-            labels,
-            split: &split,
-            class_weights: &class_weights,
-        };
-        pretrain(&architecture, &set, settings, generator, progress)
+    let columns = Columns::measure(&inputs, &architecture, &split.training)?;
+    let values = columns.training_values(&inputs)?;
+    let set = TrainingSet {
+        inputs: match inputs {
+            Inputs::Dense(rows) => Inputs::Dense(Rows::new(&values[..], rows.width())?),
+            Inputs::Fields(rows) => Inputs::Fields(FieldRows {
+                numbers: Scalars::F32(&values),
+                ..rows
+            }),
+        },
+        labels,
+        split: &split,
+        class_weights: &class_weights,
     };
-    let weights = match inputs {
-        Inputs::Fields(_) => train(inputs, &mut generator, progress)?,
-        Inputs::Dense(rows) => {
-            // Trained on standardised inputs, whatever their units; then the first layer takes raw ones.
-            let scale = Standardisation::of(rows)?;
-            let scaled = scale.apply(rows)?;
-            let scaled = Inputs::Dense(Rows::new(&scaled[..], rows.width())?);
-            let mut weights = train(scaled, &mut generator, progress)?;
-            fold_affine(&mut weights, first_layer(&model), &scale.inverse())?;
-            weights
-        }
-    };
+    let mut weights = pretrain(&architecture, &set, settings, &mut generator, progress)?;
+    columns.finish(&mut weights, first_layer(&model))?;
+    model.clip = columns.clip();
 
-    let latents = encode(&architecture, &weights, inputs)?;
+    let latents = encode(&architecture, &weights, model.clip.clone(), inputs)?;
     model.standardisation = Standardisation::of(Rows::new(&latents[..], model.latent)?)?;
     let temperature = calibrate(&architecture, &weights, &latents, labels, &split, &prior)?;
     let source = SourceBuffer::new(latents, model.latent, labels.to_vec(), split.is_held_out())?;
@@ -156,10 +155,11 @@ fn first_layer(model: &LatentModel) -> &'static str {
 fn encode(
     architecture: &Architecture,
     weights: &NamedTensors,
+    clip: Option<Clip>,
     inputs: Inputs<'_>,
 ) -> Result<Vec<f32>> {
     let raw = Standardisation::identity(architecture.latent);
-    let encoder = EncoderNetwork::new(architecture, weights, &raw)?;
+    let encoder = EncoderNetwork::new(architecture, weights, &raw)?.with_clip(clip)?;
     let mut latents = Vec::new();
     encoder.encode(inputs, &mut Scratch::default(), &mut latents)?;
     Ok(latents)

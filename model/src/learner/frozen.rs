@@ -35,6 +35,7 @@ pub struct FrozenScores {
     latents: Vec<f32>,
     /// Class probabilities of f_S, row after row.
     probabilities: Vec<f32>,
+    clipped: usize,
 }
 
 /// Some rows of [`FrozenScores`].
@@ -75,6 +76,7 @@ impl FrozenModel {
             Kind::BlackBox(black_box) => {
                 scores.width = 0;
                 scores.latents.clear();
+                scores.clipped = 0;
                 black_box.read(&inputs, &mut scores.probabilities)
             }
             Kind::Networks {
@@ -82,7 +84,7 @@ impl FrozenModel {
                 classifier,
             } => {
                 scores.width = encoder.latent();
-                encoder.encode(inputs, scratch, &mut scores.latents)?;
+                scores.clipped = encoder.encode(inputs, scratch, &mut scores.latents)?;
                 let latents = Rows::new(&scores.latents[..], scores.width)?;
                 classifier.score_finite(latents, scratch, &mut scores.probabilities);
                 Ok(())
@@ -122,6 +124,12 @@ impl FrozenScores {
         &self.latents
     }
 
+    /// How many numbers [`FrozenModel::score`] clipped in these rows; see [`Clip`](crate::evaluate::Clip). 0 for rows that
+    /// were appended.
+    pub fn clipped(&self) -> usize {
+        self.clipped
+    }
+
     /// Some rows of them.
     pub fn rows(&self, rows: Range<usize>) -> FrozenRows<'_> {
         let of = |width: usize| rows.start * width..rows.end * width;
@@ -144,6 +152,7 @@ impl FrozenScores {
     pub fn clear(&mut self) {
         self.probabilities.clear();
         self.latents.clear();
+        self.clipped = 0;
     }
 }
 

@@ -49,6 +49,11 @@ impl Scores {
             Candidate::Adapted => &self.adapted,
         }
     }
+
+    /// How many numbers the last [`Snapshot::score`] clipped; see [`Clip`](crate::evaluate::Clip).
+    pub fn clipped(&self) -> usize {
+        self.frozen_scores.clipped()
+    }
 }
 
 // === impl Snapshot ===
