@@ -5,6 +5,7 @@ const MODES = {
   prior: "Prior-corrected model",
   adapted: "Adapted model",
   shadow: "Frozen model",
+  auto: "What the gate chooses",
 };
 const REFUSALS = {
   non_finite: "a value in it is not finite",
@@ -95,7 +96,7 @@ export function shape(about, frame) {
     return { state: "ok", answer: "Not measured yet", evidence: off || "The first alignment steps measure it." };
   }
   const { distance_before_map: before, distance_after_map: after, noise_floor, refuted } = frame.shift;
-  const limit = `${about.refuted_at} times the noise floor of ${noise_floor.toFixed(3)}`;
+  const limit = `what the noise floor of ${noise_floor.toFixed(3)} allows`;
   return refuted
     ? {
         state: "look",

@@ -13,8 +13,8 @@ use ostar_model::{Candidate, learner::Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Identifies a learned state. The epoch counts starts of the learner, the step its alignment steps (blocks of a black
-/// box); later states compare greater.
+/// Identifies a learned state. The epoch counts starts of the learner, the step its
+/// blocks and alignment steps; later states compare greater.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Version {
     pub(crate) epoch: u64,
@@ -42,6 +42,8 @@ pub(crate) enum ServingMode {
     Adapted,
     /// Serves the frozen model; the others are computed and measured.
     Shadow,
+    /// What the gate chooses after every block.
+    Auto,
 }
 
 /// The newest snapshot. Readers never lock and never wait for the learner.
@@ -67,21 +69,29 @@ impl ServingMode {
         Self::NAMED[self as usize].0
     }
 
-    /// The candidate whose predictions callers get.
-    pub(crate) fn candidate(self) -> Candidate {
+    /// The candidate whose predictions callers get; `gate` is what the snapshot's gate chose.
+    pub(crate) fn candidate(self, gate: Candidate) -> Candidate {
         match self {
+            Self::Auto => gate,
             Self::Frozen | Self::Shadow => Candidate::Frozen,
             Self::Prior => Candidate::Prior,
             Self::Adapted => Candidate::Adapted,
         }
     }
 
+    /// Whether alignment steps are taken even while label shift explains the stream: where the adapted model is
+    /// served or measured whatever the gate says.
+    pub(crate) fn always_aligns(self) -> bool {
+        matches!(self, Self::Adapted | Self::Shadow)
+    }
+
     /// In the order of the variants, because `name` and [`Current::mode`] index it.
-    pub(crate) const NAMED: [(&'static str, Self); 4] = [
+    pub(crate) const NAMED: [(&'static str, Self); 5] = [
         ("frozen", Self::Frozen),
         ("prior", Self::Prior),
         ("adapted", Self::Adapted),
         ("shadow", Self::Shadow),
+        ("auto", Self::Auto),
     ];
 }
 

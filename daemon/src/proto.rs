@@ -13,6 +13,7 @@ impl From<ServingMode> for Mode {
             ServingMode::Prior => Self::Prior,
             ServingMode::Adapted => Self::Adapted,
             ServingMode::Shadow => Self::Shadow,
+            ServingMode::Auto => Self::Auto,
         }
     }
 }
@@ -26,6 +27,7 @@ impl Mode {
             Self::Prior => Some(ServingMode::Prior),
             Self::Adapted => Some(ServingMode::Adapted),
             Self::Shadow => Some(ServingMode::Shadow),
+            Self::Auto => Some(ServingMode::Auto),
         }
     }
 }

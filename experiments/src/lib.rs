@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod data;
+pub mod gate;
 pub mod method;
 pub mod protocol;
 pub mod report;

@@ -123,7 +123,12 @@ impl Drift {
 
 /// Trains a classifier of two classes with the defaults of `ostard fit`.
 pub fn train(source: &Domain, seed: u64) -> Result<Bundle> {
-    let classes = ["no".to_owned(), "yes".to_owned()];
+    train_classes(source, 2, seed)
+}
+
+/// The same for any number of classes.
+pub fn train_classes(source: &Domain, classes: usize, seed: u64) -> Result<Bundle> {
+    let classes: Vec<String> = (0..classes).map(|class| class.to_string()).collect();
     let labelled = Labelled {
         classes: &classes,
         labels: &source.labels,
@@ -179,7 +184,7 @@ impl Corrected {
     }
 
     fn observe(&mut self, block: &Probabilities) -> Result<()> {
-        let evidence = self.estimator.evidence(block, self.tracker.reference())?;
+        let evidence = self.estimator.evidence(block, None)?;
         self.proportions = self.tracker.update(&evidence)?.proportions;
         Ok(())
     }

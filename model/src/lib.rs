@@ -74,6 +74,7 @@ mod error;
 pub mod evaluate;
 pub mod fields;
 pub mod fit;
+pub mod gate;
 mod initialise;
 mod inputs;
 pub mod learner;

@@ -53,6 +53,8 @@ fn collapsing(guard: GuardLimits, seed: u64) -> LearnerSettings {
 /// Limits that no state exceeds: the guard refuses nothing.
 fn open() -> GuardLimits {
     GuardLimits {
+        map_must_help: false,
+        one_class: 2.0,
         movement_ratio: 1e9,
         cross_entropy_margin: 1e9,
         smallest_singular_value: 0.0,
@@ -128,7 +130,13 @@ fn settings_that_collapse_are_never_served_more_than_a_point_below_frozen() {
         assert!(!reasons.is_empty());
         for reason in reasons {
             assert!(
-                ["class_movement", "held_out_loss"].contains(&reason.label()),
+                [
+                    "class_movement",
+                    "held_out_loss",
+                    "map_does_not_help",
+                    "one_class"
+                ]
+                .contains(&reason.label()),
                 "{reason}"
             );
         }

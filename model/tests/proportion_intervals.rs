@@ -78,7 +78,7 @@ fn publish(
         let mut tracker = Tracker::new(tracker).unwrap();
         let mut estimate = None;
         for block in &blocks {
-            let evidence = estimator.evidence(block, tracker.reference()).unwrap();
+            let evidence = estimator.evidence(block, None).unwrap();
             estimate = Some(tracker.update(&evidence).unwrap());
         }
         estimate.expect("there is a block")

@@ -71,7 +71,7 @@ proptest! {
             let mut tracker = Tracker::new(&TrackerSettings::default()).unwrap();
             for row in target.rows() {
                 let block = probabilities(row, classes);
-                let evidence = estimator.evidence(&block, tracker.reference()).unwrap();
+                let evidence = estimator.evidence(&block, None).unwrap();
                 let estimate = tracker.update(&evidence).unwrap();
                 prop_assert!(on_simplex(&estimate.proportions), "{:?} {:?}", kind, estimate);
                 prop_assert!(estimate.effective_rows >= 0.99, "{:?}", estimate);

@@ -62,7 +62,7 @@ fn errors(stream: Stream, settings: &[TrackerSettings]) -> Vec<f64> {
     for block in 0..BLOCKS {
         let truth = between(stream.1(block));
         let (rows, _) = problem.draw(BLOCK_ROWS, &truth, &mut generator);
-        let evidence = estimator.evidence(&rows, trackers[0].reference()).unwrap();
+        let evidence = estimator.evidence(&rows, None).unwrap();
         for (tracker, error) in trackers.iter_mut().zip(&mut errors) {
             let estimate = tracker.update(&evidence).unwrap();
             *error += estimate.proportions.l1_distance(&truth) / BLOCKS as f64;
@@ -100,8 +100,8 @@ fn a_tracker_restored_from_its_saved_state_goes_on_bit_for_bit() {
         let (rows, _) = problem.draw(100, &between(f64::from(block) / 20.0), &mut generator);
         let mut restored: Tracker =
             serde_json::from_str(&serde_json::to_string(&tracker).unwrap()).unwrap();
-        let evidence = estimator.evidence(&rows, tracker.reference()).unwrap();
-        let again = estimator.evidence(&rows, restored.reference()).unwrap();
+        let evidence = estimator.evidence(&rows, None).unwrap();
+        let again = estimator.evidence(&rows, None).unwrap();
         assert_eq!(
             tracker.update(&evidence).unwrap(),
             restored.update(&again).unwrap()

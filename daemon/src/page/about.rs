@@ -25,8 +25,6 @@ pub(super) struct About {
     steps_per_block: usize,
     /// The guard's limit for `movement_ratio` of a class.
     movement_limit: f64,
-    /// Label shift alone is refuted by a distance above this many noise floors.
-    refuted_at: f64,
     labels: bool,
     dead_letters: bool,
     /// Whether the page shows buttons for orders.
@@ -71,7 +69,6 @@ impl About {
             black_box: description.input.kind().is_black_box(),
             steps_per_block: config.learner.steps_per_block,
             movement_limit: config.learner.method.guard.movement_ratio,
-            refuted_at: config.learner.method.guard.refuted_at,
             labels: config.labels.topic.is_some(),
             dead_letters: config.dead_letters.topic.is_some(),
             orders: config.http.orders,

@@ -135,7 +135,6 @@ impl Frame {
         rates: Option<PerSecond>,
     ) -> Self {
         let (block, refresh) = (status.block.as_ref(), status.refresh.as_ref());
-        let guard = &services.config.learner.method.guard;
         Self {
             time_ms: now_ms(),
             mode: services.current.mode(),
@@ -161,8 +160,7 @@ impl Frame {
                 distance_before_map: refresh.distance_before_map,
                 distance_after_map: refresh.distance_after_map,
                 noise_floor: refresh.noise_floor,
-                refuted: guard
-                    .refutes_label_shift(refresh.distance_before_map, refresh.noise_floor),
+                refuted: block.is_some_and(|block| block.verdict.refuted),
             }),
             guard: refresh.map(|refresh| Guard::new(refresh, readings)),
             stream: StreamFrame::new(readings, rates),

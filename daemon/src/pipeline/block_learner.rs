@@ -38,6 +38,8 @@ pub(crate) struct Progress {
 pub(crate) struct BlockLearner {
     learner: Learner,
     blocks: BlockBuilder,
+    /// Rows of the block that is being filled which the proportions have followed already.
+    tracked: usize,
     steps_per_block: usize,
     epoch: u64,
     /// Where the checkpoint ended that this run started from: events before these offsets are not learned again.
@@ -68,12 +70,10 @@ pub(crate) fn load_learner(
     }
 }
 
-/// The version of a learner's state. A black box takes no steps: there its blocks count.
+/// The version of a learner's state. Blocks count as well as steps: a stream that label shift explains takes no steps,
+/// and later states must compare greater.
 pub(crate) fn version(learner: &Learner, epoch: u64) -> Version {
-    let step = match learner.steps() {
-        0 => learner.blocks(),
-        steps => steps,
-    };
+    let step = learner.blocks() + learner.steps();
     Version { epoch, step }
 }
 
@@ -89,6 +89,7 @@ impl BlockLearner {
     ) -> Self {
         let this = Self {
             blocks: BlockBuilder::new(section.block),
+            tracked: 0,
             steps_per_block: section.steps_per_block,
             epoch,
             learned: progress.offsets.clone(),
@@ -142,10 +143,10 @@ impl BlockLearner {
             self.take_steps(&behind)?;
             self.publish();
             if after_block(self).is_break() {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        self.track_waiting()
     }
 
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
@@ -154,8 +155,14 @@ impl BlockLearner {
         let Some(Block { rows, next }) = block else {
             return Ok(false);
         };
-        let block = self.learner.observe_scored(rows);
-        let block = block.context("cannot observe a block of decoded events")?;
+        let refused = "cannot observe a block of decoded events";
+        let group = self.learner.group_rows();
+        for first in (self.tracked..rows.len()).step_by(group) {
+            let rows = rows.slice(first..(first + group).min(rows.len()));
+            self.learner.track(rows).context(refused)?;
+        }
+        self.tracked = 0;
+        let block = self.learner.close_block(rows).context(refused)?;
         let events = rows.len();
         self.progress.events += events as u64;
         self.progress.offsets.extend(next);
@@ -165,15 +172,36 @@ impl BlockLearner {
         Ok(true)
     }
 
+    /// Lets the proportions follow events that have not completed a block: on a slow stream a block is long.
+    fn track_waiting(&mut self) -> Result<()> {
+        let group = self.learner.group_rows();
+        let waiting = self.blocks.waiting();
+        let before = self.tracked;
+        while self.tracked + group <= waiting.len() {
+            let rows = waiting.slice(self.tracked..self.tracked + group);
+            let tracked = self.learner.track(rows);
+            tracked.context("cannot follow the proportions of decoded events")?;
+            self.tracked += group;
+        }
+        if self.tracked > before {
+            let version = version(&self.learner, self.epoch);
+            let snapshot = self.learner.snapshot();
+            self.publisher.current.publish(snapshot, version);
+        }
+        Ok(())
+    }
+
     fn take_steps(&mut self, behind: &impl Fn() -> bool) -> Result<()> {
-        if self.learner.is_ready() && !self.status.paused {
-            for _ in 0..self.steps_per_block {
-                if behind() {
-                    self.status.skipped_steps += 1;
-                    self.publisher.metrics.learner.skipped_steps(1);
-                } else {
-                    self.step()?;
-                }
+        if self.status.paused {
+            return Ok(());
+        }
+        let always = self.publisher.current.mode().always_aligns();
+        for _ in 0..self.learner.steps_due(self.steps_per_block, always) {
+            if behind() {
+                self.status.skipped_steps += 1;
+                self.publisher.metrics.learner.skipped_steps(1);
+            } else {
+                self.step()?;
             }
         }
         Ok(())

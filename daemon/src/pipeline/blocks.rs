@@ -35,6 +35,14 @@ impl BlockBuilder {
         }
     }
 
+    /// Rows that wait for others to complete a block.
+    pub(crate) fn waiting(&self) -> FrozenRows<'_> {
+        // A complete block was given out already; its rows are cleared when the next come.
+        let is_complete = self.scores.len() == self.size;
+        let rows = if is_complete { 0 } else { self.scores.len() };
+        self.scores.rows(0..rows)
+    }
+
     /// The block that a chunk's events from `number` on complete, without those before `learned`. Moves `number` behind
     /// the block. Without a complete block it moves to the end of the chunk, and the events are kept for the next one.
     pub(crate) fn next_block<'a>(

@@ -56,7 +56,9 @@ impl Scoring {
             .snapshot
             .score_frozen(&chunk.frozen, &mut self.scores)
             .context("cannot score events with the newest snapshot")?;
-        let probabilities = self.scores.of(self.current.mode().candidate());
+        let probabilities = self
+            .scores
+            .of(self.current.mode().candidate(served.snapshot.candidate));
         let rows = probabilities.chunks_exact(self.classes);
         let scoring = &self.metrics.scoring;
         scoring.observe(

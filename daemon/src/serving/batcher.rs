@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context;
 use ostar_connectors::{event::InputRows, settings::Period};
-use ostar_model::{argmax, learner::Scores};
+use ostar_model::{Candidate, argmax, learner::Scores};
 use tokio::{sync::oneshot, time::timeout};
 use tracing::error;
 
@@ -236,6 +236,8 @@ impl Drop for Workers {
 struct Scored<'a> {
     scores: &'a Scores,
     version: Version,
+    /// What the gate chose when the snapshot was taken.
+    gate: Candidate,
     /// Most probable classes of the answers so far, for the metrics.
     predicted: Vec<usize>,
 }
@@ -300,6 +302,7 @@ impl Services {
         let mut scored = Scored {
             scores,
             version: served.version,
+            gate: served.snapshot.candidate,
             predicted: Vec::with_capacity(rows.len()),
         };
         let answer = answer(&mut scored);
@@ -320,7 +323,7 @@ impl Services {
     ) -> Answer {
         let mode = mode.unwrap_or_else(|| self.current.mode());
         let scores = scored.scores;
-        let probabilities = scores.of(mode.candidate())[values.clone()].to_vec();
+        let probabilities = scores.of(mode.candidate(scored.gate))[values.clone()].to_vec();
         let rows = probabilities.chunks_exact(self.classes());
         scored.predicted.extend(rows.map(argmax));
         Answer {

@@ -3,6 +3,7 @@
 mod ablation;
 mod digits;
 mod features;
+pub(crate) mod gate;
 mod progress;
 mod queue;
 pub(crate) mod stream;
@@ -22,6 +23,7 @@ use crate::{method::Method, report};
   ostar-experiments digits --data data --setting m2u-high --method source,ostar+im --scale paper --resume
   ostar-experiments digits --data data --seeds 3 --resume
   ostar-experiments stream --data data --set enron --seeds 3 --resume
+  ostar-experiments gate --data data --suite bank,exact,failures --seeds 3 --resume
   ostar-experiments report"
 )]
 struct Cli {
@@ -37,6 +39,8 @@ enum Command {
     Features(features::Options),
     /// Real data replayed in order through the frozen, the prior-corrected and the adapted model.
     Stream(stream::Options),
+    /// What mode auto serves, on streams where label shift explains the target and where it does not.
+    Gate(gate::Options),
     /// lambda_OT, initial gain and terms of the bound, on MNIST to USPS.
     Ablation(ablation::Options),
     /// Writes tables and plots from results files.
@@ -84,6 +88,7 @@ pub fn run() -> Result<()> {
         Command::Digits(options) => digits::run(&options),
         Command::Features(options) => features::run(&options),
         Command::Stream(options) => stream::run(&options),
+        Command::Gate(options) => gate::run(&options),
         Command::Ablation(options) => ablation::run(&options),
         Command::Report(options) => report::run(&options),
     }

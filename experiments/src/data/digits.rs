@@ -63,8 +63,10 @@ pub enum Shift {
 /// All images of both files, at the encoder's size.
 #[derive(Debug)]
 pub struct Digits {
-    mnist: Domain,
-    usps: Domain,
+    /// All images of the file.
+    pub(crate) mnist: Domain,
+    /// All images of the file.
+    pub(crate) usps: Domain,
 }
 
 impl Preparation {

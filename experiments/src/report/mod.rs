@@ -2,6 +2,7 @@
 
 mod ablations;
 mod batch;
+mod gate;
 mod paper;
 mod plot;
 mod streams;
@@ -56,6 +57,7 @@ pub fn run(options: &Options) -> Result<()> {
     let ablation = lines(folder, "ablation")?;
     let features = lines(folder, "features")?;
     let streams = lines(folder, "stream")?;
+    page += &gate::section(&lines(folder, "gate")?);
     page += &batch::digits(&digits, &images)?;
     page += &ablations::section(&ablation, &images)?;
     page += &batch::features(&features);

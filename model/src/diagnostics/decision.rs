@@ -22,6 +22,29 @@ pub enum Reason {
         /// What is not finite.
         name: String,
     },
+    /// Nearly every row is predicted as one class.
+    #[error(
+        "{:.1} % of rows are predicted as class {class}, of which the prior-corrected model predicts {:.1} %",
+        100.0 * adapted, 100.0 * prior
+    )]
+    OneClass {
+        /// The class, counted from 0.
+        class: usize,
+        /// Share of rows by the adapted model.
+        adapted: f64,
+        /// Share of rows by the prior-corrected model.
+        prior: f64,
+    },
+    /// Held-out rows are not nearer to the stream after the map than before.
+    #[error(
+        "the map does not help: held-out rows are {after:.4} from the stream after it and {before:.4} before"
+    )]
+    MapDoesNotHelp {
+        /// Distance before the map.
+        before: f64,
+        /// Distance after it.
+        after: f64,
+    },
     /// The map carries a class towards another.
     #[error(
         "class {class} is moved by {cost:.4} (mean squared), more than {limit} of the squared \
@@ -87,12 +110,14 @@ pub enum Reason {
 
 impl Reason {
     /// All labels, so that counters can start at 0.
-    pub const LABELS: [&'static str; 5] = [
+    pub const LABELS: [&'static str; 7] = [
         "non_finite",
         "class_movement",
         "class_deformation",
         "held_out_loss",
         "ill_conditioned",
+        "one_class",
+        "map_does_not_help",
     ];
 
     /// A name that does not change, for metrics.
@@ -103,6 +128,8 @@ impl Reason {
             Self::ClassDeformation { .. } => Self::LABELS[2],
             Self::HeldOutLoss { .. } => Self::LABELS[3],
             Self::IllConditioned { .. } => Self::LABELS[4],
+            Self::OneClass { .. } => Self::LABELS[5],
+            Self::MapDoesNotHelp { .. } => Self::LABELS[6],
         }
     }
 }

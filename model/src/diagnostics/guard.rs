@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Decision, Displacement, Reason};
 use crate::{Error, Result, checks};
 
+/// A share of rows that is not nearly all of them.
+const NOT_NEARLY_ALL: f64 = 0.9;
+
 /// What the guard looks at, all of it in evaluation mode.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuardEvidence<'a> {
@@ -12,8 +15,14 @@ pub struct GuardEvidence<'a> {
     pub non_finite: Option<&'a str>,
     /// Sliced distance of target and source, reweighted by the frozen classifier's estimate and not moved.
     pub distance_before_map: f64,
+    /// The same after the map, on the same held-out rows; `None` before the first step.
+    pub distance_after_map: Option<f64>,
     /// What sampling alone makes of a distance.
     pub noise_floor: f64,
+    /// Whether the gate says that label shift does not explain the target: then classes must have moved.
+    pub label_shift_refuted: bool,
+    /// The class that f_N predicts most often on the window.
+    pub most_predicted: MostPredicted,
     /// Whether clusters of the target, found without a classifier, belong to the classes they are taken for.
     pub own_clusters: bool,
     /// How far each class is moved.
@@ -26,6 +35,17 @@ pub struct GuardEvidence<'a> {
     pub smallest_singular_value: f64,
 }
 
+/// How often the class that one classifier predicts most is predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MostPredicted {
+    /// The class, counted from 0.
+    pub class: usize,
+    /// Share of rows for which f_N predicts it.
+    pub adapted: f64,
+    /// Share of rows for which the prior-corrected f_S predicts it.
+    pub prior: f64,
+}
+
 /// How much is too much.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -36,8 +56,11 @@ pub struct GuardLimits {
     /// label shift alone cannot explain the target, classes must have moved: then only movement apart
     /// from the class's mean counts, which is what carries a part of a class into another.
     pub movement_ratio: f64,
-    /// Label shift alone is refuted by a distance above this many times the floor.
-    pub refuted_at: f64,
+    /// Whether held-out rows must be nearer to the stream after the map than before.
+    pub map_must_help: bool,
+    /// Largest share of the window that may be predicted as one class, unless the prior-corrected frozen model
+    /// predicts that class nearly as often. Above 1 allows all.
+    pub one_class: f64,
     /// By how much the adapted cross-entropy may exceed the frozen one.
     pub cross_entropy_margin: f64,
     /// Least singular value of C. Low, because rare classes alone make it small: it is at most the
@@ -50,6 +73,8 @@ pub struct GuardLimits {
 /// Whether a state may be served; the first reason against it, in the order of [`GuardEvidence`].
 pub fn judge(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Decision {
     let reason = non_finite(evidence)
+        .or_else(|| one_class(evidence, limits))
+        .or_else(|| map_does_not_help(evidence, limits))
         .or_else(|| class_movement(evidence, limits))
         .or_else(|| held_out_loss(evidence, limits))
         .or_else(|| ill_conditioned(evidence, limits));
@@ -61,8 +86,8 @@ pub fn judge(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Decision {
 
 fn non_finite(evidence: &GuardEvidence<'_>) -> Option<Reason> {
     let scalars = [
-        ("label shift distance", evidence.distance_before_map),
-        ("distance floor", evidence.noise_floor),
+        ("distance before the map", evidence.distance_before_map),
+        ("noise floor", evidence.noise_floor),
         ("adapted cross-entropy", evidence.adapted_cross_entropy),
         ("frozen cross-entropy", evidence.frozen_cross_entropy),
         ("smallest singular value", evidence.smallest_singular_value),
@@ -84,36 +109,57 @@ fn non_finite(evidence: &GuardEvidence<'_>) -> Option<Reason> {
 fn class_movement(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
     let limit = limits.movement_ratio;
     // Classes that had to move may do so as wholes, as long as none takes another's place.
-    let had_to = limits.refutes_label_shift(evidence.distance_before_map, evidence.noise_floor);
-    let as_wholes = had_to && evidence.own_clusters;
+    let as_wholes = evidence.label_shift_refuted && evidence.own_clusters;
     let classes = evidence.classes.iter().enumerate();
     let too_far = classes.filter_map(|(class, moved)| {
         let moved = (*moved)?;
         let separation = moved.separation?;
-        let cost = match as_wholes {
-            true => moved.deformation,
-            false => moved.cost,
+        let cost = if as_wholes {
+            moved.deformation
+        } else {
+            moved.cost
         };
         (cost > limit * separation).then_some((class, cost, separation))
     });
     let (class, cost, separation) = too_far.max_by(|a, b| (a.1 * b.2).total_cmp(&(b.1 * a.2)))?;
     let (distance_before_map, noise_floor) = (evidence.distance_before_map, evidence.noise_floor);
-    Some(match as_wholes {
-        true => Reason::ClassDeformation {
+    Some(if as_wholes {
+        Reason::ClassDeformation {
             class,
             deformation: cost,
             separation,
             limit,
-        },
-        false => Reason::ClassMovement {
+        }
+    } else {
+        Reason::ClassMovement {
             class,
             cost,
             separation,
             limit,
             distance_before_map,
             noise_floor,
-        },
+        }
     })
+}
+
+/// Nearly all rows are one class to the adapted model and not to the frozen one: p_N ran away.
+fn one_class(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
+    let MostPredicted {
+        class,
+        adapted,
+        prior,
+    } = evidence.most_predicted;
+    (adapted > limits.one_class && prior < NOT_NEARLY_ALL).then_some(Reason::OneClass {
+        class,
+        adapted,
+        prior,
+    })
+}
+
+/// A map that does not bring held-out rows nearer to the stream has nothing to show for moving them.
+fn map_does_not_help(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
+    let (before, after) = (evidence.distance_before_map, evidence.distance_after_map?);
+    (limits.map_must_help && after >= before).then_some(Reason::MapDoesNotHelp { before, after })
 }
 
 fn held_out_loss(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
@@ -141,7 +187,8 @@ impl Default for GuardLimits {
     fn default() -> Self {
         Self {
             movement_ratio: 0.25,
-            refuted_at: 2.0,
+            map_must_help: true,
+            one_class: 0.98,
             cross_entropy_margin: 0.1,
             smallest_singular_value: 1e-6,
             refusals_before_restore: 3,
@@ -150,15 +197,10 @@ impl Default for GuardLimits {
 }
 
 impl GuardLimits {
-    /// Whether a distance that label shift alone leaves is too large to be noise.
-    pub fn refutes_label_shift(&self, distance: f64, floor: f64) -> bool {
-        distance > self.refuted_at * floor
-    }
-
     /// Checks every limit; the first problem is the error.
     pub fn validate(&self) -> Result<()> {
         checks::weight("guard.movement_ratio", self.movement_ratio)?;
-        checks::weight("guard.refuted_at", self.refuted_at)?;
+        checks::weight("guard.one_class", self.one_class)?;
         checks::weight("guard.cross_entropy_margin", self.cross_entropy_margin)?;
         checks::weight(
             "guard.smallest_singular_value",
@@ -191,7 +233,14 @@ mod tests {
         GuardEvidence {
             non_finite: None,
             distance_before_map: 0.1,
+            distance_after_map: Some(0.05),
             noise_floor: 0.06,
+            label_shift_refuted: false,
+            most_predicted: MostPredicted {
+                class: 1,
+                adapted: 0.6,
+                prior: 0.5,
+            },
             own_clusters: true,
             classes,
             adapted_cross_entropy: 0.35,
@@ -261,13 +310,13 @@ mod tests {
         })];
         let mut evidence = healthy(&whole);
         assert_eq!(refusal(&evidence).0, "class_movement");
-        evidence.distance_before_map = 0.13;
+        evidence.label_shift_refuted = true;
         assert_eq!(judge(&evidence, &GuardLimits::default()), Decision::Serve);
         evidence.own_clusters = false;
         assert_eq!(refusal(&evidence).0, "class_movement");
         let torn = [displacement(6.0, 4.0)];
         let mut evidence = healthy(&torn);
-        evidence.distance_before_map = 0.13;
+        evidence.label_shift_refuted = true;
         let (label, sentence) = refusal(&evidence);
         assert_eq!(label, "class_deformation");
         assert_eq!(
@@ -275,6 +324,35 @@ mod tests {
             "class 0 is deformed by 6.0000 (mean squared movement apart from its mean's), more than \
              0.25 of the squared distance 4.0000 between its mean and the nearest other"
         );
+    }
+
+    #[test]
+    fn a_map_that_brings_nothing_nearer_is_refused() {
+        let mut evidence = healthy(&[]);
+        evidence.distance_after_map = Some(0.12);
+        let expected = "the map does not help: held-out rows are 0.1200 from the stream after it and \
+                        0.1000 before";
+        assert_eq!(
+            refusal(&evidence),
+            ("map_does_not_help", expected.to_owned())
+        );
+        // Before the first step there is no map to judge.
+        evidence.distance_after_map = None;
+        assert_eq!(judge(&evidence, &GuardLimits::default()), Decision::Serve);
+    }
+
+    #[test]
+    fn a_state_that_sees_one_class_where_the_frozen_model_does_not_is_refused() {
+        let mut evidence = healthy(&[]);
+        evidence.most_predicted = MostPredicted {
+            class: 1,
+            adapted: 0.998,
+            prior: 0.06,
+        };
+        assert_eq!(refusal(&evidence).0, "one_class");
+        // A stream of one class looks so to both.
+        evidence.most_predicted.prior = 0.97;
+        assert_eq!(judge(&evidence, &GuardLimits::default()), Decision::Serve);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod slope;
 pub(crate) use assignment::move_to_clusters;
 pub use assignment::{ClusterAssignment, assign_clusters};
 pub use decision::{Decision, Reason};
-pub use guard::{GuardEvidence, GuardLimits, judge};
+pub use guard::{GuardEvidence, GuardLimits, MostPredicted, judge};
 pub use hungarian::optimal_assignment;
 pub use means::{ClassMeans, class_means};
 pub use movement::{Displacement, Movement, movement};

@@ -18,6 +18,7 @@ use crate::{
         MapStep,
     },
     evaluate::{ClassifierNetwork, Scratch},
+    gate::MappedShape,
     initial_parameters,
     learner::{Picture, StepReport},
     optimiser::Adam,
@@ -42,9 +43,6 @@ pub(crate) struct Adaptation {
     /// The prior inside both classifiers. The target classifier is trained to keep it: one that is to
     /// follow p_N always lags behind, and nobody knows how far, so it could not be corrected.
     pub(crate) prior: LabelProportions,
-    /// Whether the last refresh found more than label shift: only then the adapted classifier's proportions are
-    /// believed, whose noise and whose map's faults are not worth it otherwise.
-    pub(crate) label_shift_refuted: bool,
     pub(crate) transport: TransportWeightSolver,
     pub(crate) steps: u64,
     pub(crate) refusals: RefusalCount,
@@ -68,6 +66,12 @@ pub(crate) struct GoodState {
     /// Of the classes, as in [`TrainingSource`].
     pub(crate) translations: Vec<f32>,
     pub(crate) steps: u64,
+    /// What the stream looks like if this state is right; `None` before the first step.
+    pub(crate) mapped: Option<MappedShape>,
+    /// Held-out latents behind `mapped`, translated and mapped: what restores it.
+    pub(crate) mapped_latents: Vec<f32>,
+    /// Largest deformation of a class by the map, over its separation.
+    pub(crate) largest_deformation: f64,
 }
 
 impl Adaptation {
@@ -115,7 +119,6 @@ impl Adaptation {
             held_out,
             alignment_proportions: None,
             prior,
-            label_shift_refuted: false,
             transport: TransportWeightSolver::new(settings.transport),
             steps: 0,
             refusals: RefusalCount::default(),
@@ -147,6 +150,18 @@ impl Adaptation {
             }
         }
         Ok(())
+    }
+
+    /// Forgets all but the newest rows of the window.
+    pub(crate) fn shorten_window(&mut self, rows: usize) -> Result<()> {
+        let held = self.window_latents()?;
+        let Some(slots) = self.window.shorten(rows) else {
+            return Ok(());
+        };
+        let width = self.source.width();
+        let row = |slot: usize| held[slot * width..][..width].iter().copied();
+        let kept: Vec<f32> = slots.into_iter().flat_map(row).collect();
+        self.engine.set_target(0, Rows::new(&kept[..], width)?)
     }
 
     /// Latents of the window, slot by slot.
@@ -242,7 +257,8 @@ impl Adaptation {
         generator: &mut Generator,
     ) -> Result<ClassifierReport> {
         let drawn = self.source.drawn_proportions(settings.sampling);
-        let cap = settings.class_weight_cap;
+        // Class-balanced draws need weights up to K: a lower cap would train for another prior than is corrected for.
+        let cap = settings.class_weight_cap.max(self.prior.classes() as f64);
         let class_weights = class_ratios(self.prior.as_ref(), drawn.as_ref(), cap);
         let step = ClassifierStep {
             objective: ClassifierObjective {
@@ -309,6 +325,9 @@ impl GoodState {
             target_classifier: Arc::new(target_classifier),
             translations,
             steps,
+            mapped: None,
+            mapped_latents: Vec::new(),
+            largest_deformation: 0.0,
         })
     }
 }

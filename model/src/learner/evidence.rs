@@ -7,8 +7,11 @@ use super::{
 };
 use crate::{
     Generator, Result,
+    diagnostics::effective_rows,
     engine::Head,
-    proportions::{LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator},
+    proportions::{
+        Interval, LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator,
+    },
     weights::class_counts,
 };
 
@@ -21,15 +24,21 @@ const NOISE_FLOOR_REPEATS: usize = 20;
 /// The noise floor is this quantile of the halves' distances.
 const NOISE_FLOOR_QUANTILE: f64 = 0.95;
 
+/// Furthest that p_N of a class may move in one refresh, beyond half of its interval. A p_N that is taken for
+/// true makes the map that makes it: unbounded it runs away to one class.
+const LARGEST_MOVE: f64 = 0.1;
+
 /// Rows that every distance of one refresh is measured on.
 pub(crate) struct RefreshSample {
-    /// Training rows, neither translated nor mapped.
+    /// Held-out rows, neither translated nor mapped: on rows that the map was trained on distances are too small.
     pub(crate) source: Part,
     /// All rows of the window.
     pub(crate) window: Vec<f32>,
     /// At most [`SAMPLE_ROWS`] rows of the window.
     pub(crate) target: Vec<f32>,
-    /// What sampling alone makes of a distance to `target`.
+    /// As many others: what is fitted to them can be judged by `target`.
+    pub(crate) aside: Vec<f32>,
+    /// What sampling alone makes of a distance between `source`, reweighted, and `target`.
     pub(crate) noise_floor: f64,
 }
 
@@ -47,37 +56,46 @@ impl RefreshSample {
 pub(crate) struct AlignmentEvidence {
     /// Predictions of f_N on mapped held-out rows.
     pub(crate) held_out: Probabilities,
+    /// The window's predictions by f_N, not corrected.
+    pub(crate) window: Probabilities,
     pub(crate) estimator: ProportionEstimator,
     /// The window's proportions by that estimator.
     pub(crate) estimate: ProportionEstimate,
     /// p_N.
     pub(crate) proportions: LabelProportions,
-    /// The source sample, translated and mapped.
+    /// The held-out rows, translated and mapped.
     pub(crate) mapped: Vec<f32>,
     /// Sliced distance of `mapped` to the target.
     pub(crate) distance: f64,
 }
 
 impl Adaptation {
-    pub(crate) fn sample(&self, generator: &mut Generator) -> Result<RefreshSample> {
+    /// `proportions` are those that the source will be reweighted to, roughly.
+    pub(crate) fn sample(
+        &self,
+        proportions: &LabelProportions,
+        generator: &mut Generator,
+    ) -> Result<RefreshSample> {
         let width = self.source.width();
-        let train = self.source.train();
+        let source = self.source.held_out().clone();
         let window = self.window_latents()?;
         let half = (self.window.len() / 2).clamp(1, SAMPLE_ROWS);
+        // A weighted sample is as noisy as a smaller one.
+        let source_rows = effective_rows(&row_weights(&source.labels, proportions));
         let noise_floor = self.directions.noise_floor(
             &window,
-            half,
+            (source_rows as usize).max(1),
             half,
             NOISE_FLOOR_REPEATS,
             NOISE_FLOOR_QUANTILE,
             generator,
         )?;
+        let rows = window.len() / width;
+        let others = &window[width.min((rows - 1) * width)..];
         Ok(RefreshSample {
-            source: Part {
-                latents: spread(&train.latents, width, SAMPLE_ROWS),
-                labels: spread(&train.labels, 1, SAMPLE_ROWS),
-            },
+            source,
             target: spread(&window, width, half),
+            aside: spread(others, width, half),
             window,
             noise_floor,
         })
@@ -88,20 +106,20 @@ impl Adaptation {
         settings: &LearnerSettings,
         sample: &RefreshSample,
     ) -> Result<AlignmentEvidence> {
-        let held_out = self.source.translated(self.source.held_out());
-        let held_out = self.transport(&held_out)?;
-        let held_out = self.score(Head::Target, &held_out)?;
+        let translated = self.source.translated(&sample.source);
+        let mapped = self.transport(&translated)?;
+        let held_out = self.score(Head::Target, &mapped)?;
         let estimator = estimator(settings, &self.source, &held_out.to_f32(), &self.prior)?;
-        let estimate = estimator.estimate(&self.score(Head::Target, &sample.window)?)?;
+        let window = self.score(Head::Target, &sample.window)?;
+        let estimate = estimator.estimate(&window)?;
         let proportions = match settings.alignment_proportions {
-            AlignmentProportions::Estimated => estimate.proportions.floored(SMALLEST_PROPORTION),
+            AlignmentProportions::Estimated => self.next_proportions(&estimate),
             AlignmentProportions::Uniform => LabelProportions::uniform(held_out.classes()),
         };
-        let mapped = self.source.translated(&sample.source);
-        let mapped = self.transport(&mapped)?;
         let distance = self.distance(&mapped, sample, &proportions)?;
         Ok(AlignmentEvidence {
             held_out,
+            window,
             estimator,
             estimate,
             proportions,
@@ -110,7 +128,26 @@ impl Adaptation {
         })
     }
 
-    /// Sliced distance of the target to the source sample, moved to `latents` and reweighted.
+    /// p_N after a refresh: the estimate, unless it is none, and not farther from the last than it is certain.
+    fn next_proportions(&self, estimate: &ProportionEstimate) -> LabelProportions {
+        let Some(last) = &self.alignment_proportions else {
+            return estimate.proportions.floored(SMALLEST_PROPORTION);
+        };
+        if estimate.refuted {
+            return last.clone();
+        }
+        let bounded = |(class, interval): (usize, &Interval)| {
+            let reach = LARGEST_MOVE + 0.5 * (interval.high - interval.low);
+            let (low, high) = (last[class] - reach, last[class] + reach);
+            estimate.proportions[class]
+                .clamp(low, high)
+                .max(SMALLEST_PROPORTION)
+        };
+        let intervals = estimate.intervals.iter().enumerate();
+        LabelProportions::rescaled(intervals.map(bounded).collect())
+    }
+
+    /// Sliced distance of the target to the held-out rows, moved to `latents` and reweighted.
     pub(crate) fn distance(
         &self,
         latents: &[f32],

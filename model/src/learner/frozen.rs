@@ -179,6 +179,16 @@ impl<'a> FrozenRows<'a> {
         self.latents
     }
 
+    /// Some of these rows.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        let of = |width: usize| rows.start * width..rows.end * width;
+        Self {
+            latents: &self.latents[of(self.width)],
+            probabilities: &self.probabilities[of(self.classes)],
+            ..*self
+        }
+    }
+
     /// How many classes and how wide a latent there is.
     pub(crate) fn widths(&self) -> (usize, usize) {
         (self.classes, self.width)

@@ -6,6 +6,7 @@
 
 mod adaptation;
 mod black_box;
+mod effort;
 mod evidence;
 mod frozen;
 mod mixture;
@@ -32,11 +33,12 @@ pub use source::SourceSampling;
 pub use state::STATE_FORMAT_VERSION;
 pub use window::WindowKind;
 
-use self::{adaptation::Adaptation, tracked::TrackedProportions};
+use self::{adaptation::Adaptation, effort::Effort, tracked::TrackedProportions};
 use crate::{
-    Error, Generator, Inputs, Result, Rows,
+    Candidate, Error, Generator, Inputs, Result, Rows,
     bundle::Bundle,
     evaluate::Scratch,
+    gate::{Gate, GateState, Verdict},
     proportions::{LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator},
 };
 
@@ -49,6 +51,8 @@ pub struct Learner {
     frozen: TrackedProportions,
     /// `None` for a black box.
     adaptation: Option<Adaptation>,
+    gate: Gate,
+    effort: Effort,
     generator: Generator,
     blocks: u64,
 }
@@ -61,6 +65,7 @@ impl Learner {
         let adaptation = Adaptation::new(bundle, &settings, &mut generator)?;
         let training_proportions = bundle.description().training_proportions.clone();
         let held_out = bundle.held_out()?;
+        let gate = Gate::new(&held_out, settings.gate)?;
         let estimator = ProportionEstimator::new(
             settings.estimator,
             held_out.probabilities,
@@ -73,6 +78,8 @@ impl Learner {
             model: FrozenModel::new(bundle)?,
             training_proportions,
             adaptation,
+            gate,
+            effort: Effort::default(),
             generator,
             blocks: 0,
             settings,
@@ -110,6 +117,106 @@ impl Learner {
 
     /// [`Learner::observe`] of rows that the frozen model has scored before.
     pub fn observe_scored(&mut self, scores: FrozenRows<'_>) -> Result<BlockReport> {
+        self.check_scores(scores)?;
+        let rows = self.group_rows();
+        for first in (0..scores.len()).step_by(rows) {
+            self.track(scores.slice(first..(first + rows).min(scores.len())))?;
+        }
+        self.close_block(scores)
+    }
+
+    /// Rows that [`Learner::track`] takes at a time.
+    pub fn group_rows(&self) -> usize {
+        self.settings.group.max(self.training_proportions.classes())
+    }
+
+    /// Lets the proportions follow a group of rows. A block is complete when all its groups were tracked, in
+    /// order, and [`Learner::close_block`] was called with all its rows. On an error nothing has changed.
+    pub fn track(&mut self, group: FrozenRows<'_>) -> Result<()> {
+        let frozen = self.check_scores(group)?;
+        let reference = self.gate.proportions();
+        if let Some(adaptation) = &mut self.adaptation
+            && adaptation.good.steps > 0
+        {
+            let adapted = adaptation.score_served(group.latents())?;
+            adaptation.adapted.track(&adapted, None)?;
+        }
+        self.frozen.track(&frozen, reference)
+    }
+
+    /// Takes a block, whose groups were tracked, into window and gate.
+    pub fn close_block(&mut self, block: FrozenRows<'_>) -> Result<BlockReport> {
+        let frozen = self.check_scores(block)?;
+        self.frozen.close_block();
+        let known = "a block's groups are tracked before it is closed";
+        let frozen_estimate = self.frozen.estimate.clone().expect(known);
+        let was_refuted = self.gate.state().verdict().refuted;
+        let mapped = self.adaptation.as_mut();
+        let mapped = mapped.and_then(|adaptation| adaptation.good.mapped.as_mut());
+        let rows_since_jump = self.gate.rows_since_jump();
+        let verdict = self.gate.observe(
+            self.blocks,
+            block.latents(),
+            &frozen,
+            frozen_estimate.effective_rows,
+            mapped,
+        );
+        let verdict = verdict.clone();
+        let jumped = self.gate.rows_since_jump() <= rows_since_jump;
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.keep(block.latents(), &mut self.generator)?;
+            if verdict.refuted && (jumped || !was_refuted) {
+                let rows = self.gate.rows_since_jump().min(usize::MAX as u64) as usize;
+                adaptation.shorten_window(rows.max(self.settings.batch))?;
+                self.effort.begin();
+            }
+            if adaptation.good.steps > 0 {
+                adaptation.adapted.close_block();
+            } else {
+                // f_N is still f_S.
+                adaptation.adapted.follow(&self.frozen);
+            }
+        }
+        if !verdict.refuted {
+            self.effort.end();
+        }
+        self.blocks += 1;
+        Ok(self.report(block.len(), frozen_estimate, verdict))
+    }
+
+    fn report(&self, rows: usize, frozen: ProportionEstimate, verdict: Verdict) -> BlockReport {
+        let flagged = |estimate: ProportionEstimate, refuted: bool| {
+            if refuted {
+                estimate.into_refuted()
+            } else {
+                estimate
+            }
+        };
+        let learned = self.adaptation.as_ref();
+        let adapted = learned.and_then(|adaptation| adaptation.adapted.estimate.clone());
+        // Before the first step the adapted model is the frozen one, and known as far as it is.
+        let explained = match (&verdict.adapted, learned) {
+            (Some(tests), _) => tests.pass(),
+            (None, Some(adaptation)) if adaptation.good.steps > 0 => false,
+            (None, _) => !verdict.refuted,
+        };
+        let frozen = flagged(frozen, verdict.refuted);
+        let adapted = adapted.map(|estimate| flagged(estimate, !explained));
+        let served = match (&adapted, verdict.candidate) {
+            (Some(adapted), Candidate::Adapted) => adapted.clone(),
+            _ => frozen.clone(),
+        };
+        BlockReport {
+            rows,
+            frozen,
+            adapted,
+            served,
+            verdict,
+        }
+    }
+
+    /// The probabilities of rows that are as wide as the model's.
+    fn check_scores(&self, scores: FrozenRows<'_>) -> Result<Probabilities> {
         let (classes, latent) = (self.training_proportions.classes(), self.model.latent());
         if scores.widths() != (classes, latent) {
             return Err(Error::shape(
@@ -118,33 +225,22 @@ impl Learner {
                 format!("{:?}", scores.widths()),
             ));
         }
-        let frozen = Rows::new(scores.probabilities(), classes)?;
-        let frozen = Probabilities::new("probabilities", frozen)?;
-        let mut adapted = None;
-        if let Some(adaptation) = &mut self.adaptation {
-            let latents = scores.latents();
-            if adaptation.good.steps > 0 {
-                let target = adaptation.score_served(latents)?;
-                adaptation.adapted.observe(&target)?;
-            }
-            self.frozen.observe(&frozen)?;
-            if adaptation.good.steps == 0 {
-                // f_N is still f_S.
-                adaptation.adapted.follow(&self.frozen);
-            }
-            adaptation.keep(latents, &mut self.generator)?;
-            adapted = adaptation.adapted.estimate.clone();
-        } else {
-            self.frozen.observe(&frozen)?;
+        Probabilities::new("probabilities", Rows::new(scores.probabilities(), classes)?)
+    }
+
+    /// The gate's decision after the latest block, and those before it.
+    pub fn gate(&self) -> &GateState {
+        self.gate.state()
+    }
+
+    /// Alignment steps to take after the latest block, of which `usual` are enough while nothing changes. None
+    /// while label shift explains the window, unless `always`; many after a change.
+    pub fn steps_due(&mut self, usual: usize, always: bool) -> usize {
+        if !self.is_ready() {
+            return 0;
         }
-        self.blocks += 1;
-        let known = "a block was just observed";
-        Ok(BlockReport {
-            rows: frozen.count(),
-            frozen: self.frozen.estimate.clone().expect(known),
-            adapted,
-            served: self.served_estimate().cloned().expect(known),
-        })
+        let refuted = self.gate.state().verdict().refuted;
+        self.effort.spend(usual, refuted, always)
     }
 
     /// Whether the window holds enough rows for [`Learner::step`].
@@ -168,7 +264,12 @@ impl Learner {
     /// whether the state may be served.
     pub fn refresh_proportions(&mut self) -> Result<RefreshReport> {
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
-        adaptation.refresh(&self.settings, &self.frozen, &mut self.generator)
+        adaptation.refresh(
+            &self.settings,
+            &self.frozen,
+            &self.gate,
+            &mut self.generator,
+        )
     }
 
     /// Goes back to the weights that the guard last agreed to. The window, the proportions and all counters
@@ -180,20 +281,23 @@ impl Learner {
         }
     }
 
-    /// The stream's shares as they are published; before the first block those of training.
+    /// The stream's shares after the latest group of rows; before the first those of training.
     pub fn proportions(&self) -> &LabelProportions {
-        let estimate = self.served_estimate();
-        estimate.map_or(&self.training_proportions, |p| &p.proportions)
+        let tracked = match &self.adaptation {
+            Some(adaptation) if self.serves_adapted_proportions() => &adaptation.adapted,
+            _ => &self.frozen,
+        };
+        let proportions = tracked.proportions.as_ref();
+        proportions.unwrap_or(&self.training_proportions)
     }
 
-    /// The estimate to believe: the frozen classifier's, unless the stream refutes that only shares moved.
-    fn served_estimate(&self) -> Option<&ProportionEstimate> {
+    /// Whether the adapted classifier's estimate is the one to use: where label shift alone is refuted.
+    fn serves_adapted_proportions(&self) -> bool {
         let estimated = AlignmentProportions::Estimated;
         let apart = self.settings.alignment_proportions != estimated;
-        let learned = |a: &&Adaptation| a.good.steps > 0 && (a.label_shift_refuted || apart);
-        let adapted = self.adaptation.as_ref().filter(learned);
-        let adapted = adapted.and_then(|a| a.adapted.estimate.as_ref());
-        adapted.or(self.frozen.estimate.as_ref())
+        let refuted = self.gate.state().verdict().refuted;
+        let learned = |a: &Adaptation| a.good.steps > 0 && (refuted || apart);
+        self.adaptation.as_ref().is_some_and(learned)
     }
 
     /// Where a sample of source and stream lay at the last refresh; `None` before it, and for a black box.
@@ -204,18 +308,29 @@ impl Learner {
     /// What may be served now: the last state that the guard agreed to, with the newest proportions.
     pub fn snapshot(&self) -> Snapshot {
         let prior = &self.training_proportions;
-        let frozen = self.frozen.estimate.as_ref();
-        let frozen_proportions = frozen.map_or(prior, |p| &p.proportions).clone();
+        let smallest = smallest_served(prior.classes());
+        let frozen = self.frozen.proportions.as_ref().unwrap_or(prior);
         let good = self.adaptation.as_ref().map(|adaptation| &adaptation.good);
         let learned = good.filter(|good| good.steps > 0);
         Snapshot {
             steps: learned.map_or(0, |good| good.steps),
+            candidate: self.gate.state().verdict().candidate,
             model: self.model.clone(),
             target: learned.map(|good| Arc::clone(&good.target_classifier)),
             training_proportions: prior.clone(),
-            frozen_proportions,
-            adapted_proportions: self.proportions().clone(),
+            frozen_proportions: frozen.floored(smallest),
+            adapted_proportions: self.proportions().floored(smallest),
         }
+    }
+}
+
+/// Smallest proportion that predictions are corrected to. A class at exactly 0 would overrule rows that the
+/// model is sure of.
+fn smallest_served(classes: usize) -> f64 {
+    if classes == 2 {
+        0.01
+    } else {
+        (0.1 / classes as f64).min(1e-3)
     }
 }
 

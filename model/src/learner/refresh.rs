@@ -10,12 +10,14 @@ use super::{
     tracked::TrackedProportions,
 };
 use crate::{
-    Generator, NamedTensors, Result,
+    Generator, NamedTensors, Result, argmax,
+    bundle::HeldOut,
     diagnostics::{
-        Action, ClusterAssignment, Decision, GuardEvidence, GuardLimits, Movement, assign_clusters,
-        class_means, judge, largest_slope, movement,
+        Action, ClusterAssignment, Displacement, GuardEvidence, MostPredicted, Movement,
+        assign_clusters, class_means, judge, largest_slope, movement,
     },
     engine::Head,
+    gate::{Gate, HeldOutShape, MappedShape},
     proportions::{EstimatedAccuracy, LabelProportions, Probabilities, ProportionEstimate},
     tensors::Scalars,
 };
@@ -27,6 +29,7 @@ const SLOPE_ROWS: usize = 16;
 struct Measures {
     movement: Movement,
     assignment: ClusterAssignment,
+    most_predicted: MostPredicted,
     adapted_cross_entropy: f64,
     frozen_cross_entropy: f64,
     smallest_singular_value: f64,
@@ -41,29 +44,40 @@ impl Adaptation {
         &mut self,
         settings: &LearnerSettings,
         frozen: &TrackedProportions,
+        gate: &Gate,
         generator: &mut Generator,
     ) -> Result<RefreshReport> {
-        let sample = self.sample(generator)?;
-        let distance_before_map = self.distance_before_map(frozen, &sample)?;
+        let on_window = gate.proportions().unwrap_or(&self.prior).clone();
+        let sample = self.sample(&on_window, generator)?;
+        let distance_before_map = self.distance(&sample.source.latents, &sample, &on_window)?;
+        let label_shift_refuted = gate.state().verdict().refuted;
         let (evidence, translated) =
-            self.align_classes(settings, &sample, distance_before_map, generator)?;
+            self.align_classes(settings, &sample, label_shift_refuted, generator)?;
         self.transport.update(evidence.distance, sample.noise_floor);
 
         let measures = self.measure(frozen, &sample, &evidence)?;
         let tensors = self.engine.export()?;
         let non_finite = first_non_finite(&tensors);
-        let decision = measures.decide(
-            non_finite.as_deref(),
+        let guard_evidence = GuardEvidence {
+            non_finite: non_finite.as_deref(),
             distance_before_map,
-            sample.noise_floor,
-            &settings.guard,
-        );
+            distance_after_map: (self.steps > 0).then_some(evidence.distance),
+            noise_floor: sample.noise_floor,
+            label_shift_refuted,
+            most_predicted: measures.most_predicted,
+            own_clusters: measures.assignment.identity,
+            classes: &measures.movement.classes,
+            adapted_cross_entropy: measures.adapted_cross_entropy,
+            frozen_cross_entropy: measures.frozen_cross_entropy,
+            smallest_singular_value: measures.smallest_singular_value,
+        };
+        let decision = judge(&guard_evidence, &settings.guard);
         let action = self.refusals.after(&decision, &settings.guard);
         self.picture = Some(Arc::new(self.take_picture(&sample, &evidence)?));
         let proportions = evidence.proportions.clone();
         let distance_after_map = evidence.distance;
         match action {
-            Action::Publish => self.publish(evidence, tensors)?,
+            Action::Publish => self.publish(evidence, tensors, &measures.movement, gate)?,
             Action::Keep => {}
             Action::Restore => self.restore()?,
         }
@@ -90,31 +104,17 @@ impl Adaptation {
         })
     }
 
-    /// What is left of the distance when the source is reweighted as the frozen classifier says.
-    fn distance_before_map(
-        &mut self,
-        frozen: &TrackedProportions,
-        sample: &RefreshSample,
-    ) -> Result<f64> {
-        let on_window = self.score(Head::Source, &sample.window)?;
-        let proportions = frozen.estimator.estimate(&on_window)?.proportions;
-        self.distance(&sample.source.latents, sample, &proportions)
-    }
-
     /// The evidence of this refresh, and whether classes were translated to get it.
     fn align_classes(
         &mut self,
         settings: &LearnerSettings,
         sample: &RefreshSample,
-        distance_before_map: f64,
+        label_shift_refuted: bool,
         generator: &mut Generator,
     ) -> Result<(AlignmentEvidence, bool)> {
         let evidence = self.gather_evidence(settings, sample)?;
-        let guard = &settings.guard;
-        let refutes = |distance| guard.refutes_label_shift(distance, sample.noise_floor);
-        self.label_shift_refuted = refutes(distance_before_map);
         // Translations are the last resort: neither the shares nor the map so far explain the window.
-        let unexplained = self.label_shift_refuted && refutes(evidence.distance);
+        let unexplained = label_shift_refuted && evidence.distance > sample.noise_floor;
         let enough_rows = sample.has_enough_rows(self.source.width());
         if !(settings.class_translations && enough_rows && unexplained) {
             return Ok((evidence, false));
@@ -139,6 +139,7 @@ impl Adaptation {
 
         let held_out = self.source.held_out().clone();
         let frozen_held_out = self.score(Head::Source, &held_out.latents)?;
+        let frozen_window = self.score(Head::Source, &sample.window)?;
         // Both classifiers have the training set's prior inside, and both are served corrected.
         let corrected = |rows: &Probabilities, proportions: &LabelProportions| {
             rows.corrected(&self.prior, proportions)
@@ -152,6 +153,11 @@ impl Adaptation {
         let frozen_estimate = frozen.estimate.as_ref().expect(known);
         let at = |rows: &Probabilities, estimate: &ProportionEstimate| {
             corrected(rows, &estimate.proportions)
+        };
+        let most_predicted = {
+            let adapted = corrected(&evidence.window, &evidence.proportions);
+            let prior = corrected(&frozen_window, &frozen_estimate.proportions);
+            most_predicted(&adapted, &prior)
         };
         let prior_held_out = at(&frozen_held_out, frozen_estimate);
         let adapted_held_out = at(&evidence.held_out, &evidence.estimate);
@@ -167,6 +173,7 @@ impl Adaptation {
         Ok(Measures {
             movement,
             assignment,
+            most_predicted,
             adapted_cross_entropy,
             frozen_cross_entropy,
             smallest_singular_value: adapted.confusion().smallest_singular_value(),
@@ -178,15 +185,46 @@ impl Adaptation {
     }
 
     /// Makes the present state the one that is served.
-    fn publish(&mut self, evidence: AlignmentEvidence, tensors: NamedTensors) -> Result<()> {
+    fn publish(
+        &mut self,
+        evidence: AlignmentEvidence,
+        tensors: NamedTensors,
+        movement: &Movement,
+        gate: &Gate,
+    ) -> Result<()> {
         self.good = GoodState::new(
             self.engine.architecture(),
             tensors,
             self.source.translations().to_vec(),
             self.steps,
         )?;
+        if self.steps > 0 {
+            self.good.largest_deformation = largest_deformation(movement);
+            self.good.mapped_latents = evidence.mapped;
+            self.restore_mapped_shape(gate)?;
+        }
         self.held_out = evidence.held_out.to_f32();
         self.adapted.estimator = evidence.estimator;
+        Ok(())
+    }
+
+    /// What the gate tests the served state by, from its held-out rows.
+    pub(crate) fn restore_mapped_shape(&mut self, gate: &Gate) -> Result<()> {
+        if self.good.mapped_latents.is_empty() {
+            return Ok(());
+        }
+        let latents = self.good.mapped_latents.clone();
+        let held_out = HeldOut {
+            probabilities: self.score(Head::Source, &latents)?,
+            latents,
+            labels: self.source.held_out().labels.clone(),
+        };
+        let smallest_recall = smallest_recall(&held_out);
+        self.good.mapped = Some(MappedShape {
+            shape: HeldOutShape::new(gate.binning(), &held_out)?,
+            smallest_recall,
+            largest_deformation: self.good.largest_deformation,
+        });
         Ok(())
     }
 
@@ -198,28 +236,47 @@ impl Adaptation {
     }
 }
 
-// === impl Measures ===
-
-impl Measures {
-    fn decide(
-        &self,
-        non_finite: Option<&str>,
-        distance_before_map: f64,
-        noise_floor: f64,
-        limits: &GuardLimits,
-    ) -> Decision {
-        let evidence = GuardEvidence {
-            non_finite,
-            distance_before_map,
-            noise_floor,
-            own_clusters: self.assignment.identity,
-            classes: &self.movement.classes,
-            adapted_cross_entropy: self.adapted_cross_entropy,
-            frozen_cross_entropy: self.frozen_cross_entropy,
-            smallest_singular_value: self.smallest_singular_value,
-        };
-        judge(&evidence, limits)
+/// The class that `adapted` predicts most often, and how often each of both does.
+fn most_predicted(adapted: &Probabilities, prior: &Probabilities) -> MostPredicted {
+    let predicted = |rows: &Probabilities| {
+        let mut shares = vec![0.0; rows.classes()];
+        let row_share = 1.0 / rows.count() as f64;
+        rows.rows().for_each(|row| shares[argmax(row)] += row_share);
+        shares
+    };
+    let (adapted, prior) = (predicted(adapted), predicted(prior));
+    let class = argmax(&adapted);
+    MostPredicted {
+        class,
+        adapted: adapted[class],
+        prior: prior[class],
     }
+}
+
+/// Least share of a class's rows that is predicted as it.
+pub(super) fn smallest_recall(held_out: &HeldOut) -> f64 {
+    let classes = held_out.probabilities.classes();
+    let (mut right, mut all) = (vec![0.0; classes], vec![0.0; classes]);
+    for (row, label) in held_out.probabilities.rows().zip(&held_out.labels) {
+        let class = *label as usize;
+        all[class] += 1.0;
+        right[class] += f64::from(argmax(row) == class);
+    }
+    let recalls = right.iter().zip(&all).map(|(right, all)| right / all);
+    recalls.fold(1.0, f64::min)
+}
+
+fn largest_deformation(movement: &Movement) -> f64 {
+    let ratio = |class: &Displacement| match class.separation {
+        Some(room) if room > 0.0 => class.deformation / room,
+        _ => f64::INFINITY,
+    };
+    movement
+        .classes
+        .iter()
+        .flatten()
+        .map(ratio)
+        .fold(0.0, f64::max)
 }
 
 fn cross_entropy(probabilities: &Probabilities, labels: &[u32], weights: &[f64]) -> f64 {

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::{
     diagnostics::{ClusterAssignment, Decision, Movement},
     engine::{ClassifierReport, CriticReport, MapReport},
+    gate::Verdict,
     proportions::{EstimatedAccuracy, LabelProportions, ProportionEstimate},
 };
 
@@ -17,8 +18,10 @@ pub struct BlockReport {
     pub frozen: ProportionEstimate,
     /// Proportions by the adapted classifier; `None` for a black box.
     pub adapted: Option<ProportionEstimate>,
-    /// The one of the two to believe: the adapted classifier's where label shift alone is refuted.
+    /// Those of the candidate that the gate chose, for people and alarms.
     pub served: ProportionEstimate,
+    /// What the gate decided, and why.
+    pub verdict: Verdict,
 }
 
 /// Scalars of one alignment step.

@@ -8,6 +8,7 @@ use crate::{
     architecture::{CriticShape, MapShape, Norm},
     checks,
     diagnostics::GuardLimits,
+    gate::GateSettings,
     optimiser::RateSchedule,
     proportions::{Estimator, TrackerSettings},
 };
@@ -51,6 +52,8 @@ pub struct LearnerSettings {
     pub estimator: Estimator,
     /// How the published proportions follow the stream.
     pub tracker: TrackerSettings,
+    /// Rows between two updates of the proportions; at least one a class.
+    pub group: usize,
     /// Where the alignment's proportions start and whether they follow the window.
     pub alignment_proportions: AlignmentProportions,
     /// Whether classes may be translated as wholes before the map, where label shift alone cannot explain
@@ -59,8 +62,10 @@ pub struct LearnerSettings {
     pub class_translations: bool,
     /// Steps between two refreshes of proportions, transport weight and guard.
     pub refresh_every: u64,
-    /// When a state may be served.
+    /// When a learned state may be a candidate.
     pub guard: GuardLimits,
+    /// Which candidate mode `auto` serves.
+    pub gate: GateSettings,
     /// Threads of the CPU engine.
     pub threads: usize,
     /// Seed of all randomness.
@@ -142,10 +147,12 @@ impl Default for LearnerSettings {
             class_weight_cap: 20.0,
             estimator: Estimator::default(),
             tracker: TrackerSettings::default(),
+            group: 50,
             alignment_proportions: AlignmentProportions::Estimated,
             class_translations: true,
             refresh_every: 10,
             guard: GuardLimits::default(),
+            gate: GateSettings::default(),
             threads: 2,
             seed: 0,
         }
@@ -162,6 +169,7 @@ impl LearnerSettings {
         at_least_one("batch", self.batch)?;
         at_least_one("critic_steps", self.critic_steps)?;
         at_least_one("window", self.window)?;
+        at_least_one("group", self.group)?;
         at_least_one("refresh_every", self.refresh_every as usize)?;
         if self.window < self.batch {
             return Err(Error::setting(
@@ -200,6 +208,7 @@ impl LearnerSettings {
             }
         }
         self.guard.validate()?;
+        self.gate.validate()?;
         self.tracker.validate()
     }
 }

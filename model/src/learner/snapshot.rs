@@ -14,6 +14,8 @@ use crate::{
 pub struct Snapshot {
     /// Steps behind the target classifier.
     pub steps: u64,
+    /// What mode `auto` serves.
+    pub candidate: Candidate,
     pub(crate) model: FrozenModel,
     /// f_N; `None` while it is still f_S, and for a black box.
     pub(crate) target: Option<Arc<ClassifierNetwork>>,
@@ -88,6 +90,11 @@ impl Snapshot {
         }
         prior_correct(&mut scores.adapted, training, &self.adapted_proportions);
         Ok(())
+    }
+
+    /// The prior inside the frozen model.
+    pub fn training_proportions(&self) -> &LabelProportions {
+        &self.training_proportions
     }
 
     /// What none of the candidates changes.

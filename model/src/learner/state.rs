@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Learner, LearnerSettings,
     adaptation::{Adaptation, GoodState, estimator},
+    effort::Effort,
     tracked::TrackedProportions,
     transport_weight::TransportWeightSolver,
     window::TargetWindow,
@@ -15,6 +16,7 @@ use crate::{
     Error, Generator, HostTensor, NamedTensors, Result, Rows,
     bundle::Bundle,
     diagnostics::{Directions, RefusalCount},
+    gate::GateMemory,
     proportions::{LabelProportions, ProportionEstimate, Tracker},
     tensors::{from_safetensors, read_metadata, require, to_safetensors},
 };
@@ -35,6 +37,11 @@ struct Header {
     generator: Generator,
     frozen: Followed,
     adaptation: Option<AdaptationHeader>,
+    /// `None` in states of 0.1, which had no gate: it then starts with an empty window.
+    #[serde(default)]
+    gate: Option<GateMemory>,
+    #[serde(default)]
+    effort: Effort,
 }
 
 /// Just enough of a header to tell that a newer version wrote it.
@@ -57,7 +64,11 @@ struct AdaptationHeader {
     window: TargetWindow,
     adapted: Followed,
     alignment_proportions: Option<LabelProportions>,
+    /// Of states of 0.1, which had no gate.
+    #[serde(default, skip_serializing)]
     label_shift_refuted: bool,
+    #[serde(default)]
+    largest_deformation: f64,
     transport: TransportWeightSolver,
     #[serde(alias = "iterations")]
     steps: u64,
@@ -81,6 +92,8 @@ impl Learner {
             generator: self.generator.clone(),
             frozen: Followed::of(&self.frozen),
             adaptation: self.adaptation.as_ref().map(AdaptationHeader::of),
+            gate: Some(self.gate.memory().clone()),
+            effort: self.effort,
         };
         let json = serde_json::to_string(&header)
             .map_err(|error| Error::setting("state", format!("cannot be written: {error}")))?;
@@ -105,7 +118,11 @@ impl Learner {
         let tensors = from_safetensors(bytes)?;
         match (&mut learner.adaptation, header.adaptation) {
             (Some(adaptation), Some(saved)) => {
+                if saved.label_shift_refuted {
+                    learner.gate.begin_refuted();
+                }
                 adaptation.load(&learner.settings, saved, tensors)?;
+                adaptation.restore_mapped_shape(&learner.gate)?;
             }
             (None, None) => {}
             _ => {
@@ -116,6 +133,10 @@ impl Learner {
             }
         }
         header.frozen.restore(&mut learner.frozen);
+        if let Some(memory) = header.gate {
+            learner.gate.restore(memory);
+        }
+        learner.effort = header.effort;
         learner.blocks = header.blocks;
         learner.generator = header.generator;
         Ok(learner)
@@ -150,8 +171,7 @@ impl Followed {
     }
 
     fn restore(self, tracked: &mut TrackedProportions) {
-        tracked.tracker = self.tracker;
-        tracked.estimate = self.estimate;
+        tracked.restore(self.tracker, self.estimate);
     }
 }
 
@@ -163,7 +183,8 @@ impl AdaptationHeader {
             window: adaptation.window.clone(),
             adapted: Followed::of(&adaptation.adapted),
             alignment_proportions: adaptation.alignment_proportions.clone(),
-            label_shift_refuted: adaptation.label_shift_refuted,
+            label_shift_refuted: false,
+            largest_deformation: adaptation.good.largest_deformation,
             transport: adaptation.transport.clone(),
             steps: adaptation.steps,
             refusals: adaptation.refusals,
@@ -195,6 +216,10 @@ impl Adaptation {
         let window = self.window_latents()?;
         tensors.insert("window".into(), matrix(&window, self.source.width()));
         tensors.insert("held_out".into(), matrix(&self.held_out, classes));
+        if !self.good.mapped_latents.is_empty() {
+            let mapped = matrix(&self.good.mapped_latents, self.source.width());
+            tensors.insert("good_mapped_held_out".into(), mapped);
+        }
         Ok(())
     }
 
@@ -226,6 +251,11 @@ impl Adaptation {
         let architecture = self.engine.architecture();
         let good = part("good.");
         self.good = GoodState::new(architecture, good, good_translations, saved.good_steps)?;
+        self.good.largest_deformation = saved.largest_deformation;
+        if tensors.contains_key("good_mapped_held_out") {
+            let mapped = require(&tensors, "good_mapped_held_out", &[rows, width])?;
+            self.good.mapped_latents = mapped.to_f32();
+        }
         self.source.translate(translations);
         self.set_translated_source()?;
         self.adapted.estimator = estimator(settings, &self.source, &held_out, &self.prior)?;
@@ -233,7 +263,6 @@ impl Adaptation {
         self.held_out = held_out;
         self.window = saved.window;
         self.alignment_proportions = saved.alignment_proportions;
-        self.label_shift_refuted = saved.label_shift_refuted;
         self.transport = saved.transport;
         self.steps = saved.steps;
         self.refusals = saved.refusals;

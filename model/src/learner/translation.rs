@@ -9,16 +9,22 @@ use super::{
     adaptation::Adaptation,
     evidence::{AlignmentEvidence, RefreshSample},
     mixture::find_centres,
+    refresh::smallest_recall,
     settings::LearnerSettings,
+    source::Part,
 };
 use crate::{
     Generator, NamedTensors, Result, Rows,
     architecture::Network,
+    bundle::HeldOut,
     diagnostics::{ClassMeans, class_means},
+    engine::Head,
     optimiser::RateSchedule,
     proportions::LabelProportions,
 };
 
+/// Where the frozen classifier recognises less of a class than this, the class is taken for another.
+const SMALLEST_RECALL: f64 = 0.5;
 /// Of a coordinate within classes; standardised latents have at most 1.
 const LEAST_VARIANCE: f64 = 1e-2;
 /// Steps of the target classifier after classes were translated: it is judged on where they are now.
@@ -41,7 +47,8 @@ impl Adaptation {
         self.source.translate(self.propose(sample)?);
         self.restart_map(&tensors)?;
         let moved = self.gather_evidence(settings, sample)?;
-        if moved.distance > sample.noise_floor {
+        let still_apart = moved.distance > sample.noise_floor;
+        if still_apart || self.smallest_recall_of(&moved)? <= SMALLEST_RECALL {
             self.source.translate(translations);
             self.engine.import(&tensors)?;
             return Ok(None);
@@ -50,15 +57,24 @@ impl Adaptation {
         self.gather_evidence(settings, sample).map(Some)
     }
 
+    /// Least recall of a class by the frozen classifier where its held-out rows would be.
+    fn smallest_recall_of(&mut self, moved: &AlignmentEvidence) -> Result<f64> {
+        Ok(smallest_recall(&HeldOut {
+            latents: Vec::new(),
+            probabilities: self.score(Head::Source, &moved.mapped)?,
+            labels: self.source.held_out().labels.clone(),
+        }))
+    }
+
     /// Translations that bring each class mean to the centre of its cluster.
     fn propose(&self, sample: &RefreshSample) -> Result<Vec<f32>> {
-        let (latents, labels) = (&sample.source.latents, &sample.source.labels);
+        let Part { latents, labels } = self.source.train();
         let width = self.source.width();
         let classes = self.prior.classes();
         let means = class_means(latents, labels, classes, width)?;
         let variances = variances_within(&means, latents, labels, width);
         let mut centres: Vec<Vec<f64>> = means.iter().flatten().cloned().collect();
-        find_centres(&sample.target, &variances, &mut centres);
+        find_centres(&sample.aside, &variances, &mut centres);
         let mut translations = vec![0.0; classes * width];
         let moves = means.iter().zip(translations.chunks_exact_mut(width));
         let known = moves.filter_map(|(mean, translation)| Some((mean.as_ref()?, translation)));

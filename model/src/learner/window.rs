@@ -29,6 +29,12 @@ pub(crate) struct TargetWindow {
     filled: usize,
     /// Rows seen since the start.
     seen: u64,
+    /// Rows seen when the newest row of a shortened ring took its slot; 0 if it never was shortened.
+    #[serde(default)]
+    shortened_at: u64,
+    /// Rows that were kept then.
+    #[serde(default)]
+    kept: usize,
 }
 
 impl TargetWindow {
@@ -53,6 +59,8 @@ impl TargetWindow {
             capacity,
             filled: 0,
             seen: 0,
+            shortened_at: 0,
+            kept: 0,
         })
     }
 
@@ -70,11 +78,32 @@ impl TargetWindow {
             return Some(self.filled - 1);
         }
         match self.kind {
-            WindowKind::Ring => Some((number % self.capacity as u64) as usize),
+            WindowKind::Ring => Some(self.ring_slot(number)),
             WindowKind::Reservoir { pace } => {
                 (generator.uniform() < pace).then(|| generator.below(self.capacity))
             }
         }
+    }
+
+    /// Forgets all but the newest rows. Gives the slots that they are in now, oldest first: they must be written
+    /// to the slots from 0 on. Nothing for a reservoir, whose slots do not tell how old a row is.
+    pub(crate) fn shorten(&mut self, keep: usize) -> Option<Vec<usize>> {
+        let keep = keep.min(self.filled);
+        if keep == self.filled || self.kind != WindowKind::Ring {
+            return None;
+        }
+        let newest = (self.seen - keep as u64..self.seen).map(|number| self.ring_slot(number));
+        let slots = newest.collect();
+        self.shortened_at = self.seen;
+        self.kept = keep;
+        self.filled = keep;
+        Some(slots)
+    }
+
+    fn ring_slot(&self, number: u64) -> usize {
+        // Rows that were kept have slots 0 to `kept`, so their numbers reach below `shortened_at`.
+        let since = number + self.kept as u64 - self.shortened_at;
+        (since % self.capacity as u64) as usize
     }
 }
 
@@ -100,6 +129,31 @@ mod tests {
         let mut held = fed(WindowKind::Ring, 10, 37);
         held.sort_unstable();
         assert_eq!(held, (27..37).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_shortened_ring_keeps_the_newest_and_fills_up_again() {
+        for (before, keep, after) in [(37, 4, 3), (37, 4, 20), (7, 2, 30), (37, 10, 5)] {
+            let mut window = TargetWindow::new(WindowKind::Ring, 10).unwrap();
+            let mut generator = Generator::new(1);
+            let mut held = vec![usize::MAX; 10];
+            let mut feed = |window: &mut TargetWindow, held: &mut Vec<usize>, rows| {
+                for row in rows {
+                    held[window.place(&mut generator).unwrap()] = row;
+                }
+            };
+            feed(&mut window, &mut held, 0..before);
+            if let Some(slots) = window.shorten(keep) {
+                let rows: Vec<usize> = slots.iter().map(|slot| held[*slot]).collect();
+                held[..rows.len()].copy_from_slice(&rows);
+            }
+            feed(&mut window, &mut held, before..before + after);
+            held.truncate(window.len());
+            held.sort_unstable();
+            let kept = (keep + after).min(10);
+            let newest: Vec<usize> = (before + after - kept..before + after).collect();
+            assert_eq!(held, newest, "{before} {keep} {after}");
+        }
     }
 
     #[test]

@@ -90,6 +90,10 @@ pub struct ProportionEstimate {
     pub intervals: Vec<Interval>,
     /// How many independent target rows the shares are worth.
     pub effective_rows: f64,
+    /// Whether more than the shares moved, as far as can be seen without labels. The shares are then not known:
+    /// every interval is the whole range.
+    #[serde(default)]
+    pub refuted: bool,
 }
 
 // === impl ProportionEstimator ===
@@ -145,8 +149,9 @@ impl ProportionEstimator {
         Ok(self.evidence(target, None)?.publish())
     }
 
-    /// What a block says. `reference` is roughly the proportions it is expected to have: those published
-    /// before it, if any. It affects the noise of the default estimator only, not what is estimated.
+    /// What a block says. `reference` is roughly the proportions it is expected to have; without one, those of
+    /// maximum likelihood. It affects the noise of the default estimator only, as long as label shift holds. It must
+    /// not be what was published before: where label shift does not hold, that feeds an error back into itself.
     pub fn evidence(
         &self,
         target: &Probabilities,
@@ -261,6 +266,19 @@ impl Clone for Latest {
     }
 }
 
+// === impl ProportionEstimate ===
+
+impl ProportionEstimate {
+    /// The same shares, not known any more.
+    pub(crate) fn into_refuted(self) -> Self {
+        Self {
+            intervals: vec![Interval::WHOLE; self.intervals.len()],
+            refuted: true,
+            ..self
+        }
+    }
+}
+
 // === impl Evidence ===
 
 impl Evidence {
@@ -285,7 +303,7 @@ impl Evidence {
         readings: &Readings,
         effective_rows: f64,
     ) -> ProportionEstimate {
-        let proportions = self.proportions(&readings.adjusted(), effective_rows);
+        let proportions = self.proportions(readings, effective_rows);
         let interval = |class: usize| {
             let reading = ShareReading {
                 unmixing: &self.unmixing,
@@ -293,19 +311,23 @@ impl Evidence {
                 mean: readings.mean[class],
                 variance: readings.variance[class],
                 rows: effective_rows,
-                proportions: &proportions,
+                proportions: proportions.as_ref(),
             };
-            reading.interval().including(proportions[class])
+            Some(reading.interval()?.including(proportions[class]))
         };
-        let intervals = (0..proportions.classes()).map(interval).collect();
+        let classes = proportions.classes();
+        let intervals: Option<Vec<Interval>> = (0..classes).map(interval).collect();
         ProportionEstimate {
             proportions,
-            intervals,
+            refuted: intervals.is_none(),
+            intervals: intervals.unwrap_or_else(|| vec![Interval::WHOLE; classes]),
             effective_rows,
         }
     }
 
-    fn proportions(&self, mean: &[f64], effective_rows: f64) -> LabelProportions {
+    /// The shares of an average of blocks of which this is the latest, without their intervals.
+    pub(crate) fn proportions(&self, readings: &Readings, effective_rows: f64) -> LabelProportions {
+        let mean = &readings.adjusted()[..];
         match self.estimator {
             Estimator::Confusion | Estimator::TwoStep => self.unmixing.on_simplex(mean),
             Estimator::Em => LabelProportions::rescaled(mean.to_vec()),

@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LabelProportions, unmixing::Unmixing};
+use super::unmixing::Unmixing;
 
 /// Two-sided 95 % of the normal distribution.
 pub(crate) const DEVIATIONS: f64 = 1.959_963_985;
+
+/// A reading this many deviations outside [0, 1] contradicts every share. By chance none does.
+const CONTRADICTION: f64 = 5.0;
 
 /// Halvings of a bracket of length 1 at most: to 1e-6.
 const HALVINGS: usize = 20;
@@ -41,6 +44,7 @@ impl Interval {
 }
 
 /// What a share was read from.
+#[derive(Clone, Copy)]
 pub(crate) struct ShareReading<'a> {
     pub(crate) unmixing: &'a Unmixing,
     pub(crate) class: usize,
@@ -51,7 +55,7 @@ pub(crate) struct ShareReading<'a> {
     /// How many independent rows the mean is worth.
     pub(crate) rows: f64,
     /// The other classes' shares, up to their sum.
-    pub(crate) proportions: &'a LabelProportions,
+    pub(crate) proportions: &'a [f64],
 }
 
 impl ShareReading<'_> {
@@ -59,26 +63,33 @@ impl ShareReading<'_> {
     /// that the mean reading would have if x were true. (A score interval, as Wilson's for a binomial share.)
     /// Taking the variance at x instead of at the estimate is what makes it cover near 0, where an estimate
     /// that is low by chance has a low variance too.
-    pub(crate) fn interval(&self) -> Interval {
+    ///
+    /// `None` when the reading contradicts every share: then the classes are not what the held-out rows say.
+    pub(crate) fn interval(&self) -> Option<Interval> {
         if !self.unmixing.identifies(self.class) {
-            return Interval::WHOLE;
+            return Some(Interval::WHOLE);
         }
         let terms = self.terms();
-        let inside = |x: f64| {
-            let distance = self.mean - x;
-            distance * distance <= DEVIATIONS * DEVIATIONS * self.variance_at(x, &terms)
-        };
         let nearest = self.mean.clamp(0.0, 1.0);
-        if !inside(nearest) {
-            return Interval {
-                low: nearest,
-                high: nearest,
-            };
+        let distance = self.mean - nearest;
+        let allowed = CONTRADICTION * CONTRADICTION * self.variance_at(nearest, &terms);
+        if distance * distance > allowed {
+            return None;
         }
-        Interval {
+        // A reading just outside by chance, as that of an absent class often is, is taken for the nearest share:
+        // its interval would have no length.
+        let within =
+            distance * distance <= DEVIATIONS * DEVIATIONS * self.variance_at(nearest, &terms);
+        let mean = if within { self.mean } else { nearest };
+        let reading = Self { mean, ..*self };
+        let inside = |x: f64| {
+            let distance = reading.mean - x;
+            distance * distance <= DEVIATIONS * DEVIATIONS * reading.variance_at(x, &terms)
+        };
+        Some(Interval {
             low: boundary(inside, nearest, 0.0),
             high: boundary(inside, nearest, 1.0),
-        }
+        })
     }
 
     /// V(x): noise of the window, of which each row has its class's noise and the draw of the class itself,
@@ -93,29 +104,32 @@ impl ShareReading<'_> {
         let drawn = x * rest;
         let window = (self.variance + (self.mean - x).powi(2) - drawn).max(0.0);
         let noise = (size * held_out + self.rows * window) / (size + self.rows);
-        let of_mean = match held_out > 0.0 {
+        let of_mean = if held_out > 0.0 {
             // A misleading row that only the held-out rows have did move their mean: down, it goes halfway.
-            true => of_mean * (noise / held_out).max((noise / held_out).sqrt()),
-            false => noise / size,
+            of_mean * (noise / held_out).max((noise / held_out).sqrt())
+        } else {
+            noise / size
         };
         (noise + drawn) / self.rows + of_mean
     }
 
     /// Sums over classes that do not depend on x: of this class, and of the others mixed as published.
     fn terms(&self) -> Terms {
-        let others = self.proportions.as_ref().iter().enumerate();
+        let others = self.proportions.iter().enumerate();
         let total: f64 = others
             .filter(|(class, _)| *class != self.class)
             .map(|(_, p)| p)
             .sum();
-        let spread = 1.0 / (self.proportions.classes() as f64 - 1.0).max(1.0);
+        let spread = 1.0 / (self.proportions.len() as f64 - 1.0).max(1.0);
         let mut terms = Terms::default();
         let counts = self.unmixing.counts();
         for (class, variance) in self.unmixing.variances(self.class).iter().enumerate() {
-            let (part, share) = match class == self.class {
-                true => (&mut terms.own, 1.0),
-                false if total > 0.0 => (&mut terms.others, self.proportions[class] / total),
-                false => (&mut terms.others, spread),
+            let (part, share) = if class == self.class {
+                (&mut terms.own, 1.0)
+            } else if total > 0.0 {
+                (&mut terms.others, self.proportions[class] / total)
+            } else {
+                (&mut terms.others, spread)
             };
             part.noise += share * variance;
             part.of_mean += share * share * variance / counts[class];
@@ -148,9 +162,10 @@ fn boundary(inside: impl Fn(f64) -> bool, mut within: f64, end: f64) -> f64 {
     let mut outside = end;
     for _ in 0..HALVINGS {
         let middle = 0.5 * (within + outside);
-        match inside(middle) {
-            true => within = middle,
-            false => outside = middle,
+        if inside(middle) {
+            within = middle;
+        } else {
+            outside = middle;
         }
     }
     within

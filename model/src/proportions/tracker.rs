@@ -16,6 +16,15 @@ const FORGOTTEN: f64 = 0.002;
 /// move, and there all long half-lives predict about as well: without it they would all be mixed.
 const STEADY: f64 = 0.8;
 
+/// What the long run's weights are multiplied by after each block.
+const LONG_RUN: f64 = 0.99;
+
+/// Blocks without a jump that are counted at the start: one jump alone is no habit.
+const JUMP_PRIOR: f64 = 20.0;
+
+/// A smaller chance of a jump makes no difference.
+const NO_JUMPS: f64 = 0.01;
+
 /// How blocks are averaged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -48,7 +57,19 @@ pub enum TrackerSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tracker {
     experts: Vec<Expert>,
-    published: Option<LabelProportions>,
+    /// How often the stream has jumped of late.
+    #[serde(default)]
+    jumps: JumpRate,
+    /// Mean over the last hundred blocks or so, jumps included.
+    #[serde(default)]
+    long_run: Average,
+}
+
+/// Jumps and blocks, each counted with a weight that fades.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct JumpRate {
+    jumps: f64,
+    blocks: f64,
 }
 
 /// One average and how much it is trusted.
@@ -74,12 +95,12 @@ impl Default for TrackerSettings {
 impl TrackerSettings {
     /// Refuses half-lives that are not above 0.
     pub fn validate(&self) -> Result<()> {
-        let half_life = |field: &str, blocks: f64| match blocks.is_finite() && blocks > 0.0 {
-            true => Ok(()),
-            false => Err(Error::setting(
-                field,
-                format!("is {blocks}, expected a finite number of blocks above 0"),
-            )),
+        let half_life = |field: &str, blocks: f64| {
+            if blocks.is_finite() && blocks > 0.0 {
+                return Ok(());
+            }
+            let problem = format!("is {blocks}, expected a finite number of blocks above 0");
+            Err(Error::setting(field, problem))
         };
         match self {
             Self::Cumulative => Ok(()),
@@ -119,36 +140,68 @@ impl Tracker {
         };
         Ok(Self {
             experts: settings.experts().into_iter().map(expert).collect(),
-            published: None,
+            jumps: JumpRate::default(),
+            long_run: Average::default(),
         })
-    }
-
-    /// What was published last: the reference for the next block's evidence.
-    pub fn reference(&self) -> Option<&LabelProportions> {
-        self.published.as_ref()
     }
 
     /// Takes a block in and gives the proportions to publish.
     pub fn update(&mut self, evidence: &Evidence) -> Result<ProportionEstimate> {
-        if let Some(published) = &self.published {
+        self.take_in(evidence)?;
+        Ok(self.publish(evidence))
+    }
+
+    /// Takes a block in.
+    pub(crate) fn take_in(&mut self, evidence: &Evidence) -> Result<()> {
+        let expected = self.experts[0].average.readings().mean.len();
+        if expected > 0 {
             let classes = evidence.readings.mean.len();
-            checks::length("classes of the evidence", classes, published.classes())?;
+            checks::length("classes of the evidence", classes, expected)?;
         }
         let changed = self.weigh(evidence);
+        let weights = self.experts.iter().map(|expert| expert.log_weight.exp());
+        self.jumps.add(
+            weights
+                .zip(&changed)
+                .map(|(weight, changed)| weight * changed)
+                .sum(),
+        );
+        self.long_run.decay(LONG_RUN);
+        self.long_run.add(&evidence.readings, evidence.rows);
         for (expert, changed) in self.experts.iter_mut().zip(changed) {
             expert.average.decay(expert.decay * (1.0 - changed));
             expert.average.add(&evidence.readings, evidence.rows);
         }
+        Ok(())
+    }
+
+    /// Proportions with their intervals, after the block that gave `evidence` was taken in.
+    pub(crate) fn publish(&self, evidence: &Evidence) -> ProportionEstimate {
         let mixed = self.mixed();
-        let published = evidence.publish_average(mixed.readings(), mixed.effective_rows());
-        self.published = Some(published.proportions.clone());
-        Ok(published)
+        evidence.publish_average(mixed.readings(), mixed.effective_rows())
+    }
+
+    /// What to expect of the next block: the proportions now or, as often as the stream jumps, those of the long
+    /// run. On a stream that comes sorted by class, what was just seen says little of what comes next.
+    pub(crate) fn expected(&self, evidence: &Evidence) -> LabelProportions {
+        let mixed = self.mixed();
+        let now = evidence.proportions(mixed.readings(), mixed.effective_rows());
+        let jump = self.jumps.rate();
+        if jump < NO_JUMPS {
+            return now;
+        }
+        let long_run = self.long_run.readings();
+        let long_run = evidence.proportions(long_run, self.long_run.effective_rows());
+        let pairs = now.as_ref().iter().zip(long_run.as_ref());
+        let blend = pairs.map(|(now, long_run)| (1.0 - jump) * now + jump * long_run);
+        LabelProportions::rescaled(blend.collect())
     }
 
     /// Multiplies each average's weight by how likely it made the block, and gives the probability that the
     /// stream jumped away from it: Bayes' rule, for "as predicted" against "anywhere".
     fn weigh(&mut self, evidence: &Evidence) -> Vec<f64> {
-        if self.published.is_none() || self.experts.len() == 1 {
+        let is_first = self.experts[0].average.readings().mean.is_empty();
+        if is_first || self.experts.len() == 1 {
             return vec![0.0; self.experts.len()];
         }
         let mixed = self.mixed();
@@ -177,6 +230,20 @@ impl Tracker {
             .iter()
             .map(|expert| (expert.log_weight.exp(), &expert.average));
         Average::mixture(weighted)
+    }
+}
+
+// === impl JumpRate ===
+
+impl JumpRate {
+    fn add(&mut self, jumped: f64) {
+        self.jumps = LONG_RUN * self.jumps + jumped;
+        self.blocks = LONG_RUN * self.blocks + 1.0;
+    }
+
+    /// Chance that the next block comes from elsewhere.
+    fn rate(self) -> f64 {
+        self.jumps / (self.blocks + JUMP_PRIOR)
     }
 }
 

@@ -1,0 +1,173 @@
+//! `gate`: what mode `auto` serves, on streams where its assumption holds and where it does not.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Args;
+use ostar_model::Bundle;
+use serde::{Deserialize, Serialize};
+
+use super::Common;
+use crate::{
+    gate::{
+        Outcome, Replay, replay,
+        suites::{Scenario, Suite},
+    },
+    results::{Record, Results},
+    stream::train_classes,
+    task::Domain,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    common: Common,
+    /// Streams to replay.
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    suite: Vec<Suite>,
+    /// Alignment steps of a block while label shift is refuted; 0 leaves the adapted model out.
+    #[arg(long, default_value_t = 0)]
+    steps: usize,
+    /// Lets the gate serve the adapted model without labels.
+    #[arg(long)]
+    adapted_without_labels: bool,
+}
+
+/// Line of the results file: one stream, all candidates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GateLine {
+    pub(crate) suite: String,
+    pub(crate) setting: String,
+    pub(crate) seed: u64,
+    pub(crate) rows: usize,
+    /// Prequential accuracies in percent.
+    pub(crate) frozen: f64,
+    pub(crate) prior: f64,
+    pub(crate) adapted: f64,
+    pub(crate) auto: f64,
+    /// Correction with the true shares of each block.
+    pub(crate) oracle: f64,
+    /// Correction with shares over all rows so far.
+    pub(crate) cumulative: f64,
+    /// Correction with shares over the last 1,000 rows.
+    pub(crate) window: f64,
+    /// `auto` less frozen in the worst tenth of the stream.
+    pub(crate) worst_tenth: f64,
+    /// `auto` less frozen in the worst 2,000 rows.
+    pub(crate) worst_window: f64,
+    /// Share of blocks whose proportions were published as known.
+    pub(crate) known: f64,
+    /// Share of their intervals that cover; empty without one.
+    pub(crate) covered: Option<f64>,
+    /// Share of blocks after which prior correction was served, and the adapted model.
+    pub(crate) served_prior: f64,
+    pub(crate) served_adapted: f64,
+    /// Reasons of the gate with their numbers of blocks.
+    pub(crate) reasons: String,
+    pub(crate) steps: u64,
+    pub(crate) seconds: f64,
+}
+
+impl Record for GateLine {
+    fn key(&self) -> String {
+        format!("{}|{}|{}", self.suite, self.setting, self.seed)
+    }
+}
+
+pub(super) fn run(options: &Options) -> Result<()> {
+    let common = &options.common;
+    let mut results = Results::open::<GateLine>(&common.results("gate"), common.resume)?;
+    for suite in &options.suite {
+        for seed in 0..common.seeds {
+            let mut trained: Option<(Domain, Bundle)> = None;
+            suite.each(&common.data, seed, &mut |scenario| {
+                let key = format!("{}|{}|{seed}", suite.name(), scenario.name);
+                if results.has(&key) {
+                    return Ok(());
+                }
+                // Streams of one source follow each other.
+                let known = trained
+                    .as_ref()
+                    .filter(|(source, _)| *source == scenario.source);
+                let bundle = match known {
+                    Some((_, bundle)) => bundle.clone(),
+                    None => train_classes(&scenario.source, scenario.classes, seed)?,
+                };
+                trained = Some((scenario.source.clone(), bundle.clone()));
+                let start = Instant::now();
+                let how = Replay {
+                    steps: options.steps,
+                    always: false,
+                    adapted_without_labels: options.adapted_without_labels,
+                    seed,
+                };
+                let outcome = replay(&bundle, &scenario.stream, how)?;
+                let line = line(
+                    *suite,
+                    &scenario,
+                    seed,
+                    &outcome,
+                    start.elapsed().as_secs_f64(),
+                );
+                print(&line);
+                results.append(&line)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "a line for each stream is the command's output"
+)]
+fn print(line: &GateLine) {
+    println!(
+        "{} {} seed {}: frozen {:.2} prior {:+.2} auto {:+.2} oracle {:+.2}, worst window {:+.2}, known {:.2}, covered {}, {}",
+        line.suite,
+        line.setting,
+        line.seed,
+        line.frozen,
+        line.prior - line.frozen,
+        line.auto - line.frozen,
+        line.oracle - line.frozen,
+        line.worst_window,
+        line.known,
+        line.covered
+            .map_or("-".to_owned(), |covered| format!("{covered:.2}")),
+        line.reasons,
+    );
+}
+
+fn line(suite: Suite, scenario: &Scenario, seed: u64, outcome: &Outcome, seconds: f64) -> GateLine {
+    let rounded = |value: f64| (1e3 * value).round() / 1e3;
+    let accuracy = |candidate: usize| rounded(outcome.accuracy(candidate));
+    let share = |count: usize| rounded(count as f64 / outcome.blocks.max(1) as f64);
+    let (covered, intervals) = outcome.covered;
+    let reasons = outcome.reasons.iter();
+    let reasons: Vec<String> = reasons
+        .map(|(label, count)| format!("{label} {count}"))
+        .collect();
+    GateLine {
+        suite: suite.name().to_owned(),
+        setting: scenario.name.clone(),
+        seed,
+        rows: scenario.stream.count(),
+        frozen: accuracy(0),
+        prior: accuracy(1),
+        adapted: accuracy(2),
+        auto: accuracy(3),
+        oracle: accuracy(4),
+        cumulative: accuracy(5),
+        window: accuracy(6),
+        worst_tenth: rounded(outcome.worst_tenth()),
+        worst_window: rounded(outcome.worst_window()),
+        known: share(outcome.known),
+        covered: (intervals > 0).then(|| rounded(covered as f64 / intervals as f64)),
+        served_prior: share(outcome.served[1]),
+        served_adapted: share(outcome.served[2]),
+        reasons: reasons.join("; "),
+        steps: outcome.steps,
+        seconds: (10.0 * seconds).round() / 10.0,
+    }
+}

@@ -1,0 +1,282 @@
+//! The gate on whole streams: what mode `auto` serves beside the frozen model, prior correction and the oracle.
+//!
+//! As in the daemon, rows are scored in groups with what was known before them, then learned from.
+
+pub mod failures;
+pub mod suites;
+
+use std::collections::VecDeque;
+
+use anyhow::Result;
+use ostar_model::{
+    Bundle, Candidate, Inputs, Rows, argmax,
+    evaluate::Scratch,
+    learner::{BlockReport, FrozenScores, Learner, LearnerSettings, Scores},
+    proportions::{
+        Estimator, LabelProportions, Probabilities, ProportionEstimator, Tracker, TrackerSettings,
+        prior_correct,
+    },
+};
+
+use crate::task::{Domain, proportions};
+
+/// Events of a block: the daemon's default.
+const BLOCK: usize = 500;
+/// Rows of the fixed window that the tracker is compared with.
+const FIXED_WINDOW: usize = 1_000;
+/// Rows over which the largest loss is looked for.
+const LOSS_WINDOW: usize = 2_000;
+/// Tenths of the stream.
+const PARTS: usize = 10;
+
+/// What is compared, in the order of [`Outcome::right`].
+pub const CANDIDATES: [&str; 7] = [
+    "frozen",
+    "prior",
+    "adapted",
+    "auto",
+    "oracle",
+    "cumulative",
+    "window",
+];
+const FROZEN: usize = 0;
+const AUTO: usize = 3;
+
+/// How a stream is replayed.
+#[derive(Debug, Clone, Copy)]
+pub struct Replay {
+    /// Usual alignment steps of a block; 0 follows proportions alone.
+    pub steps: usize,
+    /// Whether steps are taken while label shift explains the window, as mode `adapted` does.
+    pub always: bool,
+    /// Whether the adapted model may be served without labels.
+    pub adapted_without_labels: bool,
+    /// Seed of the learner.
+    pub seed: u64,
+}
+
+/// A stream's outcome.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Of every row and candidate, whether the prediction was right.
+    right: Vec<[bool; 7]>,
+    /// Blocks whose proportions were published as known.
+    pub known: usize,
+    /// Of these, intervals that cover, and intervals in all.
+    pub covered: (usize, usize),
+    /// Blocks in all.
+    pub blocks: usize,
+    /// Blocks after which each candidate was served.
+    pub served: [usize; 3],
+    /// Reasons of the gate and how many blocks each decided.
+    pub reasons: Vec<(String, usize)>,
+    /// Alignment steps taken.
+    pub steps: u64,
+}
+
+impl Outcome {
+    /// Share of right predictions of a candidate, in percent.
+    pub fn accuracy(&self, candidate: usize) -> f64 {
+        percent(&self.right, candidate)
+    }
+
+    /// `auto` less the frozen model, in points, in the worst tenth.
+    pub fn worst_tenth(&self) -> f64 {
+        let rows = self.right.len();
+        let part = |number: usize| &self.right[number * rows / PARTS..(number + 1) * rows / PARTS];
+        let losses = (0..PARTS).map(|number| gain(part(number)));
+        losses.fold(f64::INFINITY, f64::min)
+    }
+
+    /// `auto` less the frozen model, in points, in the worst window of 2,000 rows.
+    pub fn worst_window(&self) -> f64 {
+        let windows = self.right.windows(LOSS_WINDOW.min(self.right.len()));
+        windows
+            .step_by(BLOCK / 2)
+            .map(gain)
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// `auto` less the frozen model after the first `skip` rows, in points.
+    pub fn gain_after(&self, skip: usize) -> f64 {
+        gain(&self.right[skip.min(self.right.len() - 1)..])
+    }
+
+    /// Accuracy of a candidate in block `number`, in percent.
+    pub fn block_accuracy(&self, candidate: usize, number: usize) -> f64 {
+        let rows = &self.right[number * BLOCK..((number + 1) * BLOCK).min(self.right.len())];
+        percent(rows, candidate)
+    }
+}
+
+fn percent(rows: &[[bool; 7]], candidate: usize) -> f64 {
+    let right = rows.iter().filter(|row| row[candidate]).count();
+    100.0 * right as f64 / rows.len().max(1) as f64
+}
+
+fn gain(rows: &[[bool; 7]]) -> f64 {
+    percent(rows, AUTO) - percent(rows, FROZEN)
+}
+
+/// Ways of following the proportions that the tracker is compared with.
+struct Rivals {
+    estimator: ProportionEstimator,
+    cumulative: Tracker,
+    recent: VecDeque<Vec<f64>>,
+    proportions: [LabelProportions; 2],
+}
+
+impl Rivals {
+    fn new(bundle: &Bundle) -> Result<Self> {
+        let held_out = bundle.held_out()?;
+        let prior = bundle.description().training_proportions.clone();
+        Ok(Self {
+            estimator: ProportionEstimator::new(
+                Estimator::default(),
+                held_out.probabilities,
+                held_out.labels,
+                prior.clone(),
+            )?,
+            cumulative: Tracker::new(&TrackerSettings::Cumulative)?,
+            recent: VecDeque::new(),
+            proportions: [prior.clone(), prior],
+        })
+    }
+
+    fn track(&mut self, group: &Probabilities) -> Result<()> {
+        let evidence = self.estimator.evidence(group, None)?;
+        self.proportions[0] = self.cumulative.update(&evidence)?.proportions;
+        self.recent.extend(group.rows().map(<[f64]>::to_vec));
+        while self.recent.len() > FIXED_WINDOW {
+            self.recent.pop_front();
+        }
+        let values: Vec<f64> = self.recent.iter().flatten().copied().collect();
+        let window = Probabilities::new("window", Rows::new(&values[..], group.classes())?)?;
+        self.proportions[1] = self.estimator.estimate(&window)?.proportions;
+        Ok(())
+    }
+}
+
+/// Takes a stream through all candidates.
+pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> {
+    let mut settings = LearnerSettings {
+        threads: 1,
+        seed: how.seed,
+        ..LearnerSettings::default()
+    };
+    settings.gate.adapted_without_labels = how.adapted_without_labels;
+    let mut learner = Learner::new(bundle, settings)?;
+    let mut rivals = Rivals::new(bundle)?;
+    let mut outcome = Outcome {
+        right: Vec::with_capacity(stream.count()),
+        known: 0,
+        covered: (0, 0),
+        blocks: 0,
+        served: [0; 3],
+        reasons: Vec::new(),
+        steps: 0,
+    };
+    let (mut frozen, mut scratch) = (FrozenScores::default(), Scratch::default());
+    let blocks = stream.rows.chunks(BLOCK * stream.width);
+    for (number, (rows, labels)) in blocks.zip(stream.labels.chunks(BLOCK)).enumerate() {
+        let inputs = Inputs::Dense(Rows::new(rows, stream.width)?);
+        learner
+            .model()
+            .clone()
+            .score(inputs, &mut scratch, &mut frozen)?;
+        score_groups(&mut learner, &mut rivals, &frozen, labels, &mut outcome)?;
+        if labels.len() < BLOCK {
+            break;
+        }
+        let report = learner.close_block(frozen.rows(0..frozen.len()))?;
+        let seen = &stream.labels[..(number + 1) * BLOCK];
+        outcome.note(&report, seen, bundle.classes());
+        for _ in 0..learner.steps_due(how.steps, how.always) {
+            learner.step()?;
+            outcome.steps += 1;
+        }
+    }
+    Ok(outcome)
+}
+
+/// Scores a block group by group, and lets the proportions follow each.
+fn score_groups(
+    learner: &mut Learner,
+    rivals: &mut Rivals,
+    frozen: &FrozenScores,
+    labels: &[u32],
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let mut scores = Scores::default();
+    let snapshot = learner.snapshot();
+    let training = snapshot.training_proportions().clone();
+    let classes = training.classes();
+    let truth = LabelProportions::new(proportions(labels, classes))?;
+    let truth = truth.floored(0.01 / classes as f64);
+    let size = learner.group_rows();
+    for first in (0..labels.len()).step_by(size) {
+        let end = (first + size).min(labels.len());
+        let mut group = FrozenScores::default();
+        group.append(frozen.rows(first..end));
+        let snapshot = learner.snapshot();
+        snapshot.score_frozen(&group, &mut scores)?;
+        let corrected = |to: &LabelProportions| {
+            let mut rows = scores.frozen.clone();
+            prior_correct(&mut rows, &training, to);
+            rows
+        };
+        let others = [
+            corrected(&truth),
+            corrected(&rivals.proportions[0]),
+            corrected(&rivals.proportions[1]),
+        ];
+        let candidates: [&[f32]; 7] = [
+            &scores.frozen,
+            &scores.prior,
+            &scores.adapted,
+            scores.of(snapshot.candidate),
+            &others[0],
+            &others[1],
+            &others[2],
+        ];
+        for (place, label) in labels[first..end].iter().enumerate() {
+            let row = place * classes..(place + 1) * classes;
+            let is_right = |values: &[f32]| argmax(&values[row.clone()]) == *label as usize;
+            outcome.right.push(candidates.map(is_right));
+        }
+        if labels.len() == BLOCK {
+            learner.track(frozen.rows(first..end))?;
+            let rows = Rows::new(group.probabilities(), classes)?;
+            rivals.track(&Probabilities::new("group", rows)?)?;
+        }
+    }
+    Ok(())
+}
+
+impl Outcome {
+    fn note(&mut self, report: &BlockReport, seen: &[u32], classes: usize) {
+        self.blocks += 1;
+        self.served[match report.verdict.candidate {
+            Candidate::Frozen => 0,
+            Candidate::Prior => 1,
+            Candidate::Adapted => 2,
+        }] += 1;
+        let label = report.verdict.reason.label();
+        match self.reasons.iter_mut().find(|(known, _)| known == label) {
+            Some((_, count)) => *count += 1,
+            None => self.reasons.push((label.to_owned(), 1)),
+        }
+        let estimate = &report.served;
+        if estimate.refuted {
+            return;
+        }
+        self.known += 1;
+        // An interval is for the mean over the rows that the estimate is worth.
+        let rows = (estimate.effective_rows as usize).clamp(1, seen.len());
+        let truth = proportions(&seen[seen.len() - rows..], classes);
+        for (interval, truth) in estimate.intervals.iter().zip(truth) {
+            self.covered.0 += usize::from(interval.contains(truth));
+            self.covered.1 += 1;
+        }
+    }
+}

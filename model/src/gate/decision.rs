@@ -1,0 +1,142 @@
+//! What the gate answers: a candidate, since when, and the evidence that decided.
+
+use serde::{Deserialize, Serialize};
+
+use super::explanation::{ShapeTest, ShapeTests};
+use crate::Candidate;
+
+/// The gate's answer after a block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What mode `auto` serves.
+    pub candidate: Candidate,
+    /// Why.
+    pub reason: GateReason,
+    /// The block after which this candidate was chosen.
+    pub since_block: u64,
+    /// Whether the tests say that more than the shares moved: then the shares cannot be told without labels.
+    pub refuted: bool,
+    /// The tests for `prior`, whether they decided or not; `None` while there are too few rows.
+    pub prior: Option<ShapeTests>,
+    /// The tests for `adapted`, on rows that the map was not trained on; `None` without a map.
+    pub adapted: Option<ShapeTests>,
+}
+
+/// A change of what mode `auto` serves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// The block after which it was chosen.
+    pub block: u64,
+    /// What is served from there on.
+    pub candidate: Candidate,
+    /// Why.
+    pub reason: GateReason,
+}
+
+/// Why a candidate is served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum GateReason {
+    /// Prior correction is served.
+    #[error("label shift explains the last {rows} rows")]
+    LabelShiftExplains {
+        /// Rows of the window.
+        rows: u32,
+    },
+    /// The adapted model is served, by explicit opt-in.
+    #[error(
+        "label shift does not explain the stream, the adapted model does, on {rows} rows it has not learned from"
+    )]
+    AdaptedExplains {
+        /// Rows it was tested on.
+        rows: u32,
+    },
+    /// Too early to tell.
+    #[error("{rows} rows so far, {needed} are needed to judge")]
+    TooFewRows {
+        /// Rows of the window.
+        rows: u32,
+        /// The fewest that suffice.
+        needed: usize,
+    },
+    /// The bundle cannot be judged by.
+    #[error("class {class} has {rows} held-out rows, {needed} are needed to judge")]
+    TooFewHeldOutRows {
+        /// The class, counted from 0.
+        class: usize,
+        /// Its held-out rows.
+        rows: usize,
+        /// The fewest that suffice.
+        needed: usize,
+    },
+    /// Inputs unlike any that the model was made for.
+    #[error("{:.1} % of rows lie where training data has none, at most {:.1} % are expected", 100.0 * test.statistic, 100.0 * test.limit)]
+    BeyondSupport {
+        /// Share of such rows beside its limit.
+        test: ShapeTest,
+    },
+    /// No mixture of the classes gives these scores.
+    #[error("the classes changed: no shares explain the scores (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
+    ScoresDiffer {
+        /// The score test.
+        test: ShapeTest,
+    },
+    /// No mixture of the classes gives these latents.
+    #[error("the classes changed: no shares explain the latents (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
+    LatentsDiffer {
+        /// The latent test.
+        test: ShapeTest,
+    },
+}
+
+// === impl GateReason ===
+
+impl GateReason {
+    /// All labels, so that metrics can start at 0.
+    pub const LABELS: [&'static str; 7] = [
+        "label_shift_explains",
+        "adapted_explains",
+        "too_few_rows",
+        "too_few_held_out_rows",
+        "beyond_support",
+        "scores_differ",
+        "latents_differ",
+    ];
+
+    /// A name that does not change, for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::LabelShiftExplains { .. } => Self::LABELS[0],
+            Self::AdaptedExplains { .. } => Self::LABELS[1],
+            Self::TooFewRows { .. } => Self::LABELS[2],
+            Self::TooFewHeldOutRows { .. } => Self::LABELS[3],
+            Self::BeyondSupport { .. } => Self::LABELS[4],
+            Self::ScoresDiffer { .. } => Self::LABELS[5],
+            Self::LatentsDiffer { .. } => Self::LABELS[6],
+        }
+    }
+
+    /// The test that failed by most; `None` when all passed.
+    pub(crate) fn of_failed(tests: &ShapeTests) -> Option<Self> {
+        let failed = [
+            (
+                tests.support,
+                Self::BeyondSupport {
+                    test: tests.support,
+                },
+            ),
+            (tests.scores, Self::ScoresDiffer { test: tests.scores }),
+            (
+                tests.latents,
+                Self::LatentsDiffer {
+                    test: tests.latents,
+                },
+            ),
+        ];
+        failed
+            .into_iter()
+            .filter(|(test, _)| !test.passes())
+            .max_by(|a, b| a.0.ratio().total_cmp(&b.0.ratio()))
+            .map(|(_, reason)| reason)
+    }
+}

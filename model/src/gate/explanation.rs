@@ -1,0 +1,129 @@
+//! Does the held-out source, reweighted, look like the window: in scores, in latents, in reach.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    histogram::Histogram, projections::CELLS, settings::GateSettings, shape::HeldOutShape,
+};
+use crate::proportions::LabelProportions;
+
+/// A statistic beside the limit that it must not exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ShapeTest {
+    /// What was measured.
+    pub statistic: f64,
+    /// What noise and the set factor allow.
+    pub limit: f64,
+}
+
+/// How well the held-out rows of a candidate explain a window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShapeTests {
+    /// Rows of the window.
+    pub rows: u32,
+    /// Proportions under which the held-out scores explain the window's best.
+    pub proportions: LabelProportions,
+    /// Total variation between the scores' histograms.
+    pub scores: ShapeTest,
+    /// Sliced distance between the latents.
+    pub latents: ShapeTest,
+    /// Share of rows farther out than nearly all held-out rows.
+    pub support: ShapeTest,
+}
+
+// === impl ShapeTest ===
+
+impl ShapeTest {
+    /// 1 at the limit, above it beyond.
+    pub fn ratio(&self) -> f64 {
+        if self.limit > 0.0 {
+            self.statistic / self.limit
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Whether the statistic is within its limit.
+    pub fn passes(&self) -> bool {
+        self.statistic <= self.limit
+    }
+}
+
+// === impl ShapeTests ===
+
+impl ShapeTests {
+    /// Compares a window with held-out rows. `start` is where the proportions are looked for first.
+    pub(crate) fn new(
+        shape: &mut HeldOutShape,
+        window: &Histogram,
+        start: &[f64],
+        cell_widths: &[f64],
+        settings: &GateSettings,
+    ) -> Self {
+        let observed: Vec<f64> = window.bins.iter().map(|count| f64::from(*count)).collect();
+        let proportions = shape.histograms.fit(&observed, start);
+        let p = proportions.as_ref();
+        let total_variation = shape.histograms.total_variation(&observed, p);
+        let quantile = shape.noise.quantile(&shape.histograms, p, window.rows);
+
+        let rows = f64::from(window.rows.max(1));
+        let inverse = 1.0 / shape.effective_rows(p) + 1.0 / rows;
+        let (source, target) = (shape.mixed(p), window.cumulative());
+        let (distance, noise_floor) = line_distance(&source, &target, inverse, cell_widths);
+        Self {
+            rows: window.rows,
+            scores: ShapeTest {
+                statistic: total_variation,
+                limit: settings.score_factor * quantile,
+            },
+            latents: ShapeTest {
+                statistic: distance,
+                limit: settings.latent_factor * noise_floor,
+            },
+            support: ShapeTest {
+                statistic: f64::from(window.beyond_support) / rows,
+                limit: settings.beyond_support,
+            },
+            proportions,
+        }
+    }
+
+    /// The largest ratio of a statistic to its limit.
+    pub fn worst_ratio(&self) -> f64 {
+        let ratios = [self.scores, self.latents, self.support].map(|test| test.ratio());
+        ratios.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Whether every statistic is within its limit.
+    pub fn pass(&self) -> bool {
+        self.scores.passes() && self.latents.passes() && self.support.passes()
+    }
+}
+
+/// Mean over lines of the area between two distribution functions, and what it would be by chance for
+/// samples of one distribution whose sizes' inverses sum to `inverse_rows`.
+///
+/// The difference of two such functions at a point where they are F has variance F (1 - F) times that sum, and the
+/// mean of its absolute value is sqrt(2 / pi) of its deviation. This is what random halves of a sample show
+/// on average, without drawing them.
+pub(crate) fn line_distance(
+    left: &[f64],
+    right: &[f64],
+    inverse_rows: f64,
+    cell_widths: &[f64],
+) -> (f64, f64) {
+    let (mut distance, mut noise) = (0.0, 0.0);
+    let lines = left.chunks_exact(CELLS).zip(right.chunks_exact(CELLS));
+    for ((left, right), width) in lines.zip(cell_widths) {
+        let (mut area, mut spread) = (0.0, 0.0);
+        for (a, b) in left.iter().zip(right) {
+            area += (a - b).abs();
+            spread += (b * (1.0 - b)).max(0.0).sqrt();
+        }
+        distance += width * area;
+        noise += width * spread;
+    }
+    let lines = cell_widths.len() as f64;
+    let chance = (std::f64::consts::FRAC_2_PI * inverse_rows).sqrt();
+    (distance / lines, chance * noise / lines)
+}

@@ -1,0 +1,49 @@
+//! Counts of rows: by score bin, by cell of each line, and beyond the support.
+
+use serde::{Deserialize, Serialize};
+
+use super::projections::{CELLS, LINES};
+
+/// How rows are spread over bins and cells. Histograms of blocks add up to that of a window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Histogram {
+    pub(crate) rows: u32,
+    /// Rows farther out than nearly all held-out rows.
+    pub(crate) beyond_support: u32,
+    pub(crate) bins: Vec<u32>,
+    /// Line after line.
+    pub(crate) cells: Vec<u32>,
+}
+
+impl Histogram {
+    pub(crate) fn new(bins: usize) -> Self {
+        Self {
+            rows: 0,
+            beyond_support: 0,
+            bins: vec![0; bins],
+            cells: vec![0; LINES * CELLS],
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.beyond_support += other.beyond_support;
+        let add = |(sum, count): (&mut u32, &u32)| *sum += count;
+        self.bins.iter_mut().zip(&other.bins).for_each(add);
+        self.cells.iter_mut().zip(&other.cells).for_each(add);
+    }
+
+    /// Distribution function of each line at the upper end of its cells, line after line.
+    pub(crate) fn cumulative(&self) -> Vec<f64> {
+        let scale = 1.0 / f64::from(self.rows.max(1));
+        let mut cumulative = Vec::with_capacity(self.cells.len());
+        for line in self.cells.chunks_exact(CELLS) {
+            let mut below = 0u32;
+            cumulative.extend(line.iter().map(|count| {
+                below += count;
+                f64::from(below) * scale
+            }));
+        }
+        cumulative
+    }
+}

@@ -1,0 +1,234 @@
+//! Class histograms of scores, and the proportions under which their mixture explains a window best.
+
+use std::collections::BTreeMap;
+
+use crate::{Generator, proportions::LabelProportions};
+
+/// Rounds of expectation maximisation at most.
+const ROUNDS: usize = 300;
+/// Proportions are found when a round moves them less than this in all.
+const TOLERANCE: f64 = 1e-6;
+/// A start at exactly 0 would stay there.
+const SMALLEST_START: f64 = 1e-4;
+
+/// The distribution of score bins in each class, smoothed. Stored as counts above the smoothing: with 1,000
+/// classes nearly all counts are 0, and a round costs as much as there are others.
+#[derive(Debug, Clone)]
+pub(crate) struct ClassHistograms {
+    bins: usize,
+    smoothing: f64,
+    classes: Vec<ClassHistogram>,
+}
+
+#[derive(Debug, Clone)]
+struct ClassHistogram {
+    rows: f64,
+    /// Bin and count, of bins with rows.
+    counts: Vec<(u32, f64)>,
+}
+
+impl ClassHistograms {
+    pub(crate) fn new(
+        bins: usize,
+        classes: usize,
+        rows: impl Iterator<Item = (u32, usize)>,
+    ) -> Self {
+        let mut counted = vec![BTreeMap::<u32, f64>::new(); classes];
+        for (label, bin) in rows {
+            *counted[label as usize].entry(bin as u32).or_default() += 1.0;
+        }
+        let class = |counts: BTreeMap<u32, f64>| ClassHistogram {
+            rows: counts.values().sum(),
+            counts: counts.into_iter().collect(),
+        };
+        Self {
+            bins,
+            // Half a row a bin for two classes. With more there are K times as many bins.
+            smoothing: if classes == 2 {
+                0.5
+            } else {
+                0.5 / classes as f64
+            },
+            classes: counted.into_iter().map(class).collect(),
+        }
+    }
+
+    /// Held-out rows of each class.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = f64> {
+        self.classes.iter().map(|class| class.rows)
+    }
+
+    /// Probability of each bin at these proportions.
+    pub(crate) fn mixture(&self, proportions: &[f64]) -> Vec<f64> {
+        let mut everywhere = 0.0;
+        let mut mixture = vec![0.0; self.bins];
+        for (class, proportion) in self.classes.iter().zip(proportions) {
+            let scale = proportion / self.total(class);
+            everywhere += scale * self.smoothing;
+            for (bin, count) in &class.counts {
+                mixture[*bin as usize] += scale * count;
+            }
+        }
+        mixture.iter_mut().for_each(|value| *value += everywhere);
+        mixture
+    }
+
+    /// The proportions that make `observed` (rows by bin) most likely, from `start` on.
+    pub(crate) fn most_likely(&self, observed: &[f64], start: &[f64], rounds: usize) -> Vec<f64> {
+        let total: f64 = observed.iter().sum();
+        let mut proportions: Vec<f64> = start.iter().map(|p| p.max(SMALLEST_START)).collect();
+        rescale(&mut proportions);
+        let mut ratios = vec![0.0; self.bins];
+        for _ in 0..rounds {
+            let mixture = self.mixture(&proportions);
+            let mut everywhere = 0.0;
+            for ((ratio, count), density) in ratios.iter_mut().zip(observed).zip(&mixture) {
+                *ratio = if *count > 0.0 { count / density } else { 0.0 };
+                everywhere += *ratio;
+            }
+            let mut moved = 0.0;
+            for (class, proportion) in self.classes.iter().zip(&mut proportions) {
+                let counts = class.counts.iter();
+                let own: f64 = counts
+                    .map(|(bin, count)| count * ratios[*bin as usize])
+                    .sum();
+                let likelihood = (own + self.smoothing * everywhere) / (self.total(class) * total);
+                let next = *proportion * likelihood;
+                moved += (next - *proportion).abs();
+                *proportion = next;
+            }
+            rescale(&mut proportions);
+            if moved < TOLERANCE {
+                break;
+            }
+        }
+        proportions
+    }
+
+    /// [`ClassHistograms::most_likely`] to the end.
+    pub(crate) fn fit(&self, observed: &[f64], start: &[f64]) -> LabelProportions {
+        LabelProportions::rescaled(self.most_likely(observed, start, ROUNDS))
+    }
+
+    /// Half the l1 distance of a window's histogram to the mixture at its own best proportions.
+    pub(crate) fn total_variation(&self, observed: &[f64], proportions: &[f64]) -> f64 {
+        let total: f64 = observed.iter().sum();
+        let mixture = self.mixture(proportions);
+        let pairs = observed.iter().zip(&mixture);
+        0.5 * pairs
+            .map(|(count, share)| (count / total - share).abs())
+            .sum::<f64>()
+    }
+
+    /// The same classes, each drawn anew with as many rows.
+    pub(crate) fn redraw(&self, generator: &mut Generator) -> Self {
+        let class = |class: &ClassHistogram| {
+            let mut counts = BTreeMap::<u32, f64>::new();
+            let total = self.total(class);
+            let cumulative = cumulate(class.counts.iter().map(|(_, count)| *count));
+            for _ in 0..class.rows as usize {
+                let at = generator.uniform() * total;
+                let bin = match cumulative.partition_point(|sum| *sum <= at) {
+                    place if place < class.counts.len() => class.counts[place].0,
+                    // The smoothing's part, alike in every bin.
+                    _ => generator.below(self.bins) as u32,
+                };
+                *counts.entry(bin).or_default() += 1.0;
+            }
+            ClassHistogram {
+                rows: class.rows,
+                counts: counts.into_iter().collect(),
+            }
+        };
+        Self {
+            bins: self.bins,
+            smoothing: self.smoothing,
+            classes: self.classes.iter().map(class).collect(),
+        }
+    }
+
+    fn total(&self, class: &ClassHistogram) -> f64 {
+        class.rows + self.smoothing * self.bins as f64
+    }
+}
+
+/// Rows by bin of `rows` draws from a distribution over bins.
+pub(crate) fn draw(distribution: &[f64], rows: usize, generator: &mut Generator) -> Vec<f64> {
+    let cumulative = cumulate(distribution.iter().copied());
+    let total = cumulative.last().copied().unwrap_or(0.0);
+    let mut counts = vec![0.0; distribution.len()];
+    for _ in 0..rows {
+        let at = generator.uniform() * total;
+        let bin = cumulative.partition_point(|sum| *sum <= at);
+        counts[bin.min(distribution.len() - 1)] += 1.0;
+    }
+    counts
+}
+
+fn cumulate(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sum = 0.0;
+    let running = values.map(|value| {
+        sum += value;
+        sum
+    });
+    running.collect()
+}
+
+fn rescale(proportions: &mut [f64]) {
+    let sum: f64 = proportions.iter().sum();
+    proportions.iter_mut().for_each(|value| *value /= sum);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two classes over four bins.
+    fn histograms() -> ClassHistograms {
+        let of = |label: u32, counts: [usize; 4]| {
+            (0..4).flat_map(move |bin| std::iter::repeat_n((label, bin), counts[bin]))
+        };
+        let rows = of(0, [700, 200, 80, 20]).chain(of(1, [50, 100, 250, 600]));
+        ClassHistograms::new(4, 2, rows)
+    }
+
+    #[test]
+    fn the_proportions_of_a_mixture_are_found_from_any_start() {
+        let histograms = histograms();
+        let truth = [0.85, 0.15];
+        let observed: Vec<f64> = histograms
+            .mixture(&truth)
+            .iter()
+            .map(|p| 3000.0 * p)
+            .collect();
+        for start in [[0.5, 0.5], [0.01, 0.99], [1.0, 0.0]] {
+            let found = histograms.fit(&observed, &start);
+            assert!((found[1] - 0.15).abs() < 1e-3, "{found:?} from {start:?}");
+        }
+        assert!(histograms.total_variation(&observed, &truth) < 1e-12);
+    }
+
+    #[test]
+    fn a_window_that_no_mixture_gives_is_far_from_all() {
+        let histograms = histograms();
+        let observed = [0.0, 2000.0, 0.0, 0.0];
+        let best = histograms.fit(&observed, &[0.5, 0.5]);
+        assert!(histograms.total_variation(&observed, best.as_ref()) > 0.5);
+    }
+
+    #[test]
+    fn draws_have_the_rows_and_the_shape_asked_for() {
+        let histograms = histograms();
+        let mut generator = Generator::new(1);
+        let counts = draw(&histograms.mixture(&[1.0, 0.0]), 10_000, &mut generator);
+        assert_eq!(counts.iter().sum::<f64>(), 10_000.0);
+        assert!((counts[0] - 7000.0).abs() < 200.0, "{counts:?}");
+        let redrawn = histograms.redraw(&mut generator);
+        assert_eq!(redrawn.rows().collect::<Vec<_>>(), [1000.0, 1000.0]);
+        let distance: f64 = (redrawn.mixture(&[0.5, 0.5]).iter())
+            .zip(histograms.mixture(&[0.5, 0.5]))
+            .map(|(a, b)| (a - b).abs())
+            .sum();
+        assert!(distance > 0.0 && distance < 0.1, "{distance}");
+    }
+}

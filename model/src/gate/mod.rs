@@ -1,0 +1,182 @@
+//! The gate: which candidate is served, decided from evidence that needs no label.
+//!
+//! Serve the least adapted candidate that explains the window. A candidate explains the window when the
+//! held-out source rows, moved as the candidate says (`prior`: not at all; `adapted`: by the map) and
+//! reweighted to its proportions, look like the stream: in the scores of the frozen model and in its
+//! latents, as closely as noise allows. If none does, the frozen model is served, and the [`Verdict`] says
+//! which test failed and by how much.
+//!
+//! The parts: [`HeldOutShape`] is what the held-out rows look like, [`EvidenceWindow`] what the stream looks
+//! like, [`ShapeTests`] compares them, [`Gate`] turns one comparison a block into a decision that does not
+//! flicker.
+
+mod bins;
+mod decision;
+mod explanation;
+mod histogram;
+mod mixture;
+mod noise;
+mod projections;
+mod settings;
+mod shape;
+mod states;
+mod window;
+
+use serde::{Deserialize, Serialize};
+
+pub use decision::{Decided, GateReason, Verdict};
+pub use explanation::{ShapeTest, ShapeTests};
+pub use settings::GateSettings;
+pub(crate) use shape::HeldOutShape;
+pub use states::GateState;
+
+use self::{shape::Binning, states::AdaptedEvidence, window::EvidenceWindow};
+use crate::{
+    Result,
+    bundle::HeldOut,
+    proportions::{LabelProportions, Probabilities},
+};
+
+/// Watches the stream beside the held-out rows and decides after every block.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    settings: GateSettings,
+    binning: Binning,
+    cell_widths: Vec<f64>,
+    /// Held-out rows as they are: what `prior` says the stream looks like.
+    shape: HeldOutShape,
+    memory: GateMemory,
+}
+
+/// The gate's part of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GateMemory {
+    window: EvidenceWindow,
+    state: GateState,
+    /// Proportions that explained the window best, after the latest block.
+    proportions: Option<LabelProportions>,
+}
+
+/// What a served map says that the stream looks like.
+#[derive(Debug)]
+pub(crate) struct MappedShape {
+    pub(crate) shape: HeldOutShape,
+    pub(crate) smallest_recall: f64,
+    pub(crate) largest_deformation: f64,
+}
+
+impl Gate {
+    pub(crate) fn new(held_out: &HeldOut, settings: GateSettings) -> Result<Self> {
+        let binning = Binning::new(held_out)?;
+        Ok(Self {
+            settings,
+            cell_widths: binning.cell_widths().collect(),
+            shape: HeldOutShape::new(&binning, held_out)?,
+            binning,
+            memory: GateMemory {
+                window: EvidenceWindow::new(),
+                state: GateState::default(),
+                proportions: None,
+            },
+        })
+    }
+
+    /// Takes in a block that the frozen model has scored, and decides. `latents` is empty for a black box.
+    /// `effective_rows` is how many rows the tracked proportions are worth: few after the shares moved.
+    pub(crate) fn observe(
+        &mut self,
+        block: u64,
+        latents: &[f32],
+        probabilities: &Probabilities,
+        effective_rows: f64,
+        mapped: Option<&mut MappedShape>,
+    ) -> &Verdict {
+        let histogram = self.binning.histogram(latents, probabilities);
+        let settings = &self.settings;
+        let start = match &self.memory.proportions {
+            Some(proportions) => proportions.clone(),
+            None => LabelProportions::uniform(probabilities.classes()),
+        };
+        let adapted = mapped.map(|mapped| AdaptedEvidence {
+            tests: ShapeTests::new(
+                &mut mapped.shape,
+                &histogram,
+                start.as_ref(),
+                &self.cell_widths,
+                settings,
+            ),
+            smallest_recall: mapped.smallest_recall,
+            largest_deformation: mapped.largest_deformation,
+        });
+        let most = (effective_rows as usize).clamp(settings.fewest_rows, settings.window) as u32;
+        self.memory.window.add(histogram, most, &self.cell_widths);
+        let prior = self.compare(start.as_ref());
+        if let Ok(tests) = &prior {
+            self.memory.proportions = Some(tests.proportions.clone());
+        }
+        self.memory
+            .state
+            .decide(block, prior, adapted, &self.settings)
+    }
+
+    /// The tests for `prior`, or why there can be none.
+    fn compare(&mut self, start: &[f64]) -> std::result::Result<ShapeTests, GateReason> {
+        let settings = &self.settings;
+        let needed = settings.held_out_rows;
+        let few = |count: &f64| (*count as usize) < needed;
+        if let Some(class) = self.shape.counts.iter().position(few) {
+            let rows = self.shape.counts[class] as usize;
+            return Err(GateReason::TooFewHeldOutRows {
+                class,
+                rows,
+                needed,
+            });
+        }
+        let needed = settings.fewest_rows;
+        let window = self.memory.window.total();
+        let rows = window.as_ref().map_or(0, |window| window.rows);
+        let Some(window) = window.filter(|window| window.rows as usize >= needed) else {
+            return Err(GateReason::TooFewRows { rows, needed });
+        };
+        let widths = &self.cell_widths;
+        Ok(ShapeTests::new(
+            &mut self.shape,
+            &window,
+            start,
+            widths,
+            settings,
+        ))
+    }
+
+    /// Proportions that explained the window best; `None` before the first test.
+    pub(crate) fn proportions(&self) -> Option<&LabelProportions> {
+        self.memory.proportions.as_ref()
+    }
+
+    /// Rows since the stream last jumped.
+    pub(crate) fn rows_since_jump(&self) -> u64 {
+        self.memory.window.rows_since_jump()
+    }
+
+    pub(crate) fn state(&self) -> &GateState {
+        &self.memory.state
+    }
+
+    pub(crate) fn binning(&self) -> &Binning {
+        &self.binning
+    }
+
+    pub(crate) fn memory(&self) -> &GateMemory {
+        &self.memory
+    }
+
+    /// Starts as a state of 0.1 ended that had found more than label shift.
+    pub(crate) fn begin_refuted(&mut self) {
+        self.memory.state.begin_refuted();
+    }
+
+    pub(crate) fn restore(&mut self, memory: GateMemory) {
+        self.memory = memory;
+    }
+}

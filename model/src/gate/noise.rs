@@ -1,0 +1,89 @@
+//! How large the score test's statistic is by chance: parametric bootstraps, kept by what they depend on.
+
+use std::collections::BTreeMap;
+
+use super::mixture::{ClassHistograms, draw};
+use crate::Generator;
+
+/// Draws behind a quantile for two classes; each is cheap.
+const DRAWS: usize = 60;
+/// Draws for three classes or more.
+const DRAWS_OF_MANY: usize = 20;
+/// Proportions are rounded to multiples of this for the draws. The noise hardly depends on them.
+const PROPORTION_STEP: f64 = 0.05;
+/// Rows are rounded to multiples of this.
+const ROW_STEP: u32 = 500;
+/// Rounds of a draw's fit. It starts at the truth, so that few suffice.
+const ROUNDS: usize = 25;
+/// Quantiles that are kept. A stream that moves through more pays for new ones.
+const MOST_KEPT: usize = 512;
+
+/// 95 % quantiles of the statistic under label shift alone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ScoreNoise {
+    /// By rounded proportions and rounded rows.
+    kept: BTreeMap<(Vec<u16>, u32), f64>,
+}
+
+impl ScoreNoise {
+    /// The quantile for a window of `rows` at these proportions. What is kept does not change the outcome:
+    /// each quantile has a seed of its own.
+    pub(crate) fn quantile(
+        &mut self,
+        histograms: &ClassHistograms,
+        proportions: &[f64],
+        rows: u32,
+    ) -> f64 {
+        let round = |p: &f64| ((p / PROPORTION_STEP).round() as u16).max(1);
+        let rounded: Vec<u16> = proportions.iter().map(round).collect();
+        let rows = (rows / ROW_STEP).max(1) * ROW_STEP;
+        let key = (rounded, rows);
+        if let Some(quantile) = self.kept.get(&key) {
+            return *quantile;
+        }
+        let total: f64 = key.0.iter().map(|steps| f64::from(*steps)).sum();
+        let at: Vec<f64> = key
+            .0
+            .iter()
+            .map(|steps| f64::from(*steps) / total)
+            .collect();
+        let quantile = bootstrap(histograms, &at, rows as usize, seed(&key));
+        if self.kept.len() >= MOST_KEPT {
+            self.kept.clear();
+        }
+        self.kept.insert(key, quantile);
+        quantile
+    }
+}
+
+/// Draws windows and held-out rows under label shift alone and gives the 95 % quantile of the statistic.
+fn bootstrap(histograms: &ClassHistograms, proportions: &[f64], rows: usize, seed: u64) -> f64 {
+    let mut generator = Generator::new(seed);
+    let mixture = histograms.mixture(proportions);
+    let draws = if proportions.len() == 2 {
+        DRAWS
+    } else {
+        DRAWS_OF_MANY
+    };
+    let mut statistics: Vec<f64> = (0..draws)
+        .map(|_| {
+            let observed = draw(&mixture, rows, &mut generator);
+            let redrawn = histograms.redraw(&mut generator);
+            let found = redrawn.most_likely(&observed, proportions, ROUNDS);
+            redrawn.total_variation(&observed, &found)
+        })
+        .collect();
+    statistics.sort_unstable_by(f64::total_cmp);
+    // The 57th of 60, the 19th of 20.
+    statistics[(0.95 * draws as f64).ceil() as usize - 1]
+}
+
+fn seed((proportions, rows): &(Vec<u16>, u32)) -> u64 {
+    let start = u64::from(*rows);
+    let mix = |seed: u64, steps: &u16| {
+        (seed ^ u64::from(*steps))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(23)
+    };
+    proportions.iter().fold(start, mix)
+}

@@ -1,0 +1,283 @@
+//! From one comparison a block to a decision that does not flicker.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    decision::{Decided, GateReason, Verdict},
+    explanation::ShapeTests,
+    settings::GateSettings,
+};
+use crate::Candidate;
+
+/// Decisions that are remembered.
+const MOST_DECISIONS: usize = 64;
+/// A test is clear when its statistic is this many times beyond its limit, or as many times below.
+const CLEAR: f64 = 1.25;
+/// Rule R: the least recall of a class on mapped held-out rows.
+const SMALLEST_RECALL: f64 = 0.5;
+/// Rule R: the largest deformation of a class, as a share of its squared distance to the nearest other.
+const LARGEST_DEFORMATION: f64 = 0.25;
+
+/// What the tests have said so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LabelShift {
+    #[default]
+    Untested,
+    Explains,
+    Refuted,
+}
+
+/// Evidence for the adapted model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AdaptedEvidence {
+    /// On stream rows that the map was not trained on.
+    pub(crate) tests: ShapeTests,
+    /// Least recall of a class by the frozen classifier on mapped held-out rows.
+    pub(crate) smallest_recall: f64,
+    /// Largest deformation of a class over its separation.
+    pub(crate) largest_deformation: f64,
+}
+
+/// The gate's memory; part of the state that lasts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateState {
+    label_shift: LabelShift,
+    /// Blocks in a row whose tests contradict `label_shift` narrowly.
+    against: u32,
+    /// Blocks in a row that the adapted model explained.
+    adapted_in_a_row: u32,
+    verdict: Verdict,
+    /// Oldest first.
+    history: VecDeque<Decided>,
+}
+
+impl Default for GateState {
+    fn default() -> Self {
+        let reason = GateReason::TooFewRows { rows: 0, needed: 1 };
+        Self {
+            label_shift: LabelShift::Untested,
+            against: 0,
+            adapted_in_a_row: 0,
+            verdict: Verdict {
+                candidate: Candidate::Frozen,
+                reason,
+                since_block: 0,
+                refuted: false,
+                prior: None,
+                adapted: None,
+            },
+            history: VecDeque::new(),
+        }
+    }
+}
+
+impl GateState {
+    /// The latest decision.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Changes of the decision, oldest first; the last 64.
+    pub fn history(&self) -> impl Iterator<Item = &Decided> {
+        self.history.iter()
+    }
+
+    /// Decides after `block`. `prior` is an error where nothing can be tested.
+    pub(crate) fn decide(
+        &mut self,
+        block: u64,
+        prior: Result<ShapeTests, GateReason>,
+        adapted: Option<AdaptedEvidence>,
+        settings: &GateSettings,
+    ) -> &Verdict {
+        let untestable = self.weigh(&prior, settings.patience);
+        self.adapted_in_a_row = match &adapted {
+            Some(evidence) if evidence.holds() => self.adapted_in_a_row.saturating_add(1),
+            _ => 0,
+        };
+        let adapted_opens =
+            settings.adapted_without_labels && self.adapted_in_a_row >= settings.patience;
+        let tests = prior.ok();
+        let rows = tests.as_ref().map_or(0, |tests| tests.rows);
+        let (candidate, reason) = match (self.label_shift, untestable) {
+            (_, Some(reason)) => (Candidate::Frozen, reason),
+            (LabelShift::Explains, _) => {
+                (Candidate::Prior, GateReason::LabelShiftExplains { rows })
+            }
+            (LabelShift::Refuted, _) if adapted_opens => {
+                let rows = adapted.as_ref().map_or(0, |evidence| evidence.tests.rows);
+                (Candidate::Adapted, GateReason::AdaptedExplains { rows })
+            }
+            (LabelShift::Untested | LabelShift::Refuted, _) => {
+                let failed = tests.as_ref().and_then(GateReason::of_failed);
+                // A narrow pass does not yet change a decision: its reason stays.
+                (
+                    Candidate::Frozen,
+                    failed.unwrap_or_else(|| self.verdict.reason.clone()),
+                )
+            }
+        };
+        if candidate != self.verdict.candidate || self.history.is_empty() {
+            self.remember(Decided {
+                block,
+                candidate,
+                reason: reason.clone(),
+            });
+            self.verdict.since_block = block;
+        }
+        self.verdict = Verdict {
+            candidate,
+            reason,
+            since_block: self.verdict.since_block,
+            refuted: self.label_shift == LabelShift::Refuted,
+            prior: tests,
+            adapted: adapted.map(|evidence| evidence.tests),
+        };
+        &self.verdict
+    }
+
+    /// Believes that label shift was refuted before anything was tested.
+    pub(crate) fn begin_refuted(&mut self) {
+        self.label_shift = LabelShift::Refuted;
+        self.verdict.refuted = true;
+    }
+
+    /// Moves `label_shift`; gives the reason why nothing can be tested.
+    fn weigh(
+        &mut self,
+        prior: &Result<ShapeTests, GateReason>,
+        patience: u32,
+    ) -> Option<GateReason> {
+        let tests = match prior {
+            Ok(tests) => tests,
+            Err(reason) => {
+                self.label_shift = LabelShift::Untested;
+                self.against = 0;
+                return Some(reason.clone());
+            }
+        };
+        let (says, clear) = if tests.pass() {
+            (LabelShift::Explains, tests.worst_ratio() * CLEAR <= 1.0)
+        } else {
+            (LabelShift::Refuted, tests.worst_ratio() >= CLEAR)
+        };
+        if says == self.label_shift {
+            self.against = 0;
+        } else {
+            self.against += 1;
+            if clear || self.against >= patience {
+                self.label_shift = says;
+                self.against = 0;
+            }
+        }
+        None
+    }
+
+    fn remember(&mut self, decided: Decided) {
+        if self.history.len() == MOST_DECISIONS {
+            self.history.pop_front();
+        }
+        self.history.push_back(decided);
+    }
+}
+
+// === impl AdaptedEvidence ===
+
+impl AdaptedEvidence {
+    /// Rule R of docs/decisions/0009.
+    fn holds(&self) -> bool {
+        self.tests.pass()
+            && self.smallest_recall > SMALLEST_RECALL
+            && self.largest_deformation <= LARGEST_DEFORMATION
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{gate::ShapeTest, proportions::LabelProportions};
+
+    /// Tests whose worst statistic is `ratio` times its limit.
+    fn tests(ratio: f64) -> ShapeTests {
+        let at = |statistic: f64| ShapeTest {
+            statistic,
+            limit: 1.0,
+        };
+        ShapeTests {
+            rows: 3000,
+            proportions: LabelProportions::uniform(2),
+            scores: at(0.5),
+            latents: at(ratio),
+            support: at(0.0),
+        }
+    }
+
+    /// What is served after each of these ratios.
+    fn served(ratios: &[f64], settings: &GateSettings) -> Vec<Candidate> {
+        let mut state = GateState::default();
+        let decide = |(block, ratio): (usize, &f64)| {
+            let verdict = state.decide(block as u64, Ok(tests(*ratio)), None, settings);
+            verdict.candidate
+        };
+        ratios.iter().enumerate().map(decide).collect()
+    }
+
+    #[test]
+    fn one_narrow_failure_changes_nothing_and_a_clear_one_does() {
+        use Candidate::{Frozen, Prior};
+        let settings = GateSettings::default();
+        let narrow = served(&[0.5, 1.1, 0.9, 1.1, 1.1, 0.9, 0.5], &settings);
+        assert_eq!(narrow, [Prior, Prior, Prior, Prior, Frozen, Frozen, Prior]);
+        let clear = served(&[0.9, 0.9, 2.0, 0.9, 0.9], &settings);
+        assert_eq!(clear, [Frozen, Prior, Frozen, Frozen, Prior]);
+    }
+
+    #[test]
+    fn what_cannot_be_tested_is_frozen_and_not_refuted() {
+        let mut state = GateState::default();
+        let settings = GateSettings::default();
+        state.decide(0, Ok(tests(0.5)), None, &settings);
+        let reason = GateReason::TooFewRows {
+            rows: 7,
+            needed: 500,
+        };
+        let verdict = state.decide(1, Err(reason.clone()), None, &settings);
+        assert_eq!(verdict.candidate, Candidate::Frozen);
+        assert_eq!(verdict.reason, reason);
+        assert!(!verdict.refuted);
+        let verdict = state.decide(2, Ok(tests(3.0)), None, &settings);
+        assert!(verdict.refuted);
+        assert_eq!(verdict.reason.label(), "latents_differ");
+        assert_eq!(verdict.since_block, 1, "frozen since the first of both");
+        let candidates: Vec<Candidate> = state.history().map(|d| d.candidate).collect();
+        assert_eq!(candidates, [Candidate::Prior, Candidate::Frozen]);
+    }
+
+    #[test]
+    fn the_adapted_model_opens_by_opt_in_alone_and_every_part_of_the_rule_counts() {
+        let evidence = |ratio, smallest_recall, largest_deformation| AdaptedEvidence {
+            tests: tests(ratio),
+            smallest_recall,
+            largest_deformation,
+        };
+        let opened = |evidence: AdaptedEvidence, settings: &GateSettings| {
+            let mut state = GateState::default();
+            for block in 0..5 {
+                state.decide(block, Ok(tests(3.0)), Some(evidence.clone()), settings);
+            }
+            state.verdict().candidate == Candidate::Adapted
+        };
+        let opted_in = GateSettings {
+            adapted_without_labels: true,
+            ..GateSettings::default()
+        };
+        assert!(opened(evidence(0.9, 0.9, 0.1), &opted_in));
+        assert!(!opened(evidence(0.9, 0.9, 0.1), &GateSettings::default()));
+        assert!(!opened(evidence(1.1, 0.9, 0.1), &opted_in));
+        assert!(!opened(evidence(0.9, 0.4, 0.1), &opted_in));
+        assert!(!opened(evidence(0.9, 0.9, 0.3), &opted_in));
+    }
+}
