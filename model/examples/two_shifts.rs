@@ -44,6 +44,10 @@ struct Options {
     /// Prints a line for each block.
     #[arg(long)]
     verbose: bool,
+    /// Observes 3,000 rows that have not moved, then the shifted ones, each once, and prints the adapted model's
+    /// accuracy after every block of 500 with what the gate chose.
+    #[arg(long)]
+    stream: bool,
 }
 
 /// Accuracy of each candidate, and the l1 errors of their proportions.
@@ -66,6 +70,14 @@ fn main() -> Result<()> {
         Some(shift) => vec![(shift[0], shift[1])],
         None => vec![(55.0, 0.5), (0.0, 0.0)],
     };
+    if options.stream {
+        for (degrees, translation) in regimes {
+            for seed in options.first_seed..options.first_seed + options.seeds {
+                follow(&options, degrees, translation, seed)?;
+            }
+        }
+        return Ok(());
+    }
     println!(
         "rotation translation | frozen  prior adapted oracle | of oracle: frozen adapted | l1: frozen adapted | refused"
     );
@@ -79,6 +91,60 @@ fn main() -> Result<()> {
         let seeds = options.seeds as f64;
         let mean = sum.combined(&sum, |a, _| a / seeds);
         println!("{}", mean.line(&format!("{degrees} {translation}, mean")));
+    }
+    Ok(())
+}
+
+/// One stream in the manner of mode `adapted`: unmoved rows, then shifted ones.
+#[expect(clippy::print_stdout, reason = "the lines are the result")]
+fn follow(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<()> {
+    const UNMOVED_ROWS: usize = 3_000;
+    const BLOCK: usize = 500;
+    // The daemon's default.
+    const STEPS: usize = 5;
+    let mut generator = Generator::new(1000 + seed);
+    let means: Vec<Vec<f64>> = (0..CLASSES)
+        .map(|_| of_length(RADIUS, &mut generator))
+        .collect();
+    let offset = of_length(translation * smallest_distance(&means), &mut generator);
+    let source = draw(options.rows, &means, &SOURCE_PROPORTIONS, &mut generator);
+    let unmoved = draw(UNMOVED_ROWS, &means, &SOURCE_PROPORTIONS, &mut generator);
+    let mut target = draw(options.rows, &means, &TARGET_PROPORTIONS, &mut generator);
+    let mut test = draw(options.rows, &means, &TARGET_PROPORTIONS, &mut generator);
+    for data in [&mut target, &mut test] {
+        shift(&mut data.rows, degrees.to_radians(), &offset);
+    }
+    let bundle = train(&source, seed)?;
+    let oracle = Learner::new(&train(&target, seed)?, LearnerSettings::default())?;
+    let mut learner = Learner::new(&bundle, settings(&options.pace.settings, seed)?)?;
+    let mut scores = Scores::default();
+    oracle.snapshot().score(test.inputs()?, &mut scores)?;
+    let oracle = accuracy(&scores.frozen, &test.labels);
+    println!("{degrees} {translation} seed {seed}: oracle {oracle:.3}");
+    let rows = unmoved
+        .rows
+        .chunks(BLOCK * WIDTH)
+        .map(|block| (block, false));
+    let rows = rows.chain(target.rows.chunks(BLOCK * WIDTH).map(|block| (block, true)));
+    for (number, (block, shifted)) in rows.enumerate() {
+        let inputs = ostar_model::Inputs::Dense(ostar_model::Rows::new(block, WIDTH)?);
+        let report = learner.observe(inputs)?;
+        let due = learner.steps_due(STEPS, true);
+        for _ in 0..due {
+            learner.step()?;
+        }
+        learner.snapshot().score(test.inputs()?, &mut scores)?;
+        let right = |probabilities: &[f32]| accuracy(probabilities, &test.labels);
+        if shifted {
+            let (frozen, adapted) = (right(&scores.frozen), right(&scores.adapted));
+            println!(
+                "  block {:2}: frozen {frozen:.3} prior {:.3} adapted {adapted:.3}, {:.2} of the gain, {due} steps, auto {}",
+                number + 1 - UNMOVED_ROWS / BLOCK,
+                right(&scores.prior),
+                (adapted - frozen) / (oracle - frozen),
+                report.verdict.candidate,
+            );
+        }
     }
     Ok(())
 }
