@@ -175,9 +175,12 @@ pub(crate) fn check_version(version: u64) -> Result<()> {
 impl Input {
     /// Refuses an encoder that does not take these inputs.
     fn check_model(&self, model: &LatentModel) -> Result<()> {
-        let width = |expected: usize, found: usize| match expected == found {
-            true => Ok(()),
-            false => Err(Error::shape("input.width", expected, found)),
+        let width = |expected: usize, found: usize| {
+            if expected == found {
+                Ok(())
+            } else {
+                Err(Error::shape("input.width", expected, found))
+            }
         };
         match (self, &model.encoder) {
             (Self::Latent { width: found }, EncoderShape::Identity) => width(model.latent, *found),
@@ -196,13 +199,14 @@ impl Input {
                 schema.validate()?;
                 let expected = (*numbers, *bags, *buckets);
                 let found = (schema.numbers(), schema.bags(), schema.buckets);
-                match expected == found {
-                    true => Ok(()),
-                    false => Err(Error::shape(
+                if expected == found {
+                    Ok(())
+                } else {
+                    Err(Error::shape(
                         "input.fields",
                         describe_fields(expected),
                         describe_fields(found),
-                    )),
+                    ))
                 }
             }
             (Self::Probabilities | Self::Logits, _) => Err(Error::setting(

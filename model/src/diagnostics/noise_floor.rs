@@ -8,9 +8,10 @@ use crate::{Error, Generator, Result};
 pub fn effective_rows(weights: &[f64]) -> f64 {
     let sum: f64 = weights.iter().sum();
     let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
-    match squares > 0.0 {
-        true => sum * sum / squares,
-        false => 0.0,
+    if squares > 0.0 {
+        sum * sum / squares
+    } else {
+        0.0
     }
 }
 

@@ -119,22 +119,24 @@ fn shares(what: &'static str, rows: usize, weights: Option<&[f64]>) -> Result<Ve
     checks::length(&format!("{what} weights"), weights.len(), rows)?;
     let sum: f64 = weights.iter().sum();
     let allowed = weights.iter().all(|weight| *weight >= 0.0) && sum.is_finite() && sum > 0.0;
-    match allowed {
-        true => Ok(weights.iter().map(|weight| weight / sum).collect()),
-        false => Err(Error::setting(
+    if allowed {
+        Ok(weights.iter().map(|weight| weight / sum).collect())
+    } else {
+        Err(Error::setting(
             format!("{what} weights"),
             "expected finite numbers, 0 or more, not all 0",
-        )),
+        ))
     }
 }
 
 pub(super) fn finite(distance: f64) -> Result<f64> {
-    match distance.is_finite() {
-        true => Ok(distance),
-        false => Err(Error::setting(
+    if distance.is_finite() {
+        Ok(distance)
+    } else {
+        Err(Error::setting(
             "latents",
             "are so large that their projections overflow, expected about unit scale",
-        )),
+        ))
     }
 }
 

@@ -105,9 +105,10 @@ impl EncoderNetwork {
                         clipped += clip.copy(&block, &mut input);
                         block = Cow::Borrowed(&input);
                     }
-                    match self.layers.is_empty() {
-                        true => self.standardise(&block, latents),
-                        false => self.standardise(self.layers.forward(&block, scratch), latents),
+                    if self.layers.is_empty() {
+                        self.standardise(&block, latents);
+                    } else {
+                        self.standardise(self.layers.forward(&block, scratch), latents);
                     }
                 }
                 Inputs::Fields(fields) => {

@@ -102,9 +102,10 @@ impl PackedLayer {
         out.resize(rows * self.bias.len(), 0.0);
         match &self.normalisation {
             None => {
-                let finish = match self.relu {
-                    true => Epilogue::BiasRelu(&self.bias),
-                    false => Epilogue::Bias(&self.bias),
+                let finish = if self.relu {
+                    Epilogue::BiasRelu(&self.bias)
+                } else {
+                    Epilogue::Bias(&self.bias)
                 };
                 multiply(arch, rows, left, &self.weights, finish, out);
             }

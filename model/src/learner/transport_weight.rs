@@ -47,9 +47,10 @@ impl TransportWeightSolver {
         };
         self.distance = Some(mean);
         if let TransportWeight::Solved { factor, .. } = self.settings {
-            let moved = match mean > floor {
-                true => self.weight / factor,
-                false => self.weight * factor,
+            let moved = if mean > floor {
+                self.weight / factor
+            } else {
+                self.weight * factor
             };
             self.weight = moved.clamp(*RANGE.start(), *RANGE.end());
         }

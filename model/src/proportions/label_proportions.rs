@@ -30,9 +30,10 @@ impl LabelProportions {
                 format!("sum to {sum}, expected 1"),
             ));
         }
-        Ok(match (sum - 1.0).abs() > ROUNDING {
-            true => Self::rescaled(shares),
-            false => Self(shares),
+        Ok(if (sum - 1.0).abs() > ROUNDING {
+            Self::rescaled(shares)
+        } else {
+            Self(shares)
         })
     }
 

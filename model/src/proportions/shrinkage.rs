@@ -11,9 +11,10 @@ const DEVIATIONS: f64 = 1.644_853_627;
 /// what noise alone gives, 1, and the rule is James and Stein's; with one it has to be wary of luck.
 pub(crate) fn noise_share(squared_score: f64, freedom: usize) -> f64 {
     let bound = surprise(freedom.max(1) as f64);
-    match squared_score > bound {
-        true => bound / squared_score,
-        false => 1.0,
+    if squared_score > bound {
+        bound / squared_score
+    } else {
+        1.0
     }
 }
 

@@ -137,14 +137,16 @@ fn root(slopes: impl Fn(f64) -> (f64, f64), mut low: f64, mut high: f64) -> f64 
     let mut at = 1.0;
     for _ in 0..200 {
         let (first, second) = slopes(at);
-        match first > 0.0 {
-            true => high = at,
-            false => low = at,
+        if first > 0.0 {
+            high = at;
+        } else {
+            low = at;
         }
         let newton = at - first / second;
-        let next = match newton > low && newton < high {
-            true => newton,
-            false => 0.5 * (low + high),
+        let next = if newton > low && newton < high {
+            newton
+        } else {
+            0.5 * (low + high)
         };
         if (next - at).abs() <= 1e-12 * at {
             return next;
