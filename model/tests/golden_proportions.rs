@@ -46,7 +46,7 @@ fn golden_proportions_match_the_exact_solutions() {
 fn objective(confusion: &Confusion, proportions: &[f64], marginal: &[f64]) -> f64 {
     let weights = proportions
         .iter()
-        .zip(confusion.shares())
+        .zip(confusion.proportions())
         .map(|(p, share)| p / share);
     let weights: Vec<f64> = weights.collect();
     let rows = confusion.to_rows();

@@ -113,9 +113,9 @@ proptest! {
 /// the derivative by a class is 0 where its proportion is above 0, and not negative elsewhere.
 fn assert_optimal(confusion: &Confusion, marginal: &[f64]) {
     let classes = confusion.classes();
-    let shares = confusion.shares();
+    let held_out = confusion.proportions();
     let proportions = confusion.solve(marginal).unwrap();
-    let weights: Vec<f64> = (0..classes).map(|j| proportions[j] / shares[j]).collect();
+    let weights: Vec<f64> = (0..classes).map(|j| proportions[j] / held_out[j]).collect();
     let rows = confusion.to_rows();
     let residual: Vec<f64> = rows
         .chunks(classes)
@@ -127,7 +127,7 @@ fn assert_optimal(confusion: &Confusion, marginal: &[f64]) {
         let dot: f64 = (0..classes)
             .map(|i| rows[i * classes + j] * residual[i])
             .sum();
-        dot / shares[j]
+        dot / held_out[j]
     };
     let multiplier: f64 = (0..classes).map(|j| proportions[j] * slope(j)).sum();
     for class in 0..classes {

@@ -16,17 +16,17 @@ use crate::{
 /// The format that this version reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// A bundle's description.
+/// The contents of `bundle.json`: what a bundle's model takes, predicts and was trained on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// [`FORMAT_VERSION`].
+    /// Version of the format, [`FORMAT_VERSION`] in every bundle that this version writes.
     pub format_version: u32,
     /// What the model is called in logs and metrics.
     pub name: String,
     /// Names of the classes, in the order of their labels.
     pub classes: Vec<String>,
-    /// What an event carries.
+    /// What an event carries. Events of another width are refused.
     pub input: Input,
     /// Shapes of g and f_S; `None` for a black box, of which only predictions are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct Description {
     pub temperature: Temperature,
 }
 
-/// What an event carries.
+/// The kind of input that an event carries, as `bundle.json` spells it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
@@ -46,17 +46,17 @@ pub enum Input {
     Probabilities,
     /// A black box's logits, one a class. (The source buffer holds probabilities all the same.)
     Logits,
-    /// A latent vector.
+    /// A latent vector, made outside: the encoder is the identity.
     Latent {
-        /// Its width.
+        /// Numbers in a latent (d), before it is standardised.
         width: usize,
     },
-    /// Dense features.
+    /// Dense features in the units of the training data.
     Dense {
-        /// How many.
+        /// Features of an event, in a fixed order.
         width: usize,
     },
-    /// Named fields.
+    /// Named fields: numbers, categories and texts, hashed by the schema.
     Fields(FieldSchema),
 }
 
@@ -141,7 +141,11 @@ impl Description {
             proportions.classes(),
             self.classes.len(),
         )?;
-        match proportions.as_ref().iter().position(|share| *share <= 0.0) {
+        match proportions
+            .as_ref()
+            .iter()
+            .position(|proportion| *proportion <= 0.0)
+        {
             None => Ok(()),
             Some(class) => Err(Error::setting(
                 "training_proportions",

@@ -23,11 +23,11 @@ const SOURCE: &str = "source.safetensors";
 /// The contents of a bundle's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleFiles {
-    /// `bundle.json`.
+    /// `bundle.json`, a [`Description`](super::Description) in JSON.
     pub description: Vec<u8>,
     /// `weights.safetensors`; `None` for a black box.
     pub weights: Option<Vec<u8>>,
-    /// `source.safetensors`.
+    /// `source.safetensors`: the labelled rows of [`SourceBuffer`](super::SourceBuffer).
     pub source: Vec<u8>,
 }
 

@@ -53,7 +53,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// What `bundle.json` says.
+    /// What `bundle.json` says, checked against the weights and the source rows.
     pub fn description(&self) -> &Description {
         &self.description
     }
@@ -63,7 +63,7 @@ impl Bundle {
         &self.weights
     }
 
-    /// The labelled source rows.
+    /// The labelled source rows: raw latents, or a black box's probabilities.
     pub fn source(&self) -> &SourceBuffer {
         &self.source
     }

@@ -1,4 +1,4 @@
-//! The labelled source rows.
+//! The labelled source rows that a bundle carries, and which of them are held out.
 
 use super::Description;
 use crate::{
@@ -40,7 +40,7 @@ impl SourceBuffer {
         })
     }
 
-    /// The rows.
+    /// The rows with their width: raw latents, or a black box's probabilities.
     pub fn rows(&self) -> Rows<'_> {
         Rows::new_unchecked(self.values.as_slice().into(), self.width)
     }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The guard's answer.
+/// The guard's answer: whether a learned state may be a candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// The state may be served.
     Serve,
-    /// It may not.
+    /// The state may not be served; the last good one stays.
     Refuse(Reason),
 }
 
@@ -19,7 +19,7 @@ pub enum Reason {
     /// A parameter, a loss or a piece of evidence is NaN or infinite.
     #[error("{name} is not finite")]
     NonFinite {
-        /// What is not finite.
+        /// The tensor, loss or piece of evidence that is not finite.
         name: String,
     },
     /// Nearly every row is predicted as one class.
@@ -40,9 +40,9 @@ pub enum Reason {
         "the map does not help: held-out rows are {after:.4} from the stream after it and {before:.4} before"
     )]
     MapDoesNotHelp {
-        /// Distance before the map.
+        /// Sliced distance of reweighted held-out rows to the stream, before the map.
         before: f64,
-        /// Distance after it.
+        /// The same distance after the map.
         after: f64,
     },
     /// The map carries a class towards another.
@@ -58,7 +58,7 @@ pub enum Reason {
         cost: f64,
         /// Squared distance of its mean to the nearest other.
         separation: f64,
-        /// The largest share allowed.
+        /// Largest allowed fraction of the separation.
         limit: f64,
         /// What label shift alone leaves unexplained, which the limit depends on.
         distance_before_map: f64,
@@ -77,7 +77,7 @@ pub enum Reason {
         deformation: f64,
         /// Squared distance of its mean to the nearest other.
         separation: f64,
-        /// The largest share allowed.
+        /// Largest allowed fraction of the separation.
         limit: f64,
     },
     /// The target classifier lost what the frozen one knows.
@@ -86,11 +86,11 @@ pub enum Reason {
          the frozen classifier's {frozen:.4}"
     )]
     HeldOutLoss {
-        /// The target classifier's.
+        /// Cross-entropy of the target classifier, in nats.
         adapted: f64,
-        /// The frozen classifier's.
+        /// Cross-entropy of the frozen classifier, in nats.
         frozen: f64,
-        /// The margin allowed.
+        /// How far `adapted` may be above `frozen`, in nats.
         margin: f64,
     },
     /// Different label proportions give the same predictions.
@@ -99,9 +99,9 @@ pub enum Reason {
          expected at least {limit:.2e}"
     )]
     IllConditioned {
-        /// The smallest singular value.
+        /// Smallest singular value of the joint confusion matrix.
         smallest: f64,
-        /// The least allowed.
+        /// Smallest singular value that the guard allows.
         limit: f64,
     },
 }

@@ -8,7 +8,7 @@ use crate::{Result, checks};
 /// Movement of a set of source rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Displacement {
-    /// Mean ||phi(z) - z||^2.
+    /// Mean ||phi(z) - z||^2 over the rows, in squared standardised units.
     pub cost: f64,
     /// The part of it that is apart from the movement of the class's mean: 0 for a class that is moved as
     /// a whole, large for one that is torn.

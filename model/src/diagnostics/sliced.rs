@@ -44,7 +44,7 @@ impl Directions {
         self.width
     }
 
-    /// How many there are.
+    /// How many directions there are; at least 1.
     pub fn count(&self) -> usize {
         self.vectors.len() / self.width
     }

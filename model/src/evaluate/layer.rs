@@ -19,9 +19,8 @@ pub(crate) const BLOCK_ROWS: usize = 96;
 /// Working space of evaluations. Any network may use any scratch; each thread wants its own.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// What enters the next layer.
+    /// Input of the next layer; swapped with `next` after it.
     current: Vec<f32>,
-    /// What leaves it.
     next: Vec<f32>,
     spare: Spare,
     /// Embedded fields or clipped rows, before the first layer.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Architecture, NamedTensors, Result, Rows, architecture::Network};
 
-/// phi in evaluation mode.
+/// The transport map phi in evaluation mode: running statistics instead of the batch's.
 #[derive(Debug)]
 pub struct MapNetwork {
     latent: usize,

@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Standardisation {
-    /// Mean of each feature.
+    /// Mean of each feature, which becomes 0.
     pub mean: Vec<f64>,
     /// Standard deviation of each feature, above 0.
     pub deviation: Vec<f64>,

@@ -27,7 +27,7 @@ pub struct Labelled<'a> {
     pub classes: &'a [String],
     /// The class of each row.
     pub labels: &'a [u32],
-    /// The rows.
+    /// The rows, as many as labels.
     pub rows: LabelledRows<'a>,
 }
 
@@ -40,9 +40,9 @@ pub enum LabelledRows<'a> {
     Dense(Rows<'a>),
     /// Named fields, hashed by `schema` (see [`FieldSchema::measure`] for its numbers): g and f_S are trained.
     Fields {
-        /// The fields.
+        /// Names, kinds and scales of the fields; stored in the bundle.
         schema: &'a FieldSchema,
-        /// The rows.
+        /// The rows, already hashed by `schema`.
         block: &'a FieldBlock,
     },
     /// What a black box predicts for rows that it was not trained on: nothing is trained, all rows are held out.
@@ -54,9 +54,9 @@ pub enum LabelledRows<'a> {
 /// What training has come to, once an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FitProgress {
-    /// Epochs done.
+    /// Epochs done, this one included.
     pub epoch: usize,
-    /// Epochs at most.
+    /// Most epochs that there will be; patience may end training sooner.
     pub of: usize,
     /// Mean cross-entropy of the epoch's batches.
     pub loss: f64,
@@ -131,7 +131,7 @@ fn black_box(
     checks::labels(labels, classes)?;
     let training_proportions = match &settings.training_proportions {
         Some(given) => given.clone(),
-        None => shares(labels, classes)?,
+        None => proportions_of(labels, classes)?,
     };
     let source = SourceBuffer::new(
         probabilities,
@@ -157,7 +157,7 @@ fn black_box(
 }
 
 /// Class shares of some labels.
-fn shares(labels: &[u32], classes: usize) -> Result<LabelProportions> {
+fn proportions_of(labels: &[u32], classes: usize) -> Result<LabelProportions> {
     let mut counts = vec![0.0; classes];
     class_counts(labels.iter().copied(), &mut counts);
     LabelProportions::from_counts(&counts)

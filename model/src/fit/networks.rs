@@ -4,7 +4,7 @@ use super::{
     FitProgress, FitSettings, Labelled,
     columns::Columns,
     pretrain::{TrainingSet, pretrain},
-    shares,
+    proportions_of,
     split::Split,
 };
 use crate::{
@@ -101,10 +101,10 @@ pub(super) fn fit_networks(
         &mut generator,
     )?;
     let training_labels: Vec<u32> = split.training.iter().map(|r| labels[*r as usize]).collect();
-    let training_shares = shares(&training_labels, classes)?;
+    let training_proportions = proportions_of(&training_labels, classes)?;
     let prior = match &settings.training_proportions {
         Some(given) => given.clone(),
-        None => training_shares.clone(),
+        None => training_proportions.clone(),
     };
     let class_weights = class_ratios(prior.as_ref(), training_shares.as_ref(), f64::INFINITY);
     let columns = Columns::measure(&inputs, &architecture, &split.training)?;
@@ -151,7 +151,7 @@ fn first_layer(model: &LatentModel) -> &'static str {
     }
 }
 
-/// Raw latents.
+/// Latents before standardisation, whose moments are not known yet.
 fn encode(
     architecture: &Architecture,
     weights: &NamedTensors,

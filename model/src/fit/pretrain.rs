@@ -13,7 +13,7 @@ use crate::{
 /// A held-out loss lower by less than this is no progress: of separable classes it falls for ever.
 const LEAST_PROGRESS: f64 = 1e-4;
 
-/// Of fresh embeddings.
+/// Standard deviation of embeddings before training.
 const EMBEDDING_DEVIATION: f64 = 0.02;
 
 /// Labelled inputs that a network can learn from, and which of them it may.

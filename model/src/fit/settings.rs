@@ -1,4 +1,4 @@
-//! How `fit` trains.
+//! Settings of `fit`: shapes, optimiser, held-out rows and when training ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,11 +30,11 @@ pub struct FitSettings {
     pub final_relu: bool,
     /// Width of the embeddings of categories and words.
     pub embedding: usize,
-    /// f_S.
+    /// Shape of the frozen classifier (f_S).
     pub classifier: ClassifierShape,
-    /// Adam's settings.
+    /// Rates and moments of Adam, for encoder and classifier alike.
     pub adam: Adam,
-    /// Rows in a batch.
+    /// Rows of one gradient, or somewhat more: all batches of an epoch have about the same size.
     pub batch: usize,
     /// Passes over the training rows at most.
     pub epochs: usize,

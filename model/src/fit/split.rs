@@ -5,12 +5,11 @@ use crate::{Error, Generator, Result};
 /// Rows that a class must have: of fewer, a held-out fifth would be no row.
 const LEAST_ROWS: usize = 5;
 
-/// A stratified split.
+/// Training and held-out rows, split in the same ratio within every class.
 #[derive(Debug)]
 pub(crate) struct Split {
     /// Rows to train on, in order.
     pub(crate) training: Vec<u32>,
-    /// The others.
     pub(crate) held_out: Vec<u32>,
 }
 

@@ -8,9 +8,9 @@ use crate::Candidate;
 /// The gate's answer after a block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What mode `auto` serves.
+    /// Candidate that mode `auto` serves.
     pub candidate: Candidate,
-    /// Why.
+    /// The evidence that decided.
     pub reason: GateReason,
     /// The block after which this candidate was chosen.
     pub since_block: u64,
@@ -29,7 +29,7 @@ pub struct Decided {
     pub block: u64,
     /// What is served from there on.
     pub candidate: Candidate,
-    /// Why.
+    /// The evidence that decided.
     pub reason: GateReason,
 }
 
@@ -37,10 +37,10 @@ pub struct Decided {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum GateReason {
-    /// Prior correction is served.
+    /// Prior correction is served: reweighted held-out rows look like the window.
     #[error("label shift explains the last {rows} rows")]
     LabelShiftExplains {
-        /// Rows of the window.
+        /// Rows in the window that was tested.
         rows: u32,
     },
     /// The adapted model is served, by explicit opt-in.
@@ -51,12 +51,12 @@ pub enum GateReason {
         /// Rows it was tested on.
         rows: u32,
     },
-    /// Too early to tell.
+    /// The frozen model is served: the window has too few rows to test.
     #[error("{rows} rows so far, {needed} are needed to judge")]
     TooFewRows {
-        /// Rows of the window.
+        /// Rows in the window that was tested.
         rows: u32,
-        /// The fewest that suffice.
+        /// Fewest rows that are tested.
         needed: usize,
     },
     /// The bundle cannot be judged by.
@@ -64,9 +64,9 @@ pub enum GateReason {
     TooFewHeldOutRows {
         /// The class, counted from 0.
         class: usize,
-        /// Its held-out rows.
+        /// Held-out rows that the bundle has of this class.
         rows: usize,
-        /// The fewest that suffice.
+        /// Fewest rows that are tested.
         needed: usize,
     },
     /// Inputs unlike any that the model was made for.
@@ -78,13 +78,13 @@ pub enum GateReason {
     /// No mixture of the classes gives these scores.
     #[error("the classes changed: no shares explain the scores (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
     ScoresDiffer {
-        /// The score test.
+        /// Total variation of the scores beside its limit.
         test: ShapeTest,
     },
     /// No mixture of the classes gives these latents.
     #[error("the classes changed: no shares explain the latents (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
     LatentsDiffer {
-        /// The latent test.
+        /// Sliced distance of the latents beside its limit.
         test: ShapeTest,
     },
 }

@@ -10,7 +10,7 @@ use crate::proportions::LabelProportions;
 /// A statistic beside the limit that it must not exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ShapeTest {
-    /// What was measured.
+    /// The measured value, in the unit of `limit`.
     pub statistic: f64,
     /// What noise and the set factor allow.
     pub limit: f64,
@@ -19,7 +19,7 @@ pub struct ShapeTest {
 /// How well the held-out rows of a candidate explain a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShapeTests {
-    /// Rows of the window.
+    /// Rows in the window that was tested.
     pub rows: u32,
     /// Proportions under which the held-out scores explain the window's best.
     pub proportions: LabelProportions,
@@ -67,6 +67,7 @@ impl ShapeTests {
         let quantile = shape.noise.quantile(&shape.histograms, p, window.rows);
 
         let rows = f64::from(window.rows.max(1));
+        // The two samples are independent, so that their variances add.
         let inverse = 1.0 / shape.effective_rows(p) + 1.0 / rows;
         let (source, target) = (shape.mixed(p), window.cumulative());
         let (distance, noise_floor) = line_distance(&source, &target, inverse, cell_widths);
@@ -118,6 +119,7 @@ pub(crate) fn line_distance(
         let (mut area, mut spread) = (0.0, 0.0);
         for (a, b) in left.iter().zip(right) {
             area += (a - b).abs();
+            // F is read off the window. Its sum may exceed 1 by rounding.
             spread += (b * (1.0 - b)).max(0.0).sqrt();
         }
         distance += width * area;

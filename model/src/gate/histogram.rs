@@ -11,7 +11,7 @@ pub(crate) struct Histogram {
     /// Rows farther out than nearly all held-out rows.
     pub(crate) beyond_support: u32,
     pub(crate) bins: Vec<u32>,
-    /// Line after line.
+    /// Rows by cell, line after line.
     pub(crate) cells: Vec<u32>,
 }
 

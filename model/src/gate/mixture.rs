@@ -60,6 +60,7 @@ impl ClassHistograms {
 
     /// Probability of each bin at these proportions.
     pub(crate) fn mixture(&self, proportions: &[f64]) -> Vec<f64> {
+        // Smoothing adds the same to every bin: summed over classes first, it costs one pass.
         let mut everywhere = 0.0;
         let mut mixture = vec![0.0; self.bins];
         for (class, proportion) in self.classes.iter().zip(proportions) {
@@ -92,6 +93,7 @@ impl ClassHistograms {
                 let own: f64 = counts
                     .map(|(bin, count)| count * ratios[*bin as usize])
                     .sum();
+                // Smoothing reaches all bins, also those that `counts` leaves out.
                 let likelihood = (own + self.smoothing * everywhere) / (self.total(class) * total);
                 let next = *proportion * likelihood;
                 moved += (next - *proportion).abs();
@@ -105,7 +107,7 @@ impl ClassHistograms {
         proportions
     }
 
-    /// [`ClassHistograms::most_likely`] to the end.
+    /// [`ClassHistograms::most_likely`], run until it converges.
     pub(crate) fn fit(&self, observed: &[f64], start: &[f64]) -> LabelProportions {
         LabelProportions::rescaled(self.most_likely(observed, start, ROUNDS))
     }
@@ -116,7 +118,7 @@ impl ClassHistograms {
         let mixture = self.mixture(proportions);
         let pairs = observed.iter().zip(&mixture);
         0.5 * pairs
-            .map(|(count, share)| (count / total - share).abs())
+            .map(|(count, expected)| (count / total - expected).abs())
             .sum::<f64>()
     }
 
@@ -160,6 +162,7 @@ pub(crate) fn draw(distribution: &[f64], rows: usize, generator: &mut Generator)
     for _ in 0..rows {
         let at = generator.uniform() * total;
         let bin = cumulative.partition_point(|sum| *sum <= at);
+        // Rounding can put `at` on the total itself, which is beyond the last bin.
         counts[bin.min(distribution.len() - 1)] += 1.0;
     }
     counts

@@ -34,8 +34,10 @@ impl ScoreNoise {
         proportions: &[f64],
         rows: u32,
     ) -> f64 {
+        // At least one step, so that every class is drawn.
         let round = |p: &f64| ((p / PROPORTION_STEP).round() as u16).max(1);
         let rounded: Vec<u16> = proportions.iter().map(round).collect();
+        // Rounded down: fewer rows have more noise, which favours label shift.
         let rows = (rows / ROW_STEP).max(1) * ROW_STEP;
         let key = (rounded, rows);
         if let Some(quantile) = self.kept.get(&key) {
@@ -49,6 +51,7 @@ impl ScoreNoise {
             .collect();
         let quantile = bootstrap(histograms, &at, rows as usize, seed(&key));
         if self.kept.len() >= MOST_KEPT {
+            // Needs no order of use. A quantile that is needed again comes out the same.
             self.kept.clear();
         }
         self.kept.insert(key, quantile);
@@ -68,6 +71,7 @@ fn bootstrap(histograms: &ClassHistograms, proportions: &[f64], rows: usize, see
     let mut statistics: Vec<f64> = (0..draws)
         .map(|_| {
             let observed = draw(&mixture, rows, &mut generator);
+            // Held-out rows are a sample too: their noise is part of the statistic.
             let redrawn = histograms.redraw(&mut generator);
             let found = redrawn.most_likely(&observed, proportions, ROUNDS);
             redrawn.total_variation(&observed, &found)

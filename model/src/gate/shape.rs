@@ -26,7 +26,7 @@ pub(crate) struct Binning {
 pub(crate) struct HeldOutShape {
     pub(crate) histograms: ClassHistograms,
     pub(crate) noise: ScoreNoise,
-    /// Rows of each class.
+    /// Held-out rows of each class.
     pub(crate) counts: Vec<f64>,
     /// Distribution function of each class at the upper end of every cell, class after class.
     cumulative: Vec<f32>,

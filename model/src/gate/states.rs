@@ -11,7 +11,6 @@ use super::{
 };
 use crate::Candidate;
 
-/// Decisions that are remembered.
 const MOST_DECISIONS: usize = 64;
 /// A test is clear when its statistic is this many times beyond its limit, or as many times below.
 const CLEAR: f64 = 1.25;
@@ -50,7 +49,7 @@ pub struct GateState {
     /// Blocks in a row that the adapted model explained.
     adapted_in_a_row: u32,
     verdict: Verdict,
-    /// Oldest first.
+    /// Changes of the decision, oldest first, at most [`MOST_DECISIONS`].
     history: VecDeque<Decided>,
 }
 
@@ -75,7 +74,7 @@ impl Default for GateState {
 }
 
 impl GateState {
-    /// The latest decision.
+    /// The decision after the latest block.
     pub fn verdict(&self) -> &Verdict {
         &self.verdict
     }
@@ -187,7 +186,7 @@ impl GateState {
 // === impl AdaptedEvidence ===
 
 impl AdaptedEvidence {
-    /// Rule R of docs/decisions/0009.
+    /// Rule R of docs/decisions/0009: when the adapted model may be served.
     fn holds(&self) -> bool {
         self.tests.pass()
             && self.smallest_recall > SMALLEST_RECALL

@@ -48,7 +48,7 @@ pub(crate) struct Adaptation {
     pub(crate) refusals: RefusalCount,
     pub(crate) good: GoodState,
     pub(crate) directions: Directions,
-    /// Of the last refresh.
+    /// As the last refresh drew it; `None` before the first.
     pub(super) picture: Option<Arc<Picture>>,
     /// What pictures are drawn in; known from the first one on.
     pub(super) plane: Option<Projection>,
@@ -191,7 +191,7 @@ impl Adaptation {
         Probabilities::new("probabilities", Rows::new(&probabilities[..], classes)?)
     }
 
-    /// phi of latents.
+    /// Latents moved by the map (phi) as it is being trained.
     pub(crate) fn transport(&mut self, latents: &[f32]) -> Result<Vec<f32>> {
         let mut mapped = Vec::new();
         let rows = Rows::new(latents, self.source.width())?;

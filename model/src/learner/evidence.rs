@@ -61,7 +61,7 @@ pub(crate) struct AlignmentEvidence {
     pub(crate) estimator: ProportionEstimator,
     /// The window's proportions by that estimator.
     pub(crate) estimate: ProportionEstimate,
-    /// p_N.
+    /// What the alignment uses as p_N from now on.
     pub(crate) proportions: LabelProportions,
     /// The held-out rows, translated and mapped.
     pub(crate) mapped: Vec<f32>,

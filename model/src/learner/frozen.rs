@@ -38,7 +38,7 @@ pub struct FrozenScores {
     clipped: usize,
 }
 
-/// Some rows of [`FrozenScores`].
+/// A view of consecutive rows of [`FrozenScores`].
 #[derive(Debug, Clone, Copy)]
 pub struct FrozenRows<'a> {
     classes: usize,
@@ -109,7 +109,7 @@ impl FrozenScores {
         self.probabilities.len() / self.classes.max(1)
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.probabilities.is_empty()
     }
@@ -164,7 +164,7 @@ impl<'a> FrozenRows<'a> {
         self.probabilities.len() / self.classes.max(1)
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.probabilities.is_empty()
     }
@@ -179,7 +179,7 @@ impl<'a> FrozenRows<'a> {
         self.latents
     }
 
-    /// Some of these rows.
+    /// A view of some of these rows, numbered from this view's first.
     pub fn slice(&self, rows: Range<usize>) -> Self {
         let of = |width: usize| rows.start * width..rows.end * width;
         Self {

@@ -8,8 +8,8 @@ const MOST_ROUNDS: usize = 100;
 const TOLERANCE: f64 = 1e-4;
 
 /// Centres of Gaussian classes with the given `variances`, one a coordinate and the same for all, that make
-/// `rows` most likely, whatever the classes' shares: k-means from `centres` on, which finds the clusters,
-/// and then expectation maximisation, which k-means' cells would put off by their equal halves.
+/// `rows` most likely, whatever the classes' shares. K-means from `centres` on finds the clusters. Expectation
+/// maximisation then removes its bias: k-means splits halfway between centres, however unequal the classes are.
 pub(super) fn find_centres(rows: &[f32], variances: &[f64], centres: &mut [Vec<f64>]) {
     let width = variances.len();
     let scales: Vec<f64> = variances
@@ -23,9 +23,9 @@ pub(super) fn find_centres(rows: &[f32], variances: &[f64], centres: &mut [Vec<f
         .collect();
     centres.iter_mut().for_each(|centre| scale(centre));
     move_to_clusters(&scaled, centres, width);
-    let mut shares = vec![1.0 / centres.len() as f64; centres.len()];
+    let mut proportions = vec![1.0 / centres.len() as f64; centres.len()];
     for _ in 0..MOST_ROUNDS {
-        if improve(&scaled, centres, &mut shares) < TOLERANCE {
+        if improve(&scaled, centres, &mut proportions) < TOLERANCE {
             break;
         }
     }
@@ -35,18 +35,18 @@ pub(super) fn find_centres(rows: &[f32], variances: &[f64], centres: &mut [Vec<f
 }
 
 /// One round for unit variances; gives the largest move of a coordinate.
-fn improve(rows: &[f32], centres: &mut [Vec<f64>], shares: &mut [f64]) -> f64 {
+fn improve(rows: &[f32], centres: &mut [Vec<f64>], proportions: &mut [f64]) -> f64 {
     let width = centres[0].len();
     let mut sums = vec![vec![0.0; width]; centres.len()];
     let mut masses = vec![0.0; centres.len()];
     let mut chances = vec![0.0; centres.len()];
     for row in rows.chunks_exact(width) {
-        for ((chance, centre), share) in chances.iter_mut().zip(&*centres).zip(&*shares) {
+        for ((chance, centre), proportion) in chances.iter_mut().zip(&*centres).zip(&*proportions) {
             let squares = row
                 .iter()
                 .zip(centre)
                 .map(|(a, b)| (f64::from(*a) - b).powi(2));
-            *chance = share.ln() - 0.5 * squares.sum::<f64>();
+            *chance = proportion.ln() - 0.5 * squares.sum::<f64>();
         }
         let largest = chances.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         chances
@@ -63,8 +63,10 @@ fn improve(rows: &[f32], centres: &mut [Vec<f64>], shares: &mut [f64]) -> f64 {
     }
     let all: f64 = masses.iter().sum();
     let mut largest_move: f64 = 0.0;
-    for (((centre, sum), mass), share) in centres.iter_mut().zip(sums).zip(masses).zip(shares) {
-        *share = mass / all;
+    for (((centre, sum), mass), proportion) in
+        centres.iter_mut().zip(sums).zip(masses).zip(proportions)
+    {
+        *proportion = mass / all;
         // A class that has lost all its rows stays where it is.
         if mass < 1.0 {
             continue;

@@ -86,7 +86,7 @@ impl Learner {
         })
     }
 
-    /// Settings as given.
+    /// The settings that the learner was made with; they never change.
     pub fn settings(&self) -> &LearnerSettings {
         &self.settings
     }

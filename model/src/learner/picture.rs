@@ -18,7 +18,7 @@ pub struct Picture {
     pub mapped: Vec<[f32; 2]>,
     /// Classes of the source rows.
     pub labels: Vec<u32>,
-    /// Rows of the stream.
+    /// Rows of the stream, from the target window.
     pub target: Vec<[f32; 2]>,
     /// The most probable class of each by the target classifier, corrected to the stream's shares.
     pub predicted: Vec<u32>,

@@ -61,6 +61,7 @@ impl Adaptation {
         let guard_evidence = GuardEvidence {
             non_finite: non_finite.as_deref(),
             distance_before_map,
+            // Before the first step the map is the identity and cannot be blamed.
             distance_after_map: (self.steps > 0).then_some(evidence.distance),
             noise_floor: sample.noise_floor,
             label_shift_refuted,
@@ -73,6 +74,7 @@ impl Adaptation {
         };
         let decision = judge(&guard_evidence, &settings.guard);
         let action = self.refusals.after(&decision, &settings.guard);
+        // Before the action, because a restore replaces the networks that the evidence is about.
         self.picture = Some(Arc::new(self.take_picture(&sample, &evidence)?));
         let proportions = evidence.proportions.clone();
         let distance_after_map = evidence.distance;
@@ -262,6 +264,7 @@ pub(super) fn smallest_recall(held_out: &HeldOut) -> f64 {
         all[class] += 1.0;
         right[class] += f64::from(argmax(row) == class);
     }
+    // A class without rows gives NaN, which `min` ignores.
     let recalls = right.iter().zip(&all).map(|(right, all)| right / all);
     recalls.fold(1.0, f64::min)
 }
@@ -269,6 +272,7 @@ pub(super) fn smallest_recall(held_out: &HeldOut) -> f64 {
 fn largest_deformation(movement: &Movement) -> f64 {
     let ratio = |class: &Displacement| match class.separation {
         Some(room) if room > 0.0 => class.deformation / room,
+        // Without room between classes no deformation is small enough.
         _ => f64::INFINITY,
     };
     movement
@@ -282,6 +286,7 @@ fn largest_deformation(movement: &Movement) -> f64 {
 fn cross_entropy(probabilities: &Probabilities, labels: &[u32], weights: &[f64]) -> f64 {
     let rows = probabilities.rows().zip(labels).zip(weights);
     let loss = |((row, label), weight): ((&[f64], &u32), &f64)| {
+        // A probability of 0 gives a large but finite loss, which the guard can compare.
         -weight * row[*label as usize].max(f64::MIN_POSITIVE).ln()
     };
     rows.map(loss).sum::<f64>() / weights.iter().sum::<f64>()

@@ -12,7 +12,7 @@ use crate::{
 /// What a block of target rows changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlockReport {
-    /// Rows of the block.
+    /// Rows that the block had.
     pub rows: usize,
     /// Proportions by the frozen classifier: right when only the shares moved.
     pub frozen: ProportionEstimate,
@@ -29,24 +29,24 @@ pub struct BlockReport {
 pub struct StepReport {
     /// Steps taken, this one included.
     pub steps: u64,
-    /// Of the last critic step.
+    /// Losses of the last critic step.
     pub critic: CriticReport,
-    /// Of the map step.
+    /// Losses of the map step.
     pub map: MapReport,
-    /// Of the classifier step.
+    /// Losses of the classifier step.
     pub classifier: ClassifierReport,
-    /// lambda_OT.
+    /// Weight of the transport cost in this step (lambda_OT).
     pub transport_weight: f64,
 }
 
 /// What a refresh measured and decided.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RefreshReport {
-    /// Steps taken so far.
+    /// Alignment steps taken before this refresh.
     pub steps: u64,
     /// p_N of the alignment from now on.
     pub alignment_proportions: LabelProportions,
-    /// lambda_OT from now on.
+    /// Weight of the transport cost until the next refresh (lambda_OT).
     pub transport_weight: f64,
     /// Sliced distance of target and source, the source reweighted by the frozen classifier's estimate and
     /// not moved: what label shift alone leaves unexplained.

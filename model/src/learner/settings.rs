@@ -20,11 +20,11 @@ use crate::{
 pub struct LearnerSettings {
     /// Shape of the transport map.
     pub map: MapShape,
-    /// Shape of the critic.
+    /// Shape of the critic, which measures the distance that the map reduces.
     pub critic: CriticShape,
-    /// Rows of a batch.
+    /// Rows of one gradient, from the source and from the window each.
     pub batch: usize,
-    /// Critic steps a step.
+    /// Critic steps before each step of the map.
     pub critic_steps: usize,
     /// How source batches are drawn.
     pub sampling: SourceSampling,
@@ -48,7 +48,7 @@ pub struct LearnerSettings {
     pub divergence_weight: f64,
     /// Largest class weight in the classifier's cross-entropy.
     pub class_weight_cap: f64,
-    /// How proportions are estimated.
+    /// How proportions are estimated from the classifier's predictions.
     pub estimator: Estimator,
     /// How the published proportions follow the stream.
     pub tracker: TrackerSettings,
@@ -68,20 +68,20 @@ pub struct LearnerSettings {
     pub gate: GateSettings,
     /// Threads of the CPU engine.
     pub threads: usize,
-    /// Seed of all randomness.
+    /// Seed of everything random. The same seed and events give the same state.
     pub seed: u64,
 }
 
-/// Base rates of Adam.
+/// Base learning rates of Adam, which the schedule scales.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// Of the critic.
+    /// Base rate of the critic's steps.
     pub critic: f64,
-    /// Of the map.
+    /// Base rate of the map's steps.
     pub map: f64,
-    /// Of the target classifier.
+    /// Base rate of the target classifier's steps.
     pub classifier: f64,
 }
 
@@ -90,16 +90,16 @@ pub struct Rates {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TransportWeight {
-    /// Always the same.
+    /// The same weight in every step.
     Fixed {
-        /// The weight.
+        /// Weight of the transport cost, at least 0.
         weight: f64,
     },
     /// The strongest that still brings the sliced distance down to the noise of the window: it
     /// shrinks while the distance is above the floor, and grows while it is not. Where no map brings it
     /// down, as on mail, it ends at its least.
     Solved {
-        /// Where it starts.
+        /// Weight before the first refresh.
         start: f64,
         /// What a refresh multiplies or divides it by, above 1.
         factor: f64,

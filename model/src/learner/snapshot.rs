@@ -14,7 +14,7 @@ use crate::{
 pub struct Snapshot {
     /// Steps behind the target classifier.
     pub steps: u64,
-    /// What mode `auto` serves.
+    /// Candidate that mode `auto` serves from this snapshot.
     pub candidate: Candidate,
     pub(crate) model: FrozenModel,
     /// f_N; `None` while it is still f_S, and for a black box.

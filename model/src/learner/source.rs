@@ -9,7 +9,7 @@ use crate::{Error, Generator, Result, Rows, checks, proportions::LabelProportion
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SourceSampling {
-    /// Every row alike.
+    /// Every row has the same chance.
     Uniform,
     /// Every class alike, then every row of the class: rare classes are in every batch.
     #[default]
@@ -81,12 +81,10 @@ impl TrainingSource {
         })
     }
 
-    /// Rows to train on.
     pub(crate) fn train(&self) -> &Part {
         &self.train
     }
 
-    /// Rows held out.
     pub(crate) fn held_out(&self) -> &Part {
         &self.held_out
     }
@@ -112,7 +110,6 @@ impl TrainingSource {
         latents
     }
 
-    /// Width of a latent.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
@@ -128,7 +125,7 @@ impl TrainingSource {
         }
     }
 
-    /// Draws rows of [`TrainingSource::train`].
+    /// Fills `batch` with numbers of rows of [`TrainingSource::train`], with replacement.
     pub(crate) fn draw(
         &self,
         sampling: SourceSampling,

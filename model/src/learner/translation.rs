@@ -1,9 +1,9 @@
 //! Classes moved as wholes, before the map learns the rest.
 //!
-//! Where conditionals have moved far, a map that starts at the identity is led astray: the proportions it
-//! is to fit are those of a classifier that is wrong there, and it carries rows across classes to fit them.
-//! The first term of the transport needs neither: clusters of the window, found from the class means on, say
-//! where each class is now. Labels of source rows are known, so each class can simply be translated there.
+//! Where class conditionals have moved far, a map that starts at the identity goes wrong: it fits proportions of a
+//! classifier that is wrong there, and carries rows across classes to do so. Translations need neither. Clusters of
+//! the window, found from the class means on, say where each class is now. Labels of source rows are known, so each
+//! class can be translated there.
 
 use super::{
     adaptation::Adaptation,
@@ -33,9 +33,9 @@ const TRANSLATED_STEPS: u64 = 300;
 const TRANSLATED_RATE: f64 = 1e-2;
 
 impl Adaptation {
-    /// Moves classes to the clusters of the window, with a map that starts anew, and gives the evidence after it;
-    /// unless source and target can still be told apart: clusters that are no classes, as those of mail,
-    /// are not to be followed.
+    /// Moves classes to the clusters of the window, with a map that starts anew, and gives the evidence after it.
+    /// `None`, and nothing changed, if source and target can still be told apart: the clusters are not classes
+    /// then, as for mail.
     pub(crate) fn retranslate(
         &mut self,
         settings: &LearnerSettings,
@@ -44,6 +44,7 @@ impl Adaptation {
     ) -> Result<Option<AlignmentEvidence>> {
         let translations = self.source.translations().to_vec();
         let tensors = self.engine.export()?;
+        // Tried in place, because evidence needs the engine; undone below if it does not help.
         self.source.translate(self.propose(sample)?);
         self.restart_map(&tensors)?;
         let moved = self.gather_evidence(settings, sample)?;
@@ -74,6 +75,7 @@ impl Adaptation {
         let means = class_means(latents, labels, classes, width)?;
         let variances = variances_within(&means, latents, labels, width);
         let mut centres: Vec<Vec<f64>> = means.iter().flatten().cloned().collect();
+        // Not on `sample.target`, which judges the outcome.
         find_centres(&sample.aside, &variances, &mut centres);
         let mut translations = vec![0.0; classes * width];
         let moves = means.iter().zip(translations.chunks_exact_mut(width));

@@ -10,7 +10,7 @@ use crate::{Error, Generator, Result};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum WindowKind {
-    /// The newest rows.
+    /// The newest rows of the stream, all of them.
     Ring,
     /// A random sample in which a row's chance fades with its age: every new row replaces a random one
     /// with probability `pace`.
@@ -73,6 +73,7 @@ impl TargetWindow {
     pub(crate) fn place(&mut self, generator: &mut Generator) -> Option<usize> {
         let number = self.seen;
         self.seen += 1;
+        // Holds after `shorten` too: `ring_slot` would give the same slot.
         if self.filled < self.capacity {
             self.filled += 1;
             return Some(self.filled - 1);
@@ -92,6 +93,7 @@ impl TargetWindow {
         if keep == self.filled || self.kind != WindowKind::Ring {
             return None;
         }
+        // Computed before the fields below change, which number the slots anew.
         let newest = (self.seen - keep as u64..self.seen).map(|number| self.ring_slot(number));
         let slots = newest.collect();
         self.shortened_at = self.seen;

@@ -18,7 +18,7 @@ pub struct EstimatedAccuracy {
 
 impl ProportionEstimator {
     /// The accuracy that a candidate would have on the target. `candidate` is what it predicts for the rows
-    /// that the estimator holds out, in their order; `published` are the target's proportions.
+    /// that the estimator holds out, in their order; `estimate` has the target's proportions.
     pub fn accuracy(
         &self,
         candidate: &Probabilities,
@@ -37,8 +37,8 @@ impl ProportionEstimator {
             .map(|(row, label)| argmax(row) == *label as usize)
             .collect();
         let recalls = self.class_means(correct.iter().map(|is| f64::from(*is)));
-        let shares = estimate.proportions.as_ref();
-        let value: f64 = shares
+        let proportions = estimate.proportions.as_ref();
+        let value: f64 = proportions
             .iter()
             .zip(&recalls)
             .map(|(p, recall)| p * recall)
@@ -49,7 +49,7 @@ impl ProportionEstimator {
         let read = |row: &[f64]| row.iter().zip(&slopes).map(|(a, b)| a * b).sum::<f64>();
         let readings: Vec<f64> = held_out.rows().map(read).collect();
         let squares = self.class_means(readings.iter().map(|reading| reading * reading));
-        let of_row: f64 = shares
+        let of_row: f64 = proportions
             .iter()
             .zip(&squares)
             .map(|(p, square)| p * square)
@@ -61,11 +61,11 @@ impl ProportionEstimator {
             .zip(&correct)
             .map(|(u, is)| f64::from(*is) - u);
         let noise = self.class_means(differences.map(|difference| difference * difference));
-        let of_held_out = |((share, noise), count): ((&f64, &f64), &f64)| {
+        let of_held_out = |((proportion, noise), count): ((&f64, &f64), &f64)| {
             // At least what one row more or less would do: no error seen does not mean none.
-            share * share * (noise / count).max(1.0 / (count * count))
+            proportion * proportion * (noise / count).max(1.0 / (count * count))
         };
-        let of_held_out: f64 = shares
+        let of_held_out: f64 = proportions
             .iter()
             .zip(&noise)
             .zip(unmixing.counts())

@@ -10,7 +10,7 @@ pub(crate) struct Average {
     readings: Readings,
     /// Sum of the rows' weights.
     weight: f64,
-    /// Sum of their squares.
+    /// Sum of the squared weights.
     squared_weight: f64,
 }
 
@@ -24,7 +24,6 @@ impl Average {
         self.weight * self.weight / self.squared_weight
     }
 
-    /// Multiplies all weights.
     pub(crate) fn decay(&mut self, factor: f64) {
         self.weight *= factor;
         self.squared_weight *= factor * factor;

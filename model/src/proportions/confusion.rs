@@ -10,7 +10,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Confusion {
     joint: DMatrix<f64>,
-    shares: DVector<f64>,
+    proportions: DVector<f64>,
     /// Variance of a probability among rows of one class, mean over rows and probabilities.
     noise: f64,
 }
@@ -36,8 +36,8 @@ impl Confusion {
         let between: f64 = confusion
             .joint
             .column_iter()
-            .zip(confusion.shares.iter())
-            .map(|(column, share)| column.norm_squared() / share)
+            .zip(confusion.proportions.iter())
+            .map(|(column, proportion)| column.norm_squared() / proportion)
             .sum();
         let within = squares / held_out.count() as f64 - between;
         confusion.noise = within.max(0.0) / classes as f64;
@@ -53,12 +53,12 @@ impl Confusion {
     }
 
     fn from_joint(joint: DMatrix<f64>) -> Result<Self> {
-        let shares = joint.row_sum_tr();
-        match shares.iter().position(|share| *share <= 0.0) {
+        let proportions = joint.row_sum_tr();
+        match proportions.iter().position(|proportion| *proportion <= 0.0) {
             None => Ok(Self {
-                noise: 1.0 / shares.len() as f64,
+                noise: 1.0 / proportions.len() as f64,
                 joint,
-                shares,
+                proportions,
             }),
             Some(class) => Err(Error::setting(
                 "held-out labels",
@@ -72,21 +72,21 @@ impl Confusion {
         self.joint.ncols()
     }
 
-    /// C, row after row.
+    /// C in row-major order: entry (i, j) is at i * classes + j.
     pub fn to_rows(&self) -> Vec<f64> {
         self.joint.transpose().as_slice().to_vec()
     }
 
     /// D, the class shares of the held-out rows.
-    pub fn shares(&self) -> &[f64] {
-        self.shares.as_slice()
+    pub fn proportions(&self) -> &[f64] {
+        self.proportions.as_slice()
     }
 
     /// Mean prediction of each class, one a column: C / D.
     pub(crate) fn conditional(&self) -> DMatrix<f64> {
         let mut conditional = self.joint.clone();
-        for (mut column, share) in conditional.column_iter_mut().zip(self.shares.iter()) {
-            column /= *share;
+        for (mut column, proportion) in conditional.column_iter_mut().zip(self.proportions.iter()) {
+            column /= *proportion;
         }
         conditional
     }
@@ -133,12 +133,12 @@ impl Confusion {
             };
         }
         let weights = right.tr_mul(&along).add_scalar(1.0);
-        let projected = simplex::project(weights.as_slice(), self.shares());
-        let shares = projected
+        let projected = simplex::project(weights.as_slice(), self.proportions());
+        let proportions = projected
             .iter()
-            .zip(self.shares())
-            .map(|(w, share)| w * share);
-        LabelProportions::rescaled(shares.collect())
+            .zip(self.proportions())
+            .map(|(w, proportion)| w * proportion);
+        LabelProportions::rescaled(proportions.collect())
     }
 
     /// rho of [`solve_regularised`](Self::solve_regularised) from the sample sizes: v (1/n_S + 1/n_T), with v the
@@ -176,7 +176,7 @@ mod tests {
         let values = [0.9, 0.1, 0.7, 0.3, 0.2, 0.8];
         let rows = Probabilities::new("held-out", Rows::new(&values[..], 2).unwrap()).unwrap();
         let confusion = Confusion::new(&rows, &[0, 0, 1]).unwrap();
-        assert!((confusion.shares()[0] - 2.0 / 3.0).abs() < 1e-15);
+        assert!((confusion.proportions()[0] - 2.0 / 3.0).abs() < 1e-15);
         let exact = confusion.solve(&rows.mean()).unwrap();
         let regularised = confusion.solve_regularised(&rows.mean(), 0.01).unwrap();
         for estimate in [exact, regularised] {

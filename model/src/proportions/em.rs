@@ -3,7 +3,7 @@
 use super::{LabelProportions, Probabilities};
 use crate::{Error, Result};
 
-/// Where the iteration ends.
+/// When expectation maximisation stops.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EmLimits {
     /// It has converged when the shares move less than this in all.
@@ -12,7 +12,7 @@ pub struct EmLimits {
     pub iterations: usize,
 }
 
-/// What the iteration gave.
+/// Proportions by expectation maximisation, and whether it converged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmEstimate {
     /// The shares, which are a good estimate even when not converged.
@@ -44,17 +44,17 @@ pub fn maximum_likelihood(
     for row in ratios.rows_mut() {
         row.iter_mut()
             .zip(prior.as_ref())
-            .for_each(|(value, share)| *value /= share);
+            .for_each(|(value, proportion)| *value /= proportion);
     }
-    let mut shares = prior.as_ref().to_vec();
-    let mut sums = vec![0.0; shares.len()];
+    let mut proportions = prior.as_ref().to_vec();
+    let mut sums = vec![0.0; proportions.len()];
     let (mut iterations, mut converged) = (0, false);
     while iterations < limits.iterations && !converged {
         iterations += 1;
-        converged = step(&ratios, &mut shares, &mut sums) < limits.tolerance;
+        converged = step(&ratios, &mut proportions, &mut sums) < limits.tolerance;
     }
     Ok(EmEstimate {
-        proportions: LabelProportions::rescaled(shares),
+        proportions: LabelProportions::rescaled(proportions),
         iterations,
         converged,
     })
@@ -62,13 +62,13 @@ pub fn maximum_likelihood(
 
 /// One iteration; gives how far the shares moved. A class of share p_k gets p_k times the mean of
 /// f_k / pi_k over the mixture's density, so no row of posteriors needs to be stored.
-fn step(ratios: &Probabilities, shares: &mut [f64], sums: &mut [f64]) -> f64 {
+fn step(ratios: &Probabilities, proportions: &mut [f64], sums: &mut [f64]) -> f64 {
     sums.fill(0.0);
     for row in ratios.rows() {
         let density: f64 = row
             .iter()
-            .zip(&*shares)
-            .map(|(ratio, share)| ratio * share)
+            .zip(&*proportions)
+            .map(|(ratio, proportion)| ratio * proportion)
             .sum();
         // A row that only absent classes explain has density 0 and cannot be attributed.
         if density > 0.0 {
@@ -80,17 +80,17 @@ fn step(ratios: &Probabilities, shares: &mut [f64], sums: &mut [f64]) -> f64 {
     }
     let total: f64 = sums
         .iter()
-        .zip(&*shares)
-        .map(|(sum, share)| sum * share)
+        .zip(&*proportions)
+        .map(|(sum, proportion)| sum * proportion)
         .sum();
     if total <= 0.0 {
         return 0.0;
     }
     let mut moved = 0.0;
-    for (share, sum) in shares.iter_mut().zip(sums) {
-        let next = *share * *sum / total;
-        moved += (next - *share).abs();
-        *share = next;
+    for (proportion, sum) in proportions.iter_mut().zip(sums) {
+        let next = *proportion * *sum / total;
+        moved += (next - *proportion).abs();
+        *proportion = next;
     }
     moved
 }
@@ -98,7 +98,11 @@ fn step(ratios: &Probabilities, shares: &mut [f64], sums: &mut [f64]) -> f64 {
 /// A class that f was trained without cannot be seen by it.
 pub(crate) fn check_prior(prior: &LabelProportions, classes: usize) -> Result<()> {
     crate::checks::length("prior", prior.classes(), classes)?;
-    match prior.as_ref().iter().position(|share| *share <= 0.0) {
+    match prior
+        .as_ref()
+        .iter()
+        .position(|proportion| *proportion <= 0.0)
+    {
         None => Ok(()),
         Some(class) => Err(Error::setting(
             "prior",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Confusion, EmLimits, Interval, LabelProportions, Probabilities, Temperature, em,
-    interval::ShareReading,
+    interval::ProportionReading,
     unmixing::{Readings, Unmixing},
 };
 use crate::{Result, checks};
@@ -83,7 +83,7 @@ pub struct Evidence {
 /// Label proportions as they are shown and served.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProportionEstimate {
-    /// The shares.
+    /// Share of each class, on the simplex.
     pub proportions: LabelProportions,
     /// A 95 % interval for each: noise of the target rows behind it, and of the held-out rows. It holds for
     /// label shift alone, and for the mean of the true shares over those target rows.
@@ -305,7 +305,7 @@ impl Evidence {
     ) -> ProportionEstimate {
         let proportions = self.proportions(readings, effective_rows);
         let interval = |class: usize| {
-            let reading = ShareReading {
+            let reading = ProportionReading {
                 unmixing: &self.unmixing,
                 class,
                 mean: readings.mean[class],

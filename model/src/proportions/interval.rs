@@ -16,14 +16,14 @@ const HALVINGS: usize = 20;
 /// A 95 % confidence interval inside [0, 1].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Lower end.
+    /// Lower end, at least 0.
     pub low: f64,
-    /// Upper end.
+    /// Upper end, at most 1.
     pub high: f64,
 }
 
 impl Interval {
-    /// Nothing is known.
+    /// The interval of a share about which nothing is known.
     pub const WHOLE: Self = Self {
         low: 0.0,
         high: 1.0,
@@ -45,7 +45,7 @@ impl Interval {
 
 /// What a share was read from.
 #[derive(Clone, Copy)]
-pub(crate) struct ShareReading<'a> {
+pub(crate) struct ProportionReading<'a> {
     pub(crate) unmixing: &'a Unmixing,
     pub(crate) class: usize,
     /// Mean reading, which may lie outside [0, 1].
@@ -58,7 +58,7 @@ pub(crate) struct ShareReading<'a> {
     pub(crate) proportions: &'a [f64],
 }
 
-impl ShareReading<'_> {
+impl ProportionReading<'_> {
     /// The shares x that the reading does not contradict: (mean - x)^2 <= z^2 V(x), where V(x) is the variance
     /// that the mean reading would have if x were true. (A score interval, as Wilson's for a binomial share.)
     /// Taking the variance at x instead of at the estimate is what makes it cover near 0, where an estimate
@@ -102,6 +102,7 @@ impl ShareReading<'_> {
         let of_mean = x * x * terms.own.of_mean + rest * rest * terms.others.of_mean;
         let size = 1.0 / (x * x * terms.own.inverse_size + rest * rest * terms.others.inverse_size);
         let drawn = x * rest;
+        // The rows' own noise: their spread around x less the variance of drawing the class.
         let window = (self.variance + (self.mean - x).powi(2) - drawn).max(0.0);
         let noise = (size * held_out + self.rows * window) / (size + self.rows);
         let of_mean = if held_out > 0.0 {
@@ -124,16 +125,17 @@ impl ShareReading<'_> {
         let mut terms = Terms::default();
         let counts = self.unmixing.counts();
         for (class, variance) in self.unmixing.variances(self.class).iter().enumerate() {
-            let (part, share) = if class == self.class {
+            let (part, weight) = if class == self.class {
                 (&mut terms.own, 1.0)
             } else if total > 0.0 {
                 (&mut terms.others, self.proportions[class] / total)
             } else {
+                // This class is the only one present. Mixed evenly, the others still have their noise near x = 1.
                 (&mut terms.others, spread)
             };
-            part.noise += share * variance;
-            part.of_mean += share * share * variance / counts[class];
-            part.inverse_size += share * share / counts[class];
+            part.noise += weight * variance;
+            part.of_mean += weight * weight * variance / counts[class];
+            part.inverse_size += weight * weight / counts[class];
         }
         terms
     }
@@ -159,6 +161,7 @@ fn boundary(inside: impl Fn(f64) -> bool, mut within: f64, end: f64) -> f64 {
     if inside(end) {
         return end;
     }
+    // `within` never leaves the interval, so that the result is too near by 1e-6 at most.
     let mut outside = end;
     for _ in 0..HALVINGS {
         let middle = 0.5 * (within + outside);

@@ -18,12 +18,12 @@ pub struct LabelProportions(Vec<f64>);
 
 impl LabelProportions {
     /// Checks that there is a class, that no share is negative or non-finite, and that they sum to 1.
-    pub fn new(shares: Vec<f64>) -> Result<Self> {
-        if shares.is_empty() {
+    pub fn new(proportions: Vec<f64>) -> Result<Self> {
+        if proportions.is_empty() {
             return Err(Error::shape("label proportions", "at least one class", 0));
         }
-        crate::checks::per_class("label proportion", &shares, shares.len())?;
-        let sum: f64 = shares.iter().sum();
+        crate::checks::per_class("label proportion", &proportions, proportions.len())?;
+        let sum: f64 = proportions.iter().sum();
         if (sum - 1.0).abs() > SUM_TOLERANCE {
             return Err(Error::setting(
                 "label proportions",
@@ -31,9 +31,9 @@ impl LabelProportions {
             ));
         }
         Ok(if (sum - 1.0).abs() > ROUNDING {
-            Self::rescaled(shares)
+            Self::rescaled(proportions)
         } else {
-            Self(shares)
+            Self(proportions)
         })
     }
 
@@ -60,21 +60,28 @@ impl LabelProportions {
     }
 
     /// For values that are known to be finite, at least 0 and not all 0.
-    pub(crate) fn rescaled(mut shares: Vec<f64>) -> Self {
-        let sum: f64 = shares.iter().sum();
-        debug_assert!(sum.is_finite() && sum > 0.0, "{shares:?}");
-        shares.iter_mut().for_each(|share| *share /= sum);
-        Self(shares)
+    pub(crate) fn rescaled(mut proportions: Vec<f64>) -> Self {
+        let sum: f64 = proportions.iter().sum();
+        debug_assert!(sum.is_finite() && sum > 0.0, "{proportions:?}");
+        proportions
+            .iter_mut()
+            .for_each(|proportion| *proportion /= sum);
+        Self(proportions)
     }
 
     /// Every share at least `floor`, then rescaled: a class at exactly 0 would never come back.
     pub fn floored(&self, floor: f64) -> Self {
-        Self::rescaled(self.0.iter().map(|share| share.max(floor)).collect())
+        Self::rescaled(
+            self.0
+                .iter()
+                .map(|proportion| proportion.max(floor))
+                .collect(),
+        )
     }
 
     /// Every share to the nearest multiple of `step`, at least one, then rescaled.
     pub(crate) fn rounded(&self, step: f64) -> Self {
-        let rounded = |share: &f64| step * (share / step).round().max(1.0);
+        let rounded = |proportion: &f64| step * (proportion / step).round().max(1.0);
         Self::rescaled(self.0.iter().map(rounded).collect())
     }
 
@@ -96,8 +103,8 @@ impl LabelProportions {
 impl TryFrom<Vec<f64>> for LabelProportions {
     type Error = Error;
 
-    fn try_from(shares: Vec<f64>) -> Result<Self> {
-        Self::new(shares)
+    fn try_from(proportions: Vec<f64>) -> Result<Self> {
+        Self::new(proportions)
     }
 }
 
@@ -127,8 +134,8 @@ mod tests {
 
     #[test]
     fn what_is_not_on_the_simplex_is_refused_with_the_reason() {
-        let message = |shares: &[f64]| {
-            LabelProportions::new(shares.to_vec())
+        let message = |proportions: &[f64]| {
+            LabelProportions::new(proportions.to_vec())
                 .unwrap_err()
                 .to_string()
         };

@@ -46,7 +46,13 @@ where
 
 /// p / pi by class; 1 where the prior is 0.
 fn prior_ratios(prior: &LabelProportions, proportions: &LabelProportions) -> Vec<f64> {
-    let ratio = |(share, prior): (&f64, &f64)| if *prior > 0.0 { share / prior } else { 1.0 };
+    let ratio = |(proportion, prior): (&f64, &f64)| {
+        if *prior > 0.0 {
+            proportion / prior
+        } else {
+            1.0
+        }
+    };
     proportions
         .as_ref()
         .iter()

@@ -56,7 +56,6 @@ impl Probabilities {
         self.values.chunks_exact(self.classes)
     }
 
-    /// One row.
     pub(crate) fn row(&self, number: usize) -> &[f64] {
         &self.values[number * self.classes..][..self.classes]
     }
@@ -75,7 +74,7 @@ impl Probabilities {
         self.values.chunks_exact_mut(self.classes)
     }
 
-    /// The mean prediction (q).
+    /// The mean prediction (q) over all rows; sums to 1.
     pub fn mean(&self) -> Vec<f64> {
         let mut mean = vec![0.0; self.classes];
         for row in self.rows() {

@@ -6,9 +6,9 @@ const DEVIATIONS: f64 = 1.644_853_627;
 /// The share of a correction to leave out, for `squared_score` the mean of its squared components, each over its
 /// variance, of which `freedom` are independent.
 ///
-/// A correction that would be no surprise (19 times in 20) were there nothing to correct is left out altogether, and
-/// of a larger one so much less as it is larger (Breiman's garrote). With many components the bound comes down to
-/// what noise alone gives, 1, and the rule is James and Stein's; with one it has to be wary of luck.
+/// A correction that noise alone would give 19 times in 20 is left out as a whole. Of a larger one, the larger it is,
+/// the less is left out (Breiman's garrote). With many components the bound falls to 1, the mean under noise alone, and
+/// the rule is James and Stein's. With one component the bound is higher, because one score can be large by luck.
 pub(crate) fn noise_share(squared_score: f64, freedom: usize) -> f64 {
     let bound = surprise(freedom.max(1) as f64);
     if squared_score > bound {

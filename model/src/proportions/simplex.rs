@@ -106,6 +106,7 @@ impl Problem {
             for (place, (class, to)) in self.free.iter().zip(&goal).enumerate() {
                 let from = self.solution[*class];
                 if *to <= 0.0 {
+                    // If `from` is not above `to`, both are 0 and the quotient would be NaN.
                     let reach = if from > *to { from / (from - to) } else { 0.0 };
                     if blocking.is_none() || reach < step {
                         (step, blocking) = (reach, Some(place));
@@ -114,6 +115,7 @@ impl Problem {
             }
             for (class, to) in self.free.iter().zip(&goal) {
                 let from = self.solution[*class];
+                // Rounding can put the blocking class just below 0.
                 self.solution[*class] = (from + step * (to - from)).max(0.0);
             }
             match blocking {
@@ -150,7 +152,7 @@ impl Problem {
     /// Whether the class that entered last gets a share above 0; by rounding it may not.
     fn would_grow(&self) -> bool {
         let goal = self.factor.solve(&vec![1.0; self.free.len()]);
-        goal.last().is_some_and(|share| *share > 0.0)
+        goal.last().is_some_and(|entry| *entry > 0.0)
     }
 
     fn refuse(&mut self, class: usize) {
@@ -182,9 +184,9 @@ impl Problem {
 
 /// The nearest point of {w >= 0, d'w = 1} to `weights`, for d > 0: max(0, w - t d) with the t that meets
 /// the equation, found exactly by going through the classes in the order in which they reach 0.
-pub(crate) fn project(weights: &[f64], shares: &[f64]) -> Vec<f64> {
+pub(crate) fn project(weights: &[f64], proportions: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..weights.len()).collect();
-    let breakpoint = |class: usize| weights[class] / shares[class];
+    let breakpoint = |class: usize| weights[class] / proportions[class];
     order.sort_by(|a, b| breakpoint(*b).total_cmp(&breakpoint(*a)));
     let (mut mass, mut square, mut shift) = (0.0, 0.0, f64::INFINITY);
     for class in order {
@@ -192,10 +194,10 @@ pub(crate) fn project(weights: &[f64], shares: &[f64]) -> Vec<f64> {
         if square > 0.0 && breakpoint(class) <= shift {
             break;
         }
-        mass += shares[class] * weights[class];
-        square += shares[class] * shares[class];
+        mass += proportions[class] * weights[class];
+        square += proportions[class] * proportions[class];
         shift = (mass - 1.0) / square;
     }
-    let projected = |(weight, share): (&f64, &f64)| (weight - shift * share).max(0.0);
-    weights.iter().zip(shares).map(projected).collect()
+    let projected = |(weight, proportion): (&f64, &f64)| (weight - shift * proportion).max(0.0);
+    weights.iter().zip(proportions).map(projected).collect()
 }

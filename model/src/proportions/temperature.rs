@@ -31,9 +31,9 @@ impl Temperature {
         Ok(Self(1.0 / inverse))
     }
 
-    /// [`fit`](Self::fit), drawn back towards 1, and 1 itself unless the held-out rows contradict it: the
-    /// classifier's own calibration, mostly learned from more rows than are held out, is worth something. Also how
-    /// far it is to be trusted after that: 1 when it is not contradicted, and the less the clearer it is.
+    /// [`fit`](Self::fit), drawn back towards 1, and exactly 1 unless the held-out rows contradict it: the
+    /// classifier's own calibration mostly rests on more rows than are held out. Also returns the trust in that
+    /// calibration: 1 when it is not contradicted, and less the more clearly it is.
     pub(crate) fn fit_cautiously(
         held_out: &Probabilities,
         labels: &[u32],
@@ -46,7 +46,7 @@ impl Temperature {
         Ok((Self(1.0 / (1.0 + (1.0 - trust) * distance)), trust))
     }
 
-    /// T itself.
+    /// T, between 0.1 and 10 when it was fitted.
     pub fn value(self) -> f64 {
         self.0
     }
@@ -57,7 +57,7 @@ impl Temperature {
         if self == Self::ONE {
             return tempered;
         }
-        // Predictions come in single precision. The largest of a row is taken for 1: powers of others cannot all vanish.
+        // Single precision is what predictions come in. Scaled by a row's largest, its powers cannot all underflow.
         let mut powers: Vec<f32> = Vec::with_capacity(tempered.as_slice().len());
         for row in tempered.rows() {
             let largest = row
@@ -91,8 +91,8 @@ fn fit_inverse(
     check_prior(prior, classes)?;
     let mut counts = vec![0.0; classes];
     crate::weights::class_counts(labels.iter().copied(), &mut counts);
-    let shift = |(count, share): (&f64, &f64)| {
-        (count / labels.len() as f64).max(SMALLEST_PROBABILITY).ln() - share.ln()
+    let shift = |(count, proportion): (&f64, &f64)| {
+        (count / labels.len() as f64).max(SMALLEST_PROBABILITY).ln() - proportion.ln()
     };
     let shifts: Vec<f64> = counts.iter().zip(prior.as_ref()).map(shift).collect();
     let logits: Vec<f64> = held_out.as_slice().iter().map(logit).collect();
@@ -111,6 +111,7 @@ fn likelihood_slopes(logits: &[f64], labels: &[u32], shifts: &[f64], inverse: f6
     let (mut first, mut second) = (0.0, 0.0);
     for (row, label) in logits.chunks_exact(shifts.len()).zip(labels) {
         let scaled = |(logit, shift): (&f64, &f64)| inverse * logit + shift;
+        // Subtracted before exp, which would overflow for small temperatures.
         let largest = row
             .iter()
             .zip(shifts)
@@ -142,6 +143,7 @@ fn root(slopes: impl Fn(f64) -> (f64, f64), mut low: f64, mut high: f64) -> f64 
         } else {
             low = at;
         }
+        // A curvature of 0 makes this infinite or NaN. Neither is inside the bracket, which is then halved.
         let newton = at - first / second;
         let next = if newton > low && newton < high {
             newton

@@ -25,7 +25,7 @@ const JUMP_PRIOR: f64 = 20.0;
 /// A smaller chance of a jump makes no difference.
 const NO_JUMPS: f64 = 0.01;
 
-/// How blocks are averaged.
+/// How the estimates of blocks are averaged into the proportions that are served.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -34,13 +34,13 @@ pub enum TrackerSettings {
     Cumulative,
     /// A row's weight halves every so many blocks.
     HalfLife {
-        /// Half-life in blocks.
+        /// Blocks after which a row's weight has halved; above 0.
         blocks: f64,
     },
     /// Several half-lives and no forgetting side by side, weighted by how well each predicted the next block,
     /// and restarted where the stream jumps.
     Adaptive {
-        /// The half-lives in blocks.
+        /// Half-lives of the averages, in blocks; each above 0.
         half_lives: Vec<f64>,
     },
 }
@@ -151,7 +151,6 @@ impl Tracker {
         Ok(self.publish(evidence))
     }
 
-    /// Takes a block in.
     pub(crate) fn take_in(&mut self, evidence: &Evidence) -> Result<()> {
         let expected = self.experts[0].average.readings().mean.len();
         if expected > 0 {

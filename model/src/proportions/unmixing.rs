@@ -54,6 +54,8 @@ impl Unmixing {
         let classes = conditional.ncols();
         let inverse = invert(&conditional);
         let resolution = &inverse * &conditional;
+        // G M is the identity if M has an inverse. With the pseudo-inverse it is a projection: only classes whose
+        // row is still that of the identity can be read.
         let identified = (0..classes).map(|class| {
             let row = resolution.row(class);
             let error = |(other, value): (usize, &f64)| {
@@ -86,6 +88,7 @@ impl Unmixing {
             }
         }
         for (class, count) in self.counts.iter().enumerate() {
+            // Unbiased: deviations are from the class's own mean. One row alone shows no noise.
             let freedom = (count - 1.0).max(1.0);
             self.variances.row_mut(class).unscale_mut(freedom);
         }
@@ -113,6 +116,7 @@ impl Unmixing {
     /// Variance of the reading of `class` over held-out rows of each class.
     pub(crate) fn variances(&self, class: usize) -> &[f64] {
         let classes = self.classes();
+        // The matrix is stored by columns, and column k holds the variances of reading k.
         &self.variances.as_slice()[class * classes..][..classes]
     }
 
@@ -132,6 +136,7 @@ impl Unmixing {
     pub(crate) fn read(&self, rows: &Probabilities) -> Readings {
         let classes = self.classes();
         let mut mean = vec![0.0; classes];
+        // Reading is linear: the reading of the mean is the mean of the readings.
         self.read_row(&rows.mean(), &mut mean);
         let mut variance = vec![0.0; classes];
         let mut reading = vec![0.0; classes];
@@ -154,24 +159,25 @@ impl Unmixing {
 
     /// What to add to readings of predictions that were corrected for `reference`, r.
     ///
-    /// Were the classifier calibrated, the mean prediction of a population with the shares r would be r itself:
-    /// its reading G r differs from r by miscalibration, which readings are there to remove, and by the noise of
-    /// the held-out rows. What that noise may explain of the difference is given back, as far as there is `trust` in the
-    /// classifier's calibration otherwise. With all of it, readings are r + G (q - r), a step from r towards the
-    /// maximum of the likelihood; with nothing, they are unbiased.
+    /// If the classifier is calibrated, the mean prediction of a population with the shares r is r itself. Its
+    /// reading G r differs from r for two reasons: miscalibration, which readings are there to remove, and noise of
+    /// the held-out rows. The part of the difference that noise explains is added back, scaled by `trust` in the
+    /// classifier's calibration. With all of the difference, readings are r + G (q - r), a step from r towards the
+    /// maximum of the likelihood. With none of it, they are unbiased.
     pub(crate) fn adjustment(&self, reference: &LabelProportions, trust: f64) -> Vec<f64> {
-        let shares = DVector::from_column_slice(reference.as_ref());
-        let mut unexplained = &self.inverse * (&self.conditional * &shares - &shares);
+        let proportions = DVector::from_column_slice(reference.as_ref());
+        let mut unexplained = &self.inverse * (&self.conditional * &proportions - &proportions);
         let noise = |class: usize| -> f64 {
             let rows = self.variances(class).iter().zip(&self.counts);
             rows.zip(reference.as_ref())
-                .map(|((variance, count), share)| share * share * variance / count)
+                .map(|((variance, count), proportion)| proportion * proportion * variance / count)
                 .sum()
         };
         let scores = unexplained
             .iter()
             .enumerate()
             .map(|(class, value)| (value * value, noise(class)))
+            // A class without noise would divide by 0.
             .filter(|(_, noise)| *noise > 0.0)
             .map(|(square, noise)| square / noise);
         let squared_score = scores.sum::<f64>() / self.classes() as f64;
@@ -208,7 +214,7 @@ fn invert(matrix: &DMatrix<f64>) -> DMatrix<f64> {
         _ => {
             let svd = matrix.clone().svd(true, true);
             let smallest = RANK_TOLERANCE * svd.singular_values.max();
-            // Both factors were asked for, the only condition of the pseudo-inverse.
+            // Fails only without both factors, and both were computed.
             svd.pseudo_inverse(smallest)
                 .unwrap_or_else(|_| matrix.transpose())
         }
