@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Decision, Displacement, Reason};
 use crate::{Error, Result, checks};
 
-/// A share of rows that is not nearly all of them.
+/// Below this share of rows the prior-corrected model does not see one class alone.
 const NOT_NEARLY_ALL: f64 = 0.9;
 
 /// What the guard looks at, all of it in evaluation mode.
@@ -31,7 +31,7 @@ pub struct GuardEvidence<'a> {
     pub adapted_cross_entropy: f64,
     /// Cross-entropy of the frozen classifier (f_S) on the same rows, not mapped, weighted alike.
     pub frozen_cross_entropy: f64,
-    /// Of the confusion matrix C of the target classifier on mapped held-out source rows.
+    /// Smallest singular value of the confusion matrix C of the target classifier on mapped held-out source rows.
     pub smallest_singular_value: f64,
 }
 
@@ -46,7 +46,7 @@ pub struct MostPredicted {
     pub prior: f64,
 }
 
-/// How much is too much.
+/// Limits beyond which a learned state is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -142,7 +142,8 @@ fn class_movement(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<
     })
 }
 
-/// Nearly all rows are one class to the adapted model and not to the frozen one: p_N ran away.
+/// Refuses a state whose p_N ran away: the adapted model predicts one class for nearly all rows, and the
+/// prior-corrected model does not.
 fn one_class(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
     let MostPredicted {
         class,
@@ -156,7 +157,7 @@ fn one_class(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reaso
     })
 }
 
-/// A map that does not bring held-out rows nearer to the stream has nothing to show for moving them.
+/// Refuses a map that does not bring held-out rows nearer to the stream.
 fn map_does_not_help(evidence: &GuardEvidence<'_>, limits: &GuardLimits) -> Option<Reason> {
     let (before, after) = (evidence.distance_before_map, evidence.distance_after_map?);
     (limits.map_must_help && after >= before).then_some(Reason::MapDoesNotHelp { before, after })

@@ -13,20 +13,20 @@ use crate::{
     parameters::finite,
 };
 
-/// Latents farther from the source's mean than so many deviations are taken to be as far as that: what they say is the
-/// same, and what comes after stays finite.
+/// Latents are clipped to this many deviations from the source's mean, so that the networks after the encoder stay
+/// finite.
 const FARTHEST: f32 = 1e6;
 
 /// g in evaluation mode, and the standardisation of what it gives.
 #[derive(Debug)]
 pub struct EncoderNetwork {
-    /// For the checks of inputs.
+    /// What inputs are checked against.
     architecture: Architecture,
     clip: Option<Clip>,
     /// Of named fields; empty for other encoders.
     embedding: Vec<f32>,
     layers: LayerStack,
-    /// By which latents are shifted and multiplied.
+    /// Subtracted from raw latents, before `scale` multiplies them.
     mean: Vec<f32>,
     scale: Vec<f32>,
 }

@@ -51,7 +51,7 @@ pub enum LabelledRows<'a> {
     Logits(Rows<'a>),
 }
 
-/// What training has come to, once an epoch.
+/// Progress of training, reported once an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FitProgress {
     /// Epochs done, this one included.

@@ -84,7 +84,7 @@ pub(super) fn fit_networks(
         latent: plan.latent,
         encoder: plan.encoder,
         classifier: settings.classifier.clone(),
-        // Not known before g is.
+        // Measured once g is trained.
         standardisation: Standardisation::identity(plan.latent),
         clip: None,
     };

@@ -21,7 +21,7 @@ pub(crate) struct TrainingSet<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) labels: &'a [u32],
     pub(crate) split: &'a Split,
-    /// Of the cross-entropy, in training and on the held-out rows.
+    /// Class weights of the cross-entropy, in training and on the held-out rows.
     pub(crate) class_weights: &'a [f64],
 }
 

@@ -10,7 +10,7 @@ use crate::Candidate;
 pub struct Verdict {
     /// Candidate that mode `auto` serves.
     pub candidate: Candidate,
-    /// The evidence that decided.
+    /// Why it is served, with the figures that decided.
     pub reason: GateReason,
     /// The block after which this candidate was chosen.
     pub since_block: u64,
@@ -29,7 +29,7 @@ pub struct Decided {
     pub block: u64,
     /// What is served from there on.
     pub candidate: Candidate,
-    /// The evidence that decided.
+    /// Why it is served, with the figures that decided.
     pub reason: GateReason,
 }
 
@@ -59,7 +59,7 @@ pub enum GateReason {
         /// Fewest rows that are tested.
         needed: usize,
     },
-    /// The bundle cannot be judged by.
+    /// The frozen model is served: the bundle has too few held-out rows of a class.
     #[error("class {class} has {rows} held-out rows, {needed} are needed to judge")]
     TooFewHeldOutRows {
         /// The class, counted from 0.
@@ -69,7 +69,7 @@ pub enum GateReason {
         /// Fewest rows that are tested.
         needed: usize,
     },
-    /// Inputs unlike any that the model was made for.
+    /// Too many rows lie where the held-out rows have none.
     #[error("{:.1} % of rows lie where training data has none, at most {:.1} % are expected", 100.0 * test.statistic, 100.0 * test.limit)]
     BeyondSupport {
         /// Share of such rows beside its limit.

@@ -12,7 +12,7 @@ const TOLERANCE: f64 = 1e-6;
 const SMALLEST_START: f64 = 1e-4;
 
 /// The distribution of score bins in each class, smoothed. Stored as counts above the smoothing: with 1,000
-/// classes nearly all counts are 0, and a round costs as much as there are others.
+/// classes nearly all counts are 0, and the cost of a round grows only with those that are not.
 #[derive(Debug, Clone)]
 pub(crate) struct ClassHistograms {
     bins: usize,

@@ -171,7 +171,7 @@ impl Gate {
         &self.memory
     }
 
-    /// Starts as a state of 0.1 ended that had found more than label shift.
+    /// Starts with label shift refuted, as a state of 0.1 had found it.
     pub(crate) fn begin_refuted(&mut self) {
         self.memory.state.begin_refuted();
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Result, Rows, bundle::HeldOut, proportions::Probabilities};
 
-/// Held-out rows are within the radius that leaves this share of them outside.
+/// Share of the held-out rows inside the support's radius.
 const SUPPORT_QUANTILE: f64 = 0.995;
 
 /// How rows become a [`Histogram`]; fixed by the bundle.

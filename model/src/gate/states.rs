@@ -138,7 +138,7 @@ impl GateState {
         &self.verdict
     }
 
-    /// Believes that label shift was refuted before anything was tested.
+    /// Starts with label shift refuted, before anything was tested.
     pub(crate) fn begin_refuted(&mut self) {
         self.label_shift = LabelShift::Refuted;
         self.verdict.refuted = true;

@@ -40,8 +40,8 @@ pub(crate) struct Adaptation {
     pub(crate) held_out: Vec<f32>,
     /// p_N of the alignment; `None` before the first refresh.
     pub(crate) alignment_proportions: Option<LabelProportions>,
-    /// The prior inside both classifiers. The target classifier is trained to keep it: one that is to
-    /// follow p_N always lags behind, and nobody knows how far, so it could not be corrected.
+    /// The prior inside both classifiers. The target classifier is trained to keep it: one that
+    /// followed p_N would lag behind by an unknown amount and could not be corrected.
     pub(crate) prior: LabelProportions,
     pub(crate) transport: TransportWeightSolver,
     pub(crate) steps: u64,

@@ -24,8 +24,8 @@ const NOISE_FLOOR_REPEATS: usize = 20;
 /// The noise floor is this quantile of the halves' distances.
 const NOISE_FLOOR_QUANTILE: f64 = 0.95;
 
-/// Furthest that p_N of a class may move in one refresh, beyond half of its interval. A p_N that is taken for
-/// true makes the map that makes it: unbounded it runs away to one class.
+/// Furthest that p_N of a class may move in one refresh, beyond half of its interval. The map is
+/// fitted to p_N, and p_N is estimated through the map: without a bound it runs away to one class.
 const LARGEST_MOVE: f64 = 0.1;
 
 /// Rows that every distance of one refresh is measured on.
@@ -128,7 +128,8 @@ impl Adaptation {
         })
     }
 
-    /// p_N after a refresh: the estimate, unless it is none, and not farther from the last than it is certain.
+    /// p_N after a refresh: the estimate, kept near the last p_N (see [`LARGEST_MOVE`]), or the last p_N if the
+    /// estimate is refuted.
     fn next_proportions(&self, estimate: &ProportionEstimate) -> LabelProportions {
         let Some(last) = &self.alignment_proportions else {
             return estimate.proportions.floored(SMALLEST_PROPORTION);

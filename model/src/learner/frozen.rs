@@ -1,4 +1,4 @@
-//! The part of a model that nothing learned changes: scored once for all that use an event.
+//! The part of a model that learning does not change. It scores an event once, for all candidates.
 
 use std::{ops::Range, sync::Arc};
 

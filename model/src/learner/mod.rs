@@ -1,4 +1,4 @@
-//! Turns steps into a method that can run for ever.
+//! The learner: proportions, alignment steps and decisions for a stream without an end.
 //!
 //! A [`Learner`] observes blocks of target rows, takes alignment steps on a window of them, and
 //! gives out [`Snapshot`]s that score the frozen, the prior-corrected and the adapted classifier. For a

@@ -25,7 +25,7 @@ pub struct Picture {
 }
 
 impl Adaptation {
-    /// The picture of what a refresh looked at. Draws nothing at random: to look must not change what is learned.
+    /// The picture of what a refresh looked at. Draws nothing at random, so that it does not change what is learned.
     pub(super) fn take_picture(
         &mut self,
         sample: &RefreshSample,

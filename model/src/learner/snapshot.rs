@@ -97,7 +97,7 @@ impl Snapshot {
         &self.training_proportions
     }
 
-    /// What none of the candidates changes.
+    /// The frozen model, which all candidates share.
     pub fn model(&self) -> &FrozenModel {
         &self.model
     }

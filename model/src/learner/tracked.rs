@@ -62,7 +62,6 @@ impl TrackedProportions {
         self.estimate.clone_from(&other.estimate);
     }
 
-    /// Goes on from a checkpoint.
     pub(crate) fn restore(&mut self, tracker: Tracker, estimate: Option<ProportionEstimate>) {
         self.tracker = tracker;
         self.proportions = estimate

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::TransportWeight;
 
-/// Where a solved weight may go.
+/// Range of a solved weight.
 const RANGE: std::ops::RangeInclusive<f64> = 1e-3..=1e2;
 /// Weight of the newest statistic in its running mean.
 const NEWEST: f64 = 0.3;
@@ -39,15 +39,15 @@ impl TransportWeightSolver {
         self.weight
     }
 
-    /// Takes in the sliced distance and its floor.
-    pub(crate) fn update(&mut self, distance: f64, floor: f64) {
+    /// Takes in the sliced distance and its noise floor, and moves a solved weight.
+    pub(crate) fn update(&mut self, distance: f64, noise_floor: f64) {
         let mean = match self.distance {
             None => distance,
             Some(mean) => mean + NEWEST * (distance - mean),
         };
         self.distance = Some(mean);
         if let TransportWeight::Solved { factor, .. } = self.settings {
-            let moved = if mean > floor {
+            let moved = if mean > noise_floor {
                 self.weight / factor
             } else {
                 self.weight * factor

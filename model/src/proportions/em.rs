@@ -3,12 +3,12 @@
 use super::{LabelProportions, Probabilities};
 use crate::{Error, Result};
 
-/// When expectation maximisation stops.
+/// When expectation maximisation stops: converged, or after its most iterations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EmLimits {
     /// It has converged when the shares move less than this in all.
     pub tolerance: f64,
-    /// It is given up after so many iterations: near a share of 0 it slows down for ever.
+    /// Most iterations. Near a share of 0 convergence becomes arbitrarily slow.
     pub iterations: usize,
 }
 

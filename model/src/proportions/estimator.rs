@@ -19,11 +19,11 @@ use crate::{Result, checks};
 /// of a share of 2 % covered 94 % of windows.
 const REFERENCE_FLOOR: f64 = 0.02;
 
-/// The reference only shapes the readings and need not be exact: shares that were published are rounded to multiples
-/// of this, so that blocks of a stream that hardly moves are read the same way, which is made once.
+/// References are rounded to multiples of this. They only shape the readings and need not be exact, and while the
+/// stream hardly moves its blocks share one unmixing, which is computed once.
 const REFERENCE_STEP: f64 = 0.02;
 
-/// And the maximum of the likelihood need not be found to the last digit.
+/// Looser than the defaults: a reference need not be exact.
 const REFERENCE_LIMITS: EmLimits = EmLimits {
     tolerance: 1e-4,
     iterations: 200,
@@ -259,7 +259,7 @@ impl Latest {
     }
 }
 
-/// It belongs to the estimator that made it.
+/// A clone starts empty; it computes the same unmixing when it needs one.
 impl Clone for Latest {
     fn clone(&self) -> Self {
         Self::default()
@@ -269,7 +269,7 @@ impl Clone for Latest {
 // === impl ProportionEstimate ===
 
 impl ProportionEstimate {
-    /// The same shares, not known any more.
+    /// The same shares, marked as refuted: every interval is the whole range.
     pub(crate) fn into_refuted(self) -> Self {
         Self {
             intervals: vec![Interval::WHOLE; self.intervals.len()],
@@ -287,7 +287,7 @@ impl Evidence {
         self.rows
     }
 
-    /// False when `em` was cut off before it came to rest.
+    /// False when `em` reached its most iterations before it converged.
     pub fn converged(&self) -> bool {
         self.converged
     }

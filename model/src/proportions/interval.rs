@@ -7,7 +7,7 @@ use super::unmixing::Unmixing;
 /// Two-sided 95 % of the normal distribution.
 pub(crate) const DEVIATIONS: f64 = 1.959_963_985;
 
-/// A reading this many deviations outside [0, 1] contradicts every share. By chance none does.
+/// A reading this many deviations outside [0, 1] contradicts every share. Chance alone hardly ever gives one.
 const CONTRADICTION: f64 = 5.0;
 
 /// Halvings of a bracket of length 1 at most: to 1e-6.
@@ -106,7 +106,7 @@ impl ProportionReading<'_> {
         let window = (self.variance + (self.mean - x).powi(2) - drawn).max(0.0);
         let noise = (size * held_out + self.rows * window) / (size + self.rows);
         let of_mean = if held_out > 0.0 {
-            // A misleading row that only the held-out rows have did move their mean: down, it goes halfway.
+            // Misleading rows that only the held-out set has did move its mean: a smaller noise counts by its root.
             of_mean * (noise / held_out).max((noise / held_out).sqrt())
         } else {
             noise / size

@@ -3,7 +3,7 @@
 //! Everything here works from class probabilities alone, so it serves a classifier on latents as well as a
 //! model that gives nothing but its predictions. Predictions on held-out labelled source rows make a
 //! [`ProportionEstimator`]; predictions on a block of target rows give [`Evidence`]; a [`Tracker`] averages
-//! the evidence of a stream into what is [`ProportionEstimate`].
+//! the evidence of a stream into a [`ProportionEstimate`].
 
 mod accuracy;
 mod average;

@@ -19,7 +19,7 @@ const STEADY: f64 = 0.8;
 /// What the long run's weights are multiplied by after each block.
 const LONG_RUN: f64 = 0.99;
 
-/// Blocks without a jump that are counted at the start: one jump alone is no habit.
+/// Blocks without a jump that are counted at the start, so that a first jump does not make jumps likely.
 const JUMP_PRIOR: f64 = 20.0;
 
 /// A smaller chance of a jump makes no difference.
