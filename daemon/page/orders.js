@@ -8,7 +8,7 @@ const ORDERS = [
   ["checkpoint", "Write a checkpoint"],
   ["rollback", "Roll back"],
 ];
-const MODES = ["frozen", "prior", "adapted", "shadow"];
+const MODES = ["auto", "frozen", "prior", "adapted", "shadow"];
 
 async function give(order) {
   const outcome = document.getElementById("order-outcome");

@@ -1,6 +1,6 @@
 // Tables and lists. Cells are changed in place, so that a screen reader keeps its position.
 
-import { CANDIDATES, candidateOf, count, interval, known, percent, rate, refusal, span } from "./words.js";
+import { CANDIDATES, UNTOLD, candidateOf, count, interval, known, percent, rate, refusal, span } from "./words.js";
 
 /** Gives the element one child per content: adds or removes children at the end, and lets `each` update the rest. */
 function fill(element, tag, contents, each) {
@@ -58,13 +58,19 @@ const estimate = (value) => (known(value) ? { text: percent(value.value), below:
 export function classes(about, frame) {
   const labels = about.labels && frame.classes.some((one) => known(one.true_proportion));
   const head = ["Class", "Training", "Now", ...(labels ? ["By labels"] : []), ...(about.black_box ? [] : ["Movement"])];
+  const now = ({ training }, served) => {
+    if (frame.proportions_unknown) {
+      return UNTOLD;
+    }
+    return served ? { ...estimate(served), strong: training < served.low || training > served.high } : "–";
+  };
   const rows = about.classes.map((one, place) => {
     const { served, true_proportion, movement_ratio } = frame.classes[place];
     const ratio = known(movement_ratio) ? movement_ratio.toFixed(3) : "–";
     return [
       one.name,
       percent(one.training),
-      served ? { ...estimate(served), strong: one.training < served.low || one.training > served.high } : "–",
+      now(one, served),
       ...(labels ? [percent(true_proportion)] : []),
       ...(about.black_box ? [] : [ratio]),
     ];
@@ -81,11 +87,11 @@ export function candidates(about, frame) {
   const head = ["Candidate", "Estimated", ...(measured ? ["Measured", "Log loss"] : [])];
   const figure = (value) => (known(value) ? value.toFixed(3) : "–");
   const rows = frame.candidates.map((one) => [
-    one.name === candidateOf(frame.mode) ? { text: CANDIDATES[one.name], below: "served" } : CANDIDATES[one.name],
+    one.name === candidateOf(frame) ? { text: CANDIDATES[one.name], below: "served" } : CANDIDATES[one.name],
     estimate(one.estimated),
     ...(measured ? [percent(one.accuracy), figure(one.log_loss)] : []),
   ]);
-  const served = frame.candidates.findIndex((one) => one.name === candidateOf(frame.mode));
+  const served = frame.candidates.findIndex((one) => one.name === candidateOf(frame));
   table(document.getElementById("candidates"), head, rows, served);
   const refused = frame.guard ? `The guard has refused ${count(frame.guard.refusals)} states so far. ` : "The guard has judged no state yet. ";
   const reason = frame.guard?.reason ? `It refuses the newest: ${refusal(about, frame.guard)}.` : "";

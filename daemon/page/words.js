@@ -1,11 +1,9 @@
 // Writes numbers as text, and the five answers at the top of the page.
 
-const MODES = {
+const MODELS = {
   frozen: "Frozen model",
   prior: "Prior-corrected model",
   adapted: "Adapted model",
-  shadow: "Frozen model",
-  auto: "What the gate chooses",
 };
 const REFUSALS = {
   non_finite: "a value in it is not finite",
@@ -47,8 +45,11 @@ export function span(seconds) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** The candidate that a mode serves. */
-export const candidateOf = (mode) => (mode === "shadow" ? "frozen" : mode);
+/** The candidate that is served. */
+export const candidateOf = ({ mode, gate }) => (mode === "auto" ? gate.candidate : mode === "shadow" ? "frozen" : mode);
+
+/** Instead of shares that cannot be known without labels. */
+export const UNTOLD = "cannot be told: the classes changed";
 
 const waiting = (frame) =>
   frame.standby
@@ -64,6 +65,9 @@ export function moved(about, frame) {
     .map((one) => ({ ...one, by: one.share.value - one.training }))
     .map((one) => ({ ...one, far: Math.abs(one.by) + (one.by > 0 ? 1e-6 : 0) }))
     .sort((left, right) => right.far - left.far);
+  if (frame.proportions_unknown) {
+    return { state: "look", answer: "More than the shares", evidence: `Shares ${UNTOLD}. Labels would tell.` };
+  }
   if (changes.length === 0) {
     return waiting(frame);
   }
@@ -86,34 +90,34 @@ export function moved(about, frame) {
   };
 }
 
-/** Whether more than the shares moved, and whose shares are served because of it. */
+const TESTS = { scores: "scores", latents: "latents", support: "rows unlike training" };
+const measure = ({ name }, value) => (name === "support" ? percent(value) : value.toFixed(3));
+const against = (test) => `${TESTS[test.name] ?? test.name} ${measure(test, test.statistic)} of at most ${measure(test, test.limit)}`;
+
+/** Whether more than the shares moved, by the gate's tests. */
 export function shape(about, frame) {
-  if (about.black_box) {
-    return { state: "ok", answer: "Only shares are followed", evidence: "The model is a black box: its latents are unknown." };
+  const { refuted, tests, reason } = frame.gate;
+  if (tests.length === 0) {
+    return { state: "ok", answer: "Not measured yet", evidence: `${capital(reason)}.` };
   }
-  if (!frame.shift) {
-    const off = about.steps_per_block === 0 ? "Alignment is switched off (learner.steps_per_block = 0)." : "";
-    return { state: "ok", answer: "Not measured yet", evidence: off || "The first alignment steps measure it." };
-  }
-  const { distance_before_map: before, distance_after_map: after, noise_floor, refuted } = frame.shift;
-  const limit = `what the noise floor of ${noise_floor.toFixed(3)} allows`;
+  const failed = tests.filter((test) => test.statistic > test.limit);
+  const compared = `Compared with training at the stream's shares: ${(refuted && failed.length > 0 ? failed : tests).map(against).join(", ")}.`;
   return refuted
-    ? {
-        state: "look",
-        answer: "Classes changed shape, too",
-        evidence: `With shares corrected, the distance is ${before.toFixed(3)}, above ${limit}; after the map it is ${after.toFixed(3)}. The ${frame.proportions_from} model's shares are served.`,
-      }
-    : {
-        state: "ok",
-        answer: "Shares explain it",
-        evidence: `With shares corrected, the distance is ${before.toFixed(3)}, below ${limit}. The frozen model's shares are served.`,
-      };
+    ? { state: "look", answer: "Classes changed shape, too", evidence: compared }
+    : { state: "ok", answer: "Shares explain it", evidence: compared };
 }
 
-/** What is served, and what the guard says about the newest adapted state. */
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** What is served, and why: the gate's reason in mode auto, else what the guard says about the newest adapted state. */
 export function served(frame) {
-  const answer = MODES[frame.mode];
+  const answer = MODELS[candidateOf(frame)];
   const version = `Mode ${frame.mode}, version ${frame.version.epoch}.${frame.version.step}.`;
+  if (frame.mode === "auto") {
+    const { reason, since_block, refuted } = frame.gate;
+    const since = since_block > 0 ? ` Since block ${count(since_block)}.` : "";
+    return { state: refuted ? "look" : "ok", answer, evidence: `${capital(reason)}.${since} ${version}` };
+  }
   const adapts = frame.mode === "adapted";
   if (!frame.guard) {
     return { state: "ok", answer, evidence: `${version} ${adapts ? "Nothing was learned yet." : ""}` };
@@ -136,7 +140,7 @@ export function refusal(about, guard) {
 /** Accuracy of what is served: measured if there are late labels, else estimated. */
 export function right(frame) {
   const [frozen] = frame.candidates;
-  const own = frame.candidates.find((one) => one.name === candidateOf(frame.mode));
+  const own = frame.candidates.find((one) => one.name === candidateOf(frame));
   if (known(own.accuracy)) {
     const gain = 100 * (own.accuracy - frozen.accuracy);
     const against = own === frozen ? "" : ` Frozen model: ${percent(frozen.accuracy)} (${gain >= 0 ? "+" : "−"}${Math.abs(gain).toFixed(1)} points).`;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ostar_model::learner::{BlockReport, Picture, RefreshReport};
+use ostar_model::{
+    gate::GateState,
+    learner::{BlockReport, Picture, RefreshReport},
+};
 use serde::Serialize;
 
 use crate::current::Version;
@@ -28,6 +31,8 @@ pub(crate) struct Status {
     pub(crate) block: Option<BlockReport>,
     /// Of the newest refresh; `None` before the first, and for black boxes.
     pub(crate) refresh: Option<RefreshReport>,
+    /// What mode `auto` serves, and why. After a restart it is the checkpoint's, although `block` is `None`.
+    pub(crate) gate: GateState,
     /// Two-dimensional picture of the newest refresh, for the live page.
     #[serde(skip)]
     pub(crate) picture: Option<Arc<Picture>>,

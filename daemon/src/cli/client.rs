@@ -1,4 +1,4 @@
-//! Connections of `predict`, `state` and `ctl` to a running daemon.
+//! Connections of `predict`, `state`, `explain` and `ctl` to a running daemon.
 
 use std::{error::Error as _, fs, future::Future, path::PathBuf};
 
@@ -12,7 +12,11 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 
-use crate::{config::Config, current::ServingMode, proto};
+use crate::{
+    config::Config,
+    current::ServingMode,
+    proto::{self, GetStateRequest, State, inference_client::InferenceClient},
+};
 
 /// How to reach a daemon.
 #[derive(Debug, Clone, Args)]
@@ -134,6 +138,14 @@ pub(super) fn inference_address() -> String {
 /// The mode of an answer, as flags and configuration call it.
 pub(super) fn mode_name(mode: proto::Mode) -> &'static str {
     mode.serving().map_or("unspecified", ServingMode::name)
+}
+
+/// The state of the daemon whose grpc.listen is `address`.
+pub(super) async fn ask_state(connection: &ConnectionArgs, address: &str) -> Result<State> {
+    let connection = connection.connect(address, "grpc.listen");
+    let mut client = InferenceClient::new(connection.await?);
+    let state = client.get_state(GetStateRequest {}).await;
+    Ok(state.map_err(Unanswered::from)?.into_inner())
 }
 
 /// Runs a client command on this thread.

@@ -6,6 +6,7 @@ mod client;
 mod config;
 mod ctl;
 mod demo;
+mod explain;
 mod files;
 mod fit;
 mod format;
@@ -38,6 +39,7 @@ Examples:
   ostard run --config ostard.toml              read Kafka, learn and serve
   ostard config check --config ostard.toml     list every problem of a configuration
   ostard state                                 show class shares, shift and what is served
+  ostard explain                               say why it is served
   ostard ctl mode adapted                      change what a running daemon serves
 
 Exit codes: 0 success, 1 failure, 2 wrong flag or configuration, 3 the daemon did not answer or refused.";
@@ -55,6 +57,7 @@ enum Command {
     Replay(replay::Replay),
     Predict(predict::Predict),
     State(state::ShowState),
+    Explain(explain::Explain),
     Ctl(ctl::Ctl),
     Completions(shell::Completions),
     Man(shell::Man),
@@ -73,6 +76,7 @@ impl Cli {
             Command::Replay(replay) => replay.execute(),
             Command::Predict(predict) => predict.execute(),
             Command::State(state) => state.execute(),
+            Command::Explain(explain) => explain.execute(),
             Command::Ctl(ctl) => ctl.execute(),
             Command::Completions(completions) => completions.execute(),
             Command::Man(man) => man.execute(),

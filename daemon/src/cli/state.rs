@@ -10,10 +10,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    client::{ConnectionArgs, Unanswered, block_on, inference_address, mode_name},
+    client::{ConnectionArgs, ask_state, block_on, inference_address, mode_name},
+    explain::gate_in_json,
     format::{Format, FormatArgs, Table},
 };
-use crate::proto::{ClassProportions, GetStateRequest, State, inference_client::InferenceClient};
+use crate::proto::{ClassProportions, State};
 
 /// Print what a running daemon knows about the stream: class shares with intervals, shift and what is served.
 #[derive(Debug, Args)]
@@ -35,20 +36,13 @@ Examples:
 
 impl ShowState {
     pub(super) fn execute(self) -> Result<()> {
-        let state = block_on(self.ask())?;
+        let state = block_on(ask_state(&self.connection, &self.address))?;
         let text = match self.format.choose() {
             Format::Table => table(&state),
             Format::Json => format!("{}\n", in_json(&state)),
         };
         io::stdout().write_all(text.as_bytes())?;
         Ok(())
-    }
-
-    async fn ask(&self) -> Result<State> {
-        let connection = self.connection.connect(&self.address, "grpc.listen");
-        let mut client = InferenceClient::new(connection.await?);
-        let state = client.get_state(GetStateRequest {}).await;
-        Ok(state.map_err(Unanswered::from)?.into_inner())
     }
 }
 
@@ -73,11 +67,17 @@ fn table(state: &State) -> String {
         0 => "not known yet".to_owned(),
         _ => format!("{share:.3} [{low:.3}, {high:.3}]"),
     };
+    let unknown = proportions_unknown(state);
     let row = |class: &ClassProportions| {
+        let served = if unknown {
+            "cannot be told: the classes changed".to_owned()
+        } else {
+            interval(class.served, class.served_low, class.served_high)
+        };
         vec![
             class.name.clone(),
             format!("{:.3}", class.training),
-            interval(class.served, class.served_low, class.served_high),
+            served,
             interval(class.frozen, class.frozen_low, class.frozen_high),
             interval(class.adapted, class.adapted_low, class.adapted_high),
         ]
@@ -100,13 +100,23 @@ fn table(state: &State) -> String {
     text
 }
 
+fn proportions_unknown(state: &State) -> bool {
+    let gate = state.gate.as_ref();
+    gate.is_some_and(|gate| gate.proportions_unknown)
+}
+
 fn in_json(state: &State) -> Value {
-    let share = |share, low, high| json!({"share": share, "low": low, "high": high});
+    let share = |share: f64, low, high| json!({"share": share, "low": low, "high": high});
+    let known = !proportions_unknown(state);
     let class = |class: &ClassProportions| {
         json!({
             "name": class.name,
             "training": class.training,
-            "served": share(class.served, class.served_low, class.served_high),
+            "served": {
+                "share": known.then_some(class.served),
+                "low": class.served_low,
+                "high": class.served_high,
+            },
             "frozen": share(class.frozen, class.frozen_low, class.frozen_high),
             "adapted": share(class.adapted, class.adapted_low, class.adapted_high),
         })
@@ -125,6 +135,7 @@ fn in_json(state: &State) -> Value {
         "standby": state.standby,
         "refusal": state.refusal,
         "shift": shift,
+        "gate": state.gate.as_ref().map(gate_in_json),
         "classes": state.classes.iter().map(class).collect::<Vec<_>>(),
     })
 }
@@ -136,7 +147,7 @@ mod tests {
     use super::*;
     use crate::{
         servers::serve,
-        serving::fixture::{daemon, settings},
+        serving::fixture::{daemon, daemon_after, learned_elsewhere, settings},
     };
 
     #[derive(Parser)]
@@ -150,7 +161,7 @@ mod tests {
         let running = serve(daemon().services, &settings()).await.unwrap();
         let address = running.grpc_address.to_string();
         let state = Line::parse_from(["state", "--address", &address]).state;
-        let state = state.ask().await.unwrap();
+        let state = ask_state(&state.connection, &state.address).await.unwrap();
         let text = table(&state);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(
@@ -165,5 +176,19 @@ mod tests {
         assert_eq!(json["classes"][1]["name"], "spam");
         let served = &json["classes"][1]["served"];
         assert!(served["low"].as_f64() <= served["share"].as_f64(), "{json}");
+    }
+
+    #[tokio::test]
+    async fn shares_of_classes_that_changed_are_not_shown() {
+        let services = daemon_after(learned_elsewhere).services;
+        let running = serve(services, &settings()).await.unwrap();
+        let address = running.grpc_address.to_string();
+        let state = Line::parse_from(["state", "--address", &address]).state;
+        let state = ask_state(&state.connection, &state.address).await.unwrap();
+        let text = table(&state);
+        let line = "spam   0.500     cannot be told: the classes changed  ";
+        assert!(text.contains(line), "{text}");
+        let served = json!({"share": null, "low": 0.0, "high": 1.0});
+        assert_eq!(in_json(&state)["classes"][1]["served"], served);
     }
 }

@@ -1,11 +1,16 @@
 //! The answer of GetState and WatchState.
 
 use ostar_connectors::proto::Version;
-use ostar_model::{diagnostics::Decision, learner::RefreshReport, proportions::ProportionEstimate};
+use ostar_model::{
+    diagnostics::Decision,
+    gate::{Decided, ShapeTests},
+    learner::RefreshReport,
+    proportions::ProportionEstimate,
+};
 
 use crate::{
     current,
-    proto::{ClassProportions, Mode, Shift, State},
+    proto::{ClassProportions, GateDecision, GateState, GateTest, Mode, Shift, State},
     serving::Services,
     status::Status,
 };
@@ -45,6 +50,7 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
         standby: status.standby,
         refusal: status.refresh.as_ref().map_or_else(String::new, refusal),
         shift: status.refresh.as_ref().map(shift),
+        gate: Some(gate(status)),
     }
 }
 
@@ -70,6 +76,34 @@ fn refusal(refresh: &RefreshReport) -> String {
     match &refresh.decision {
         Decision::Serve => String::new(),
         Decision::Refuse(reason) => reason.to_string(),
+    }
+}
+
+fn gate(status: &Status) -> GateState {
+    let verdict = status.gate.verdict();
+    let tests = verdict.prior.iter().flat_map(ShapeTests::named);
+    let tests = tests.map(|(name, test)| GateTest {
+        name: name.to_owned(),
+        statistic: test.statistic,
+        limit: test.limit,
+    });
+    let decision = |decided: &Decided| GateDecision {
+        block: decided.block,
+        candidate: decided.candidate.to_string(),
+        explanation: decided.reason.to_string(),
+    };
+    GateState {
+        candidate: verdict.candidate.to_string(),
+        reason: verdict.reason.label().to_owned(),
+        explanation: verdict.reason.to_string(),
+        since_block: verdict.since_block,
+        refuted: verdict.refuted,
+        proportions_unknown: status
+            .block
+            .as_ref()
+            .is_some_and(|block| block.served.refuted),
+        tests: tests.collect(),
+        history: status.gate.history().map(decision).collect(),
     }
 }
 

@@ -8,9 +8,12 @@ use ostar_model::{
     learner::{BlockReport, RefreshReport, StepReport},
     proportions::{EstimatedAccuracy, ProportionEstimate},
 };
-use prometheus::{Histogram, IntCounter, IntCounterVec};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
-use super::families::{Buckets, Families, Measured};
+use super::{
+    families::{Buckets, Families, Measured},
+    gate::GateMetrics,
+};
 
 #[derive(Debug)]
 pub(crate) struct LearnerMetrics {
@@ -22,6 +25,8 @@ pub(crate) struct LearnerMetrics {
     step_duration: Histogram,
     proportion: WithInterval,
     effective_rows: Measured,
+    proportions_known: IntGauge,
+    pub(crate) gate: GateMetrics,
     losses: Losses,
     transport_weight: Measured,
     sliced_distance: Measured,
@@ -80,6 +85,11 @@ impl LearnerMetrics {
                 "Number of independent events that the shares are as precise as.",
                 &["candidate"],
             ),
+            proportions_known: families.gauge(
+                "ostar_proportions_known",
+                "1 if the served shares can be told, 0 before the first block and while they cannot.",
+            ),
+            gate: GateMetrics::new(families),
             losses: Losses::new(families),
             transport_weight: measured(
                 "ostar_transport_weight",
@@ -148,6 +158,8 @@ impl LearnerMetrics {
             self.observe_estimate(Candidate::Adapted.name(), adapted);
         }
         self.observe_estimate("served", &block.served);
+        self.proportions_known.set(i64::from(!block.served.refuted));
+        self.gate.observe(&block.verdict);
     }
 
     pub(crate) fn observe_step(&self, step: &StepReport, duration: Duration) {

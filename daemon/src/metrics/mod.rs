@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod families;
+mod gate;
 mod ingest;
 mod labels;
 mod learner;

@@ -9,7 +9,10 @@ use ostar_connectors::{
     event::RejectReason,
     labels::{LabelJoin, LabelSettings},
 };
-use ostar_model::diagnostics::{Decision, Reason};
+use ostar_model::{
+    diagnostics::{Decision, Reason},
+    gate::GateReason,
+};
 use tonic::Code;
 
 use super::*;
@@ -171,6 +174,59 @@ fn everything_that_can_be_refused_starts_at_zero() {
             assert!(text.contains(&line), "{line} in {text}");
         }
     }
+}
+
+#[test]
+fn the_gates_decision_is_shown_with_its_evidence() {
+    let bundle = fixture::bundle();
+    let metrics = Metrics::new(bundle.description());
+    let value = |name: &str| -> Option<f64> {
+        let text = metrics.render().unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{name} ")));
+        line.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    };
+    let chosen = |candidate: &str| {
+        value(&format!(
+            "ostar_gate_candidate{{candidate=\"{candidate}\"}}"
+        ))
+    };
+    let reason = |reason: &str| value(&format!("ostar_gate_reason{{reason=\"{reason}\"}}"));
+    for label in GateReason::LABELS {
+        assert_eq!(
+            reason(label),
+            Some(0.0),
+            "{label} before the first decision"
+        );
+    }
+    assert_eq!(chosen("frozen"), Some(0.0));
+    assert_eq!(value(r#"ostar_gate_limit{test="support"}"#), None);
+    assert_eq!(value("ostar_proportions_known"), Some(0.0));
+
+    metrics
+        .learner
+        .observe_block(&fixture::learned(&bundle).block);
+    assert_eq!(chosen("prior"), Some(1.0));
+    assert_eq!(reason("label_shift_explains"), Some(1.0));
+    assert_eq!(value("ostar_label_shift_refuted"), Some(0.0));
+    assert_eq!(value("ostar_proportions_known"), Some(1.0));
+    for test in ["scores", "latents", "support"] {
+        let statistic = value(&format!("ostar_gate_statistic{{test=\"{test}\"}}"));
+        let limit = value(&format!("ostar_gate_limit{{test=\"{test}\"}}"));
+        assert!(statistic.unwrap() <= limit.unwrap(), "{test}");
+    }
+
+    let elsewhere = fixture::learned_elsewhere(&bundle).block;
+    metrics.learner.observe_block(&elsewhere);
+    assert_eq!((chosen("prior"), chosen("frozen")), (Some(0.0), Some(1.0)));
+    assert_eq!(reason(elsewhere.verdict.reason.label()), Some(1.0));
+    assert_eq!(reason("label_shift_explains"), Some(0.0));
+    assert_eq!(value("ostar_label_shift_refuted"), Some(1.0));
+    assert_eq!(value("ostar_proportions_known"), Some(0.0));
+    assert_eq!(value(r#"ostar_gate_statistic{test="support"}"#), Some(1.0));
+    let high = r#"ostar_label_proportion_high{candidate="served",class="spam"}"#;
+    assert_eq!(value(high), Some(1.0), "the whole range");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use ostar_model::{
     Candidate,
     diagnostics::Decision,
+    gate::{ShapeTests, Verdict},
     learner::{BlockReport, RefreshReport},
     proportions::{EstimatedAccuracy, ProportionEstimate},
 };
@@ -35,6 +36,9 @@ pub(super) struct Frame {
     skipped_steps: u64,
     /// The model whose proportions are served.
     proportions_from: Option<Candidate>,
+    /// The classes changed: the proportions cannot be told without labels.
+    proportions_unknown: bool,
+    gate: GateFrame,
     /// Number of independent events that the served proportions are as precise as.
     effective_rows: Option<f64>,
     /// In the order of [`About::classes`].
@@ -57,6 +61,7 @@ pub(super) struct Estimate {
 /// Proportions of a class, and how far the map moves it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ClassFrame {
+    /// `None` also while the proportions cannot be told.
     pub(super) served: Option<Estimate>,
     frozen: Option<Estimate>,
     adapted: Option<Estimate>,
@@ -83,8 +88,27 @@ pub(super) struct Shift {
     pub(super) distance_before_map: f64,
     pub(super) distance_after_map: f64,
     pub(super) noise_floor: f64,
+}
+
+/// What mode `auto` serves, and why.
+#[derive(Debug, Clone, Serialize)]
+struct GateFrame {
+    candidate: Candidate,
+    /// In a sentence, without a full stop.
+    reason: String,
+    since_block: u64,
     /// Whether label shift alone cannot explain the stream.
     refuted: bool,
+    /// None while there are too few rows.
+    tests: Vec<GateTest>,
+}
+
+/// A test of label shift on the window: it fails above its limit.
+#[derive(Debug, Clone, Serialize)]
+struct GateTest {
+    name: &'static str,
+    statistic: f64,
+    limit: f64,
 }
 
 /// The guard's decision about the newest state.
@@ -146,6 +170,8 @@ impl Frame {
             steps: status.steps,
             skipped_steps: status.skipped_steps,
             proportions_from: block.map(proportions_from),
+            proportions_unknown: block.is_some_and(|block| block.served.refuted),
+            gate: GateFrame::new(status.gate.verdict()),
             effective_rows: block.map(|block| block.served.effective_rows),
             classes: about
                 .classes
@@ -160,7 +186,6 @@ impl Frame {
                 distance_before_map: refresh.distance_before_map,
                 distance_after_map: refresh.distance_after_map,
                 noise_floor: refresh.noise_floor,
-                refuted: block.is_some_and(|block| block.verdict.refuted),
             }),
             guard: refresh.map(|refresh| Guard::new(refresh, readings)),
             stream: StreamFrame::new(readings, rates),
@@ -169,10 +194,29 @@ impl Frame {
 }
 
 fn proportions_from(block: &BlockReport) -> Candidate {
-    if block.served == block.frozen {
-        Candidate::Frozen
-    } else {
-        Candidate::Adapted
+    match block.verdict.candidate {
+        Candidate::Frozen | Candidate::Prior => Candidate::Frozen,
+        Candidate::Adapted => Candidate::Adapted,
+    }
+}
+
+// === impl GateFrame ===
+
+impl GateFrame {
+    fn new(verdict: &Verdict) -> Self {
+        let tests = verdict.prior.iter().flat_map(ShapeTests::named);
+        let tests = tests.map(|(name, test)| GateTest {
+            name,
+            statistic: test.statistic,
+            limit: test.limit,
+        });
+        Self {
+            candidate: verdict.candidate,
+            reason: verdict.reason.to_string(),
+            since_block: verdict.since_block,
+            refuted: verdict.refuted,
+            tests: tests.collect(),
+        }
     }
 }
 
@@ -194,10 +238,11 @@ impl ClassFrame {
                 high: interval.high,
             }
         };
+        let known = block.filter(|block| !block.served.refuted);
         let adapted = block.and_then(|block| block.adapted.as_ref());
         let moved = refresh.and_then(|refresh| refresh.movement.classes[number]);
         Self {
-            served: block.map(|block| proportion(&block.served)),
+            served: known.map(|block| proportion(&block.served)),
             frozen: block.map(|block| proportion(&block.frozen)),
             adapted: adapted.map(proportion),
             true_proportion: readings.value("ostar_true_proportion", &[("class", &class.name)]),

@@ -148,6 +148,36 @@ async fn a_viewer_is_told_all_at_first_and_then_what_changes() {
 }
 
 #[tokio::test]
+async fn a_frame_says_what_the_gate_chose_and_no_share_once_the_classes_changed() {
+    let gate_of = |frame: &Value, test: usize| {
+        let test = &frame["gate"]["tests"][test];
+        test["statistic"].as_f64().unwrap() <= test["limit"].as_f64().unwrap()
+    };
+    for (learn, candidate, refuted) in [
+        (fixture::learned as fn(&_) -> _, "prior", false),
+        (fixture::learned_elsewhere, "frozen", true),
+    ] {
+        let daemon = fixture::daemon_after(learn);
+        let page = Page::new(Arc::new(daemon.services));
+        page.take_frame(Instant::now());
+        let (_, hello) = next(&mut page.view().unwrap()).await.unwrap();
+        let frame = &hello["frame"];
+        assert_eq!(frame["gate"]["candidate"], candidate);
+        assert_eq!(frame["gate"]["refuted"], refuted);
+        assert_eq!(frame["gate"]["since_block"], 1);
+        assert_eq!((0..3).all(|test| gate_of(frame, test)), !refuted, "{frame}");
+        assert_eq!(frame["proportions_unknown"], refuted);
+        assert_eq!(frame["classes"][1]["served"].is_null(), refuted);
+        let reason = frame["gate"]["reason"].as_str().unwrap();
+        assert_eq!(
+            reason.contains("label shift explains"),
+            !refuted,
+            "{reason}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_picture_is_sent_when_it_is_new() {
     let (page, status) = page();
     let picture = |x: f32| {

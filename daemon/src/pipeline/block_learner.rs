@@ -9,6 +9,7 @@ use ostar_connectors::event::Offsets;
 use ostar_model::{
     Bundle,
     diagnostics::Decision,
+    gate::{GateState, Verdict},
     learner::{Learner, LearnerSettings, RefreshReport},
 };
 use tokio::sync::watch;
@@ -95,12 +96,18 @@ impl BlockLearner {
             learned: progress.offsets.clone(),
             status: Status {
                 events: progress.events,
+                gate: learner.gate().clone(),
                 ..Status::default()
             },
             progress,
             publisher,
             learner,
         };
+        // A new learner has decided nothing yet: its metrics stay at 0.
+        if decided(&this.status.gate) {
+            let metrics = &this.publisher.metrics.learner;
+            metrics.gate.observe(this.status.gate.verdict());
+        }
         this.publish();
         this
     }
@@ -168,6 +175,8 @@ impl BlockLearner {
         self.progress.offsets.extend(next);
         self.publisher.metrics.learner.observe_block(&block);
         self.publisher.metrics.checkpoints.learned(events);
+        log_verdict(&self.status.gate, &block.verdict);
+        self.status.gate = self.learner.gate().clone();
         self.status.block = Some(block);
         Ok(true)
     }
@@ -247,6 +256,23 @@ impl BlockLearner {
             ..self.status.clone()
         });
     }
+}
+
+fn decided(gate: &GateState) -> bool {
+    gate.history().next().is_some()
+}
+
+/// Logs the first decision of the gate, and those that change the candidate.
+fn log_verdict(before: &GateState, now: &Verdict) {
+    if decided(before) && before.verdict().candidate == now.candidate {
+        return;
+    }
+    info!(
+        candidate = %now.candidate,
+        reason = %now.reason,
+        block = now.since_block,
+        "gate chose what mode auto serves"
+    );
 }
 
 /// Logs restored weights, and decisions of the guard that differ from the one before.

@@ -71,6 +71,7 @@ fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Versio
                 status.version = version;
                 status.events = manifest.events;
                 status.steps = learner.steps();
+                status.gate = learner.gate().clone();
             });
             *served = Some(version);
         }

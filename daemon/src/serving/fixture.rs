@@ -10,6 +10,7 @@ use ostar_connectors::{
 use ostar_model::{
     Bundle, Generator, Inputs, Rows,
     fit::{FitSettings, Labelled, LabelledRows, fit},
+    gate::GateState,
     learner::{BlockReport, Learner, LearnerSettings, RefreshReport, Snapshot, StepReport},
 };
 use tokio::sync::{mpsc, watch};
@@ -38,6 +39,7 @@ pub(crate) struct Learned {
     pub(crate) step: StepReport,
     pub(crate) refresh: RefreshReport,
     pub(crate) snapshot: Snapshot,
+    pub(crate) gate: GateState,
 }
 
 /// Services, and the channel ends that the learner and the process hold in a real daemon.
@@ -78,14 +80,24 @@ pub(crate) fn bundle() -> Bundle {
 
 /// A learner that has seen a block with few spam, and taken a step.
 pub(crate) fn learned(bundle: &Bundle) -> Learned {
+    learn(bundle, &draw(500, 0.1, 2).0)
+}
+
+/// The same, but every row lies far from all training rows: label shift does not explain the stream.
+pub(crate) fn learned_elsewhere(bundle: &Bundle) -> Learned {
+    let (latents, _) = draw(500, 0.1, 2);
+    let moved: Vec<f32> = latents.iter().map(|value| value + 20.0).collect();
+    learn(bundle, &moved)
+}
+
+fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
     let settings = LearnerSettings {
         batch: 50,
         window: 1000,
         ..LearnerSettings::default()
     };
     let mut learner = Learner::new(bundle, settings).unwrap();
-    let (latents, _) = draw(500, 0.1, 2);
-    let inputs = Inputs::Dense(Rows::new(&latents[..], WIDTH).unwrap());
+    let inputs = Inputs::Dense(Rows::new(latents, WIDTH).unwrap());
     let block = learner.observe(inputs).unwrap();
     let (step, refresh) = learner.step().unwrap();
     Learned {
@@ -93,13 +105,19 @@ pub(crate) fn learned(bundle: &Bundle) -> Learned {
         step,
         refresh: refresh.expect("the first step refreshes"),
         snapshot: learner.snapshot(),
+        gate: learner.gate().clone(),
     }
 }
 
 /// Services of a daemon that is ready and serves in the mode `frozen`.
 pub(crate) fn daemon() -> TestDaemon {
+    daemon_after(learned)
+}
+
+/// The same, after what `learn` has learned.
+pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
     let bundle = bundle();
-    let learned = learned(&bundle);
+    let learned = learn(&bundle);
     let description = bundle.description().clone();
     let classes = description.classes.len();
     let decoder = Decoder::new(&EventSettings::default(), &description.input, classes).unwrap();
@@ -110,6 +128,7 @@ pub(crate) fn daemon() -> TestDaemon {
         steps: 1,
         block: Some(learned.block),
         refresh: Some(learned.refresh),
+        gate: learned.gate,
         ..Status::default()
     });
     let health = Health::new();

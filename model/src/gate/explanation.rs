@@ -52,6 +52,19 @@ impl ShapeTest {
 // === impl ShapeTests ===
 
 impl ShapeTests {
+    /// The tests' names in metrics and APIs, in the order of [`ShapeTests::named`].
+    pub const NAMES: [&'static str; 3] = ["scores", "latents", "support"];
+
+    /// Every test with its name.
+    pub fn named(&self) -> [(&'static str, ShapeTest); 3] {
+        let [scores, latents, support] = Self::NAMES;
+        [
+            (scores, self.scores),
+            (latents, self.latents),
+            (support, self.support),
+        ]
+    }
+
     /// Compares a window with held-out rows. `start` is where the proportions are looked for first.
     pub(crate) fn new(
         shape: &mut HeldOutShape,

@@ -155,7 +155,8 @@ impl Learner {
         let mapped = mapped.and_then(|adaptation| adaptation.good.mapped.as_mut());
         let rows_since_jump = self.gate.rows_since_jump();
         let verdict = self.gate.observe(
-            self.blocks,
+            // Counted from 1, so that 0 means before the first.
+            self.blocks + 1,
             block.latents(),
             &frozen,
             frozen_estimate.effective_rows,
