@@ -26,7 +26,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Distance over noise floor",
                 "none",
-                "1 is what sampling noise alone gives. Above 2 the classes have changed and OstardClassesChanged fires.",
+                "1 is what sampling noise alone gives. The gate's tests, not this distance, decide when OstardClassesChanged fires.",
                 query(
                     f"{distance('before_map')} / ignoring (stage) {distance('noise_floor')}", "before the map {{instance}}"
                 ),

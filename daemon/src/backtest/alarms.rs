@@ -15,8 +15,6 @@ pub(crate) struct Alarm {
 
 /// A share has moved when its whole interval differs from the training share by this factor.
 const SHARE_FACTOR: f64 = 1.5;
-/// Conditional shift is present when the distance exceeds the noise floor by this factor.
-const DISTANCE_FACTOR: f64 = 2.0;
 
 /// Alarms in the order they began. One that lasts is reported once.
 pub(super) fn alarms(
@@ -50,6 +48,13 @@ fn active(
     let mut active = Vec::new();
     if let Some(block) = &moment.status.block {
         let estimate = &block.served;
+        if block.verdict.refuted {
+            active.push((
+                "classes changed".to_owned(),
+                format!("no shares explain the stream: {}", block.verdict.reason),
+            ));
+        }
+        // Shares that cannot be told raise nothing: their intervals are the whole range.
         for (class, name) in classes.iter().enumerate() {
             let (interval, was) = (estimate.intervals[class], training[class]);
             let direction = match (interval.low, interval.high) {
@@ -65,13 +70,6 @@ fn active(
         }
     }
     if let Some(refresh) = &moment.status.refresh {
-        let (distance, noise_floor) = (refresh.distance_before_map, refresh.noise_floor);
-        if distance > DISTANCE_FACTOR * noise_floor {
-            active.push((
-                "conditional shift".to_owned(),
-                format!("conditional shift: distance {distance:.3}, noise floor {noise_floor:.3}"),
-            ));
-        }
         if let Decision::Refuse(reason) = &refresh.decision {
             active.push(("refusal".to_owned(), format!("the guard refuses: {reason}")));
         }

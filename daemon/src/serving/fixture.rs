@@ -49,12 +49,14 @@ pub(crate) struct TestDaemon {
     pub(crate) orders: mpsc::Receiver<Request>,
 }
 
-/// Two Gaussians, of which the second has `share` of the rows.
+/// Two Gaussians, of which the second has `share` of the rows, evenly spread: class after class would be a jump of
+/// the shares, which the learner follows.
 fn draw(rows: usize, share: f64, seed: u64) -> (Vec<f32>, Vec<u32>) {
     let mut generator = Generator::new(seed);
     let (mut latents, mut labels) = (Vec::new(), Vec::new());
     for row in 0..rows {
-        let label = u32::from((row as f64) < share * rows as f64);
+        let before = |row: usize| (share * row as f64 + 1e-9).floor();
+        let label = u32::from(before(row + 1) > before(row));
         let mean = 2.0 * f64::from(label) - 1.0;
         latents.extend((0..WIDTH).map(|_| (mean + generator.normal()) as f32));
         labels.push(label);

@@ -68,7 +68,7 @@ fn a_word_that_is_no_choice() {
             "learner.method.tracker is \"none\", expected one of cumulative, adaptive, half_life (--set)",
             "learner.method.transport.solvd is not a key, did you mean learner.method.transport.solved? (--set)",
             "learner.method.window_kind.reservoir.pace is not set, expected a number",
-            "serving.mode is \"adaptd\", expected one of frozen, prior, adapted, shadow; did you mean \"adapted\"? (--set)",
+            "serving.mode is \"adaptd\", expected one of frozen, prior, adapted, shadow, auto; did you mean \"adapted\"? (--set)",
         ]
     );
 }

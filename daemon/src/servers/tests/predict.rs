@@ -61,7 +61,7 @@ async fn a_request_can_ask_for_another_mode_than_the_configured_one() {
         ..request(&[1.0])
     };
     let status = client.predict(unknown).await.unwrap_err();
-    assert_eq!(status.message(), "mode: 9 is unknown, expected 0 to 4");
+    assert_eq!(status.message(), "mode: 9 is unknown, expected 0 to 5");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::{
         control_client::ControlClient, inference_client::InferenceClient,
     },
     servers::serve,
-    serving::fixture::{connect, daemon, settings},
+    serving::fixture::{connect, daemon, daemon_after, learned_elsewhere, settings},
 };
 
 #[tokio::test]
@@ -40,6 +40,34 @@ async fn the_state_has_the_shares_their_intervals_and_the_shift() {
         "{spam:?}"
     );
     assert!(state.shift.unwrap().distance_before_map > 0.0);
+    let gate = state.gate.unwrap();
+    assert_eq!(
+        (&gate.candidate[..], &gate.reason[..], gate.since_block),
+        ("prior", "label_shift_explains", 1)
+    );
+    assert_eq!(gate.explanation, "label shift explains the last 500 rows");
+    assert!(!gate.refuted && !gate.proportions_unknown, "{gate:?}");
+    let names: Vec<&str> = gate.tests.iter().map(|test| &test.name[..]).collect();
+    assert_eq!(names, ["scores", "latents", "support"]);
+    assert_eq!(gate.history.len(), 1, "{gate:?}");
+}
+
+#[tokio::test]
+async fn the_state_says_that_shares_of_changed_classes_are_unknown() {
+    let services = daemon_after(learned_elsewhere).services;
+    let running = serve(services, &settings()).await.unwrap();
+    let mut client = InferenceClient::new(connect(running.grpc_address).await);
+    let state = client.get_state(GetStateRequest {}).await.unwrap();
+    let state = state.into_inner();
+    let gate = state.gate.unwrap();
+    assert_eq!(gate.candidate, "frozen");
+    assert!(gate.refuted && gate.proportions_unknown, "{gate:?}");
+    assert!(
+        gate.tests.iter().any(|test| test.statistic > test.limit),
+        "{gate:?}"
+    );
+    let spam = &state.classes[1];
+    assert_eq!((spam.served_low, spam.served_high), (0.0, 1.0));
 }
 
 #[tokio::test]
