@@ -66,7 +66,7 @@ fn draw(rows: usize, share: f64, seed: u64) -> (Vec<f32>, Vec<u32>) {
 
 /// Tells ham, around -1, from spam, around 1.
 pub(crate) fn bundle() -> Bundle {
-    let (latents, labels) = draw(400, 0.5, 1);
+    let (latents, labels) = draw(1_000, 0.5, 1);
     let classes = ["ham".to_owned(), "spam".to_owned()];
     let labelled = Labelled {
         classes: &classes,
