@@ -69,10 +69,10 @@ fn active(
             ));
         }
     }
-    if let Some(refresh) = &moment.status.refresh {
-        if let Decision::Refuse(reason) = &refresh.decision {
-            active.push(("refusal".to_owned(), format!("the guard refuses: {reason}")));
-        }
+    if let Some(refresh) = &moment.status.refresh
+        && let Decision::Refuse(reason) = &refresh.decision
+    {
+        active.push(("refusal".to_owned(), format!("the guard refuses: {reason}")));
     }
     active
 }
