@@ -106,7 +106,7 @@ pub(super) fn fit_networks(
         Some(given) => given.clone(),
         None => training_proportions.clone(),
     };
-    let class_weights = class_ratios(prior.as_ref(), training_shares.as_ref(), f64::INFINITY);
+    let class_weights = class_ratios(prior.as_ref(), training_proportions.as_ref(), f64::INFINITY);
     let columns = Columns::measure(&inputs, &architecture, &split.training)?;
     let values = columns.training_values(&inputs)?;
     let set = TrainingSet {
