@@ -29,7 +29,7 @@ const LOSS_WINDOW: usize = 2_000;
 /// Tenths of the stream.
 const PARTS: usize = 10;
 
-/// What is compared, in the order of [`Outcome::right`].
+/// What is compared, in the order of an outcome's columns.
 pub const CANDIDATES: [&str; 7] = [
     "frozen",
     "prior",

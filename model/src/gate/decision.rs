@@ -81,6 +81,16 @@ pub enum GateReason {
         /// Total variation of the scores beside its limit.
         test: ShapeTest,
     },
+    /// Label shift may explain the stream; one more block will tell.
+    #[error(
+        "label shift explains the last {rows} rows narrowly, {needed} such blocks in a row are needed"
+    )]
+    PassesNarrowly {
+        /// Rows of the window.
+        rows: u32,
+        /// Blocks in a row.
+        needed: u32,
+    },
     /// No mixture of the classes gives these latents.
     #[error("the classes changed: no shares explain the latents (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
     LatentsDiffer {
@@ -93,7 +103,7 @@ pub enum GateReason {
 
 impl GateReason {
     /// All labels, so that metrics can start at 0.
-    pub const LABELS: [&'static str; 7] = [
+    pub const LABELS: [&'static str; 8] = [
         "label_shift_explains",
         "adapted_explains",
         "too_few_rows",
@@ -101,6 +111,7 @@ impl GateReason {
         "beyond_support",
         "scores_differ",
         "latents_differ",
+        "passes_narrowly",
     ];
 
     /// A name that does not change, for metrics.
@@ -113,6 +124,7 @@ impl GateReason {
             Self::BeyondSupport { .. } => Self::LABELS[4],
             Self::ScoresDiffer { .. } => Self::LABELS[5],
             Self::LatentsDiffer { .. } => Self::LABELS[6],
+            Self::PassesNarrowly { .. } => Self::LABELS[7],
         }
     }
 

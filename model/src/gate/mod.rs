@@ -6,8 +6,8 @@
 //! latents, as closely as noise allows. If none does, the frozen model is served, and the [`Verdict`] says
 //! which test failed and by how much.
 //!
-//! The parts: [`HeldOutShape`] is what the held-out rows look like, [`EvidenceWindow`] what the stream looks
-//! like, [`ShapeTests`] compares them, [`Gate`] turns one comparison a block into a decision that does not
+//! The parts: `HeldOutShape` is what the held-out rows look like, `EvidenceWindow` what the stream looks
+//! like, [`ShapeTests`] compares them, `Gate` turns one comparison a block into a decision that does not
 //! flicker.
 
 mod bins;

@@ -112,11 +112,12 @@ impl GateState {
             }
             (LabelShift::Untested | LabelShift::Refuted, _) => {
                 let failed = tests.as_ref().and_then(GateReason::of_failed);
-                // A narrow pass does not yet change a decision: its reason stays.
-                (
-                    Candidate::Frozen,
-                    failed.unwrap_or_else(|| self.verdict.reason.clone()),
-                )
+                // A narrow pass does not yet change the decision.
+                let narrow = GateReason::PassesNarrowly {
+                    rows,
+                    needed: settings.patience,
+                };
+                (Candidate::Frozen, failed.unwrap_or(narrow))
             }
         };
         if candidate != self.verdict.candidate || self.history.is_empty() {

@@ -9,22 +9,17 @@ use super::{
     adaptation::Adaptation,
     evidence::{AlignmentEvidence, RefreshSample},
     mixture::find_centres,
-    refresh::smallest_recall,
     settings::LearnerSettings,
     source::Part,
 };
 use crate::{
     Generator, NamedTensors, Result, Rows,
     architecture::Network,
-    bundle::HeldOut,
     diagnostics::{ClassMeans, class_means},
-    engine::Head,
     optimiser::RateSchedule,
     proportions::LabelProportions,
 };
 
-/// Where the frozen classifier recognises less of a class than this, the class is taken for another.
-const SMALLEST_RECALL: f64 = 0.5;
 /// Of a coordinate within classes; standardised latents have at most 1.
 const LEAST_VARIANCE: f64 = 1e-2;
 /// Steps of the target classifier after classes were translated: it is judged on where they are now.
@@ -48,23 +43,14 @@ impl Adaptation {
         self.source.translate(self.propose(sample)?);
         self.restart_map(&tensors)?;
         let moved = self.gather_evidence(settings, sample)?;
-        let still_apart = moved.distance > sample.noise_floor;
-        if still_apart || self.smallest_recall_of(&moved)? <= SMALLEST_RECALL {
+        // How much of each class the frozen classifier still recognises there is for the gate to judge.
+        if moved.distance > sample.noise_floor {
             self.source.translate(translations);
             self.engine.import(&tensors)?;
             return Ok(None);
         }
         self.learn_translated(settings, &moved.proportions, generator)?;
         self.gather_evidence(settings, sample).map(Some)
-    }
-
-    /// Least recall of a class by the frozen classifier where its held-out rows would be.
-    fn smallest_recall_of(&mut self, moved: &AlignmentEvidence) -> Result<f64> {
-        Ok(smallest_recall(&HeldOut {
-            latents: Vec::new(),
-            probabilities: self.score(Head::Source, &moved.mapped)?,
-            labels: self.source.held_out().labels.clone(),
-        }))
     }
 
     /// Translations that bring each class mean to the centre of its cluster.
