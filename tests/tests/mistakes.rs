@@ -101,7 +101,7 @@ fn mistakes_in_the_configuration_are_all_told_at_once_with_exit_code_two() -> Re
     for expected in [
         "learner.blok is not a key, did you mean learner.block?",
         "learner.nice is \"abc\", expected a whole number from 0 to 19",
-        "expected a folder with bundle.json in it",
+        "expected a folder with a bundle.json",
     ] {
         ensure!(text.contains(expected), "{text}");
     }
