@@ -36,7 +36,9 @@ pub struct ShapeTests {
 impl ShapeTest {
     /// 1 at the limit, above it beyond.
     pub fn ratio(&self) -> f64 {
-        if self.limit > 0.0 {
+        if self.statistic <= 0.0 {
+            0.0
+        } else if self.limit > 0.0 {
             self.statistic / self.limit
         } else {
             f64::INFINITY
