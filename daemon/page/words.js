@@ -48,8 +48,8 @@ export function span(seconds) {
 /** The candidate that is served. */
 export const candidateOf = ({ mode, gate }) => (mode === "auto" ? gate.candidate : mode === "shadow" ? "frozen" : mode);
 
-/** Instead of shares that cannot be known without labels. */
-export const UNTOLD = "cannot be told: the classes changed";
+/** Instead of shares that are not known. */
+export const untold = (frame) => (frame.gate.refuted ? "cannot be told: the classes changed" : "cannot be told yet");
 
 const waiting = (frame) =>
   frame.standby
@@ -65,8 +65,11 @@ export function moved(about, frame) {
     .map((one) => ({ ...one, by: one.share.value - one.training }))
     .map((one) => ({ ...one, far: Math.abs(one.by) + (one.by > 0 ? 1e-6 : 0) }))
     .sort((left, right) => right.far - left.far);
+  if (frame.proportions_unknown && frame.gate.refuted) {
+    return { state: "look", answer: "More than the shares", evidence: `Shares ${untold(frame)}. Labels would tell.` };
+  }
   if (frame.proportions_unknown) {
-    return { state: "look", answer: "More than the shares", evidence: `Shares ${UNTOLD}. Labels would tell.` };
+    return { state: "look", answer: "Too early to say", evidence: `Shares ${untold(frame)}.` };
   }
   if (changes.length === 0) {
     return waiting(frame);
@@ -102,8 +105,11 @@ export function shape(about, frame) {
   }
   const failed = tests.filter((test) => test.statistic > test.limit);
   const compared = `Compared with training at the stream's shares: ${(refuted && failed.length > 0 ? failed : tests).map(against).join(", ")}.`;
-  return refuted
-    ? { state: "look", answer: "Classes changed shape, too", evidence: compared }
+  if (refuted) {
+    return { state: "look", answer: "Classes changed shape, too", evidence: compared };
+  }
+  return frame.proportions_unknown
+    ? { state: "look", answer: "Too early to say", evidence: compared }
     : { state: "ok", answer: "Shares explain it", evidence: compared };
 }
 

@@ -58,8 +58,11 @@ fn in_words(state: &State) -> String {
     let mut text = served(state, gate);
     // Writing to a String does not fail.
     let _ = writeln!(text, "Why: {}.", gate.explanation);
-    if gate.proportions_unknown {
+    if gate.refuted {
         text += "Class shares cannot be told: the classes changed. Labels would tell.\n";
+    } else if gate.proportions_unknown {
+        text +=
+            "Class shares cannot be told yet: no window of events has passed the tests clearly.\n";
     }
     text += "\nEvidence that only the shares moved:\n";
     if gate.tests.is_empty() {

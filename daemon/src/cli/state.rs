@@ -67,13 +67,12 @@ fn table(state: &State) -> String {
         0 => "not known yet".to_owned(),
         _ => format!("{share:.3} [{low:.3}, {high:.3}]"),
     };
-    let unknown = proportions_unknown(state);
+    let untold = untold(state);
     let row = |class: &ClassProportions| {
-        let served = if unknown {
-            "cannot be told: the classes changed".to_owned()
-        } else {
-            interval(class.served, class.served_low, class.served_high)
-        };
+        let served = untold.map_or_else(
+            || interval(class.served, class.served_low, class.served_high),
+            str::to_owned,
+        );
         vec![
             class.name.clone(),
             format!("{:.3}", class.training),
@@ -98,6 +97,16 @@ fn table(state: &State) -> String {
         );
     }
     text
+}
+
+/// What stands in the place of shares that are not known.
+fn untold(state: &State) -> Option<&'static str> {
+    let gate = state.gate.as_ref()?;
+    match (gate.refuted, gate.proportions_unknown) {
+        (true, true) => Some("cannot be told: the classes changed"),
+        (false, true) => Some("cannot be told yet"),
+        (_, false) => None,
+    }
 }
 
 fn proportions_unknown(state: &State) -> bool {

@@ -101,7 +101,7 @@ fn gate(status: &Status) -> GateState {
         proportions_unknown: status
             .block
             .as_ref()
-            .is_some_and(|block| block.served.refuted),
+            .is_some_and(|block| !block.served.known),
         tests: tests.collect(),
         history: status.gate.history().map(decision).collect(),
     }

@@ -158,7 +158,7 @@ impl LearnerMetrics {
             self.observe_estimate(Candidate::Adapted.name(), adapted);
         }
         self.observe_estimate("served", &block.served);
-        self.proportions_known.set(i64::from(!block.served.refuted));
+        self.proportions_known.set(i64::from(block.served.known));
         self.gate.observe(&block.verdict);
     }
 

@@ -36,7 +36,7 @@ pub(super) struct Frame {
     skipped_steps: u64,
     /// The model whose proportions are served.
     proportions_from: Option<Candidate>,
-    /// The classes changed: the proportions cannot be told without labels.
+    /// The shares cannot be told: the classes changed, or it is too early to say.
     proportions_unknown: bool,
     gate: GateFrame,
     /// Number of independent events that the served proportions are as precise as.
@@ -170,7 +170,7 @@ impl Frame {
             steps: status.steps,
             skipped_steps: status.skipped_steps,
             proportions_from: block.map(proportions_from),
-            proportions_unknown: block.is_some_and(|block| block.served.refuted),
+            proportions_unknown: block.is_some_and(|block| !block.served.known),
             gate: GateFrame::new(status.gate.verdict()),
             effective_rows: block.map(|block| block.served.effective_rows),
             classes: about
@@ -238,7 +238,7 @@ impl ClassFrame {
                 high: interval.high,
             }
         };
-        let known = block.filter(|block| !block.served.refuted);
+        let known = block.filter(|block| block.served.known);
         let adapted = block.and_then(|block| block.adapted.as_ref());
         let moved = refresh.and_then(|refresh| refresh.movement.classes[number]);
         Self {

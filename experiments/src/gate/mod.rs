@@ -267,7 +267,7 @@ impl Outcome {
             None => self.reasons.push((label.to_owned(), 1)),
         }
         let estimate = &report.served;
-        if estimate.refuted {
+        if !estimate.known {
             return;
         }
         self.known += 1;

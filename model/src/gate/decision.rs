@@ -16,6 +16,10 @@ pub struct Verdict {
     pub since_block: u64,
     /// Whether the tests say that more than the shares moved: then the shares cannot be told without labels.
     pub refuted: bool,
+    /// Whether the tests pass clearly enough to publish the shares as known. Neither `refuted` nor this means that it
+    /// cannot be told yet.
+    #[serde(default)]
+    pub proportions_known: bool,
     /// The tests for `prior`, whether they decided or not; `None` while there are too few rows.
     pub prior: Option<ShapeTests>,
     /// The tests for `adapted`, on rows that the map was not trained on; `None` without a map.

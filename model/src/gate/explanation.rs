@@ -7,6 +7,11 @@ use super::{
 };
 use crate::proportions::LabelProportions;
 
+/// Shares are published as known once every statistic is below this part of its limit, and for as long as none exceeds
+/// its limit. On mail and reviews, where classes differ a little, windows of 500 to 3,000 rows that just pass gave
+/// intervals that covered in a third of the cases. None of them came this far below.
+pub(crate) const CONVINCING: f64 = 0.85;
+
 /// A statistic beside the limit that it must not exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ShapeTest {
@@ -113,6 +118,11 @@ impl ShapeTests {
     /// Whether every statistic is within its limit.
     pub fn pass(&self) -> bool {
         self.scores.passes() && self.latents.passes() && self.support.passes()
+    }
+
+    /// Whether every statistic is so far within its limit that shares may be published as known.
+    pub fn pass_convincingly(&self) -> bool {
+        self.worst_ratio() <= CONVINCING
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     decision::{Decided, GateReason, Verdict},
-    explanation::ShapeTests,
+    explanation::{CONVINCING, ShapeTests},
     settings::GateSettings,
 };
 use crate::Candidate;
@@ -65,6 +65,7 @@ impl Default for GateState {
                 reason,
                 since_block: 0,
                 refuted: false,
+                proportions_known: false,
                 prior: None,
                 adapted: None,
             },
@@ -100,6 +101,7 @@ impl GateState {
         let adapted_opens =
             settings.adapted_without_labels && self.adapted_in_a_row >= settings.patience;
         let tests = prior.ok();
+        let proportions_known = self.proportions_known(tests.as_ref());
         let rows = tests.as_ref().map_or(0, |tests| tests.rows);
         let (candidate, reason) = match (self.label_shift, untestable) {
             (_, Some(reason)) => (Candidate::Frozen, reason),
@@ -133,6 +135,7 @@ impl GateState {
             reason,
             since_block: self.verdict.since_block,
             refuted: self.label_shift == LabelShift::Refuted,
+            proportions_known,
             prior: tests,
             adapted: adapted.map(|evidence| evidence.tests),
         };
@@ -143,6 +146,7 @@ impl GateState {
     pub(crate) fn begin_refuted(&mut self) {
         self.label_shift = LabelShift::Refuted;
         self.verdict.refuted = true;
+        self.verdict.proportions_known = false;
     }
 
     /// Moves `label_shift`; gives the reason why nothing can be tested.
@@ -174,6 +178,18 @@ impl GateState {
             }
         }
         None
+    }
+
+    fn proportions_known(&self, tests: Option<&ShapeTests>) -> bool {
+        let Some(tests) = tests else {
+            return false;
+        };
+        let enough = if self.verdict.proportions_known {
+            1.0
+        } else {
+            CONVINCING
+        };
+        self.label_shift == LabelShift::Explains && tests.worst_ratio() <= enough
     }
 
     fn remember(&mut self, decided: Decided) {
@@ -233,6 +249,21 @@ mod tests {
         assert_eq!(narrow, [Prior, Prior, Prior, Prior, Frozen, Frozen, Prior]);
         let clear = served(&[0.9, 0.9, 2.0, 0.9, 0.9], &settings);
         assert_eq!(clear, [Frozen, Prior, Frozen, Frozen, Prior]);
+    }
+
+    #[test]
+    fn shares_are_claimed_after_a_clear_pass_and_until_a_test_fails() {
+        let mut state = GateState::default();
+        let settings = GateSettings::default();
+        let mut known = |ratio| {
+            let verdict = state.decide(1, Ok(tests(ratio)), None, &settings);
+            verdict.proportions_known
+        };
+        let claims = [0.9, 0.9, 0.9, 0.8, 0.95, 1.1, 0.95, 0.8, 3.0, 0.9].map(&mut known);
+        let expected = [
+            false, false, false, true, true, false, false, true, false, false,
+        ];
+        assert_eq!(claims, expected);
     }
 
     #[test]

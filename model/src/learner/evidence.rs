@@ -129,12 +129,12 @@ impl Adaptation {
     }
 
     /// p_N after a refresh: the estimate, kept near the last p_N (see [`LARGEST_MOVE`]), or the last p_N if the
-    /// estimate is refuted.
+    /// estimate is not known.
     fn next_proportions(&self, estimate: &ProportionEstimate) -> LabelProportions {
         let Some(last) = &self.alignment_proportions else {
             return estimate.proportions.floored(SMALLEST_PROPORTION);
         };
-        if estimate.refuted {
+        if !estimate.known {
             return last.clone();
         }
         let bounded = |(class, interval): (usize, &Interval)| {

@@ -186,23 +186,23 @@ impl Learner {
     }
 
     fn report(&self, rows: usize, frozen: ProportionEstimate, verdict: Verdict) -> BlockReport {
-        let flagged = |estimate: ProportionEstimate, refuted: bool| {
-            if refuted {
-                estimate.into_refuted()
-            } else {
+        let flagged = |estimate: ProportionEstimate, known: bool| {
+            if known {
                 estimate
+            } else {
+                estimate.into_unknown()
             }
         };
         let learned = self.adaptation.as_ref();
         let adapted = learned.and_then(|adaptation| adaptation.adapted.estimate.clone());
         // Before the first step the adapted model is the frozen one, and known as far as it is.
         let explained = match (&verdict.adapted, learned) {
-            (Some(tests), _) => tests.pass(),
+            (Some(tests), _) => tests.pass_convincingly(),
             (None, Some(adaptation)) if adaptation.good.steps > 0 => false,
-            (None, _) => !verdict.refuted,
+            (None, _) => verdict.proportions_known,
         };
-        let frozen = flagged(frozen, verdict.refuted);
-        let adapted = adapted.map(|estimate| flagged(estimate, !explained));
+        let frozen = flagged(frozen, verdict.proportions_known);
+        let adapted = adapted.map(|estimate| flagged(estimate, explained));
         let served = match (&adapted, verdict.candidate) {
             (Some(adapted), Candidate::Adapted) => adapted.clone(),
             _ => frozen.clone(),

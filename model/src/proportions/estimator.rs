@@ -90,10 +90,10 @@ pub struct ProportionEstimate {
     pub intervals: Vec<Interval>,
     /// How many independent target rows the shares are worth.
     pub effective_rows: f64,
-    /// Whether more than the shares moved, as far as can be seen without labels. The shares are then not known:
-    /// every interval is the whole range.
+    /// Whether the intervals can be relied on: nothing that can be seen without labels speaks against label shift
+    /// alone. If not, every interval is the whole range.
     #[serde(default)]
-    pub refuted: bool,
+    pub known: bool,
 }
 
 // === impl ProportionEstimator ===
@@ -269,11 +269,11 @@ impl Clone for Latest {
 // === impl ProportionEstimate ===
 
 impl ProportionEstimate {
-    /// The same shares, marked as refuted: every interval is the whole range.
-    pub(crate) fn into_refuted(self) -> Self {
+    /// The same shares, marked as not known: every interval is the whole range.
+    pub(crate) fn into_unknown(self) -> Self {
         Self {
             intervals: vec![Interval::WHOLE; self.intervals.len()],
-            refuted: true,
+            known: false,
             ..self
         }
     }
@@ -319,7 +319,7 @@ impl Evidence {
         let intervals: Option<Vec<Interval>> = (0..classes).map(interval).collect();
         ProportionEstimate {
             proportions,
-            refuted: intervals.is_none(),
+            known: intervals.is_some(),
             intervals: intervals.unwrap_or_else(|| vec![Interval::WHOLE; classes]),
             effective_rows,
         }
