@@ -42,10 +42,13 @@ impl Adaptation {
         // Tried in place, because evidence needs the engine; undone below if it does not help.
         self.source.translate(self.propose(sample)?);
         self.restart_map(&tensors)?;
+        // p_N of the alignment so far holds for classes elsewhere: the new estimate need not stay near it.
+        let proportions = self.alignment_proportions.take();
         let moved = self.gather_evidence(settings, sample)?;
         // How much of each class the frozen classifier still recognises there is for the gate to judge.
         if moved.distance > sample.noise_floor {
             self.source.translate(translations);
+            self.alignment_proportions = proportions;
             self.engine.import(&tensors)?;
             return Ok(None);
         }
