@@ -48,6 +48,8 @@ export function span(seconds) {
 /** The candidate that is served. */
 export const candidateOf = ({ mode, gate }) => (mode === "auto" ? gate.candidate : mode === "shadow" ? "frozen" : mode);
 
+const READY = "The adapted model explains the stream and is ready. It waits for labels: without them it may be wrong.";
+
 /** Instead of shares that are not known. */
 export const untold = (frame) => (frame.gate.refuted ? "cannot be told: the classes changed" : "cannot be told yet");
 
@@ -120,9 +122,10 @@ export function served(frame) {
   const answer = MODELS[candidateOf(frame)];
   const version = `Mode ${frame.mode}, version ${frame.version.epoch}.${frame.version.step}.`;
   if (frame.mode === "auto") {
-    const { reason, since_block, refuted } = frame.gate;
+    const { reason, since_block, refuted, adapted_ready, candidate } = frame.gate;
     const since = since_block > 0 ? ` Since block ${count(since_block)}.` : "";
-    return { state: refuted ? "look" : "ok", answer, evidence: `${capital(reason)}.${since} ${version}` };
+    const ready = adapted_ready && candidate !== "adapted" ? ` ${READY}` : "";
+    return { state: refuted ? "look" : "ok", answer, evidence: `${capital(reason)}.${since}${ready} ${version}` };
   }
   const adapts = frame.mode === "adapted";
   if (!frame.guard) {

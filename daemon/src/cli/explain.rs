@@ -64,6 +64,9 @@ fn in_words(state: &State) -> String {
         text +=
             "Class shares cannot be told yet: no window of events has passed the tests clearly.\n";
     }
+    if gate.adapted_ready && gate.candidate != "adapted" {
+        text += "The adapted model explains the stream and is ready. It waits for labels: without them it may be wrong.\n";
+    }
     text += "\nEvidence that only the shares moved:\n";
     if gate.tests.is_empty() {
         text += "none yet\n";
@@ -184,6 +187,7 @@ pub(super) fn gate_in_json(gate: &GateState) -> Value {
         "explanation": gate.explanation,
         "since_block": gate.since_block,
         "refuted": gate.refuted,
+        "adapted_ready": gate.adapted_ready,
         "proportions_known": !gate.proportions_unknown,
         "tests": gate.tests.iter().map(test).collect::<Vec<_>>(),
         "history": gate.history.iter().map(decision).collect::<Vec<_>>(),

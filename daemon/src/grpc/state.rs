@@ -104,6 +104,7 @@ fn gate(status: &Status) -> GateState {
             .is_some_and(|block| !block.served.known),
         tests: tests.collect(),
         history: status.gate.history().map(decision).collect(),
+        adapted_ready: verdict.adapted_ready,
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) struct GateMetrics {
     statistic: Measured,
     limit: Measured,
     refuted: IntGauge,
+    adapted_ready: IntGauge,
 }
 
 impl GateMetrics {
@@ -44,6 +45,10 @@ impl GateMetrics {
                 "ostar_label_shift_refuted",
                 "1 while the gate's tests say that more than the shares moved, else 0.",
             ),
+            adapted_ready: families.gauge(
+                "ostar_gate_adapted_ready",
+                "1 while the adapted model explains a stream that label shift does not, else 0.",
+            ),
         };
         for candidate in Candidate::ALL {
             metrics.candidate.with_label_values(&[candidate.name()]);
@@ -65,6 +70,8 @@ impl GateMetrics {
             self.reason.with_label_values(&[label]).set(holds);
         }
         self.refuted.set(i64::from(verdict.refuted));
+        let ready = i64::from(verdict.adapted_ready);
+        self.adapted_ready.set(ready);
         for (place, name) in ShapeTests::NAMES.into_iter().enumerate() {
             let test = verdict.prior.as_ref().map(|tests| tests.named()[place].1);
             self.statistic

@@ -99,6 +99,8 @@ struct GateFrame {
     since_block: u64,
     /// Whether label shift alone cannot explain the stream.
     refuted: bool,
+    /// Whether the adapted model does.
+    adapted_ready: bool,
     /// None while there are too few rows.
     tests: Vec<GateTest>,
 }
@@ -215,6 +217,7 @@ impl GateFrame {
             reason: verdict.reason.to_string(),
             since_block: verdict.since_block,
             refuted: verdict.refuted,
+            adapted_ready: verdict.adapted_ready,
             tests: tests.collect(),
         }
     }

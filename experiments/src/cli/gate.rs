@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::Common;
 use crate::{
     gate::{
-        Outcome, Replay, replay,
+        Outcome, Replay,
+        failures::{self, Failure},
+        replay,
         suites::{Scenario, Suite},
     },
     results::{Record, Results},
@@ -112,6 +114,33 @@ pub(super) fn run(options: &Options) -> Result<()> {
                 print(&line);
                 results.append(&line)
             })?;
+        }
+    }
+    Ok(())
+}
+
+/// Replays generated streams and prints what came of them.
+pub(super) fn show(failures: &[Failure], seeds: u64) -> Result<()> {
+    for failure in failures {
+        for seed in 0..seeds {
+            let (source, stream) = failure.generate(seed);
+            let scenario = Scenario {
+                name: failure.name().to_owned(),
+                source,
+                stream,
+                classes: failures::CLASSES,
+            };
+            let start = Instant::now();
+            let bundle = train_classes(&scenario.source, scenario.classes, seed)?;
+            let how = Replay {
+                steps: 0,
+                always: false,
+                adapted_without_labels: false,
+                seed,
+            };
+            let outcome = replay(&bundle, &scenario.stream, how)?;
+            let seconds = start.elapsed().as_secs_f64();
+            print(&line(Suite::Failures, &scenario, seed, &outcome, seconds));
         }
     }
     Ok(())

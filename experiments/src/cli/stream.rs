@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Common, progress::JobProgress};
 use crate::{
     data::{bank::contacts, mail::inboxes},
+    gate::failures::Failure,
     results::{Record, Results},
     stream::{Drift, Part, Track, replay, train},
     task::Domain,
@@ -23,8 +24,11 @@ pub(super) struct Options {
     #[command(flatten)]
     common: Common,
     /// Data set to replay.
-    #[arg(long, value_enum)]
-    set: Set,
+    #[arg(long, value_enum, required_unless_present = "scenario")]
+    set: Option<Set>,
+    /// Generated stream on which something goes wrong, through the gate; needs no data, writes no results.
+    #[arg(long, value_enum, conflicts_with = "set")]
+    scenario: Vec<Failure>,
     /// Pairs of inboxes, such as 1-2 [default: all 30]; only with enron.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     setting: Vec<String>,
@@ -87,8 +91,11 @@ struct Scenario<'d> {
 
 pub(super) fn run(options: &Options) -> Result<()> {
     let common = &options.common;
+    let Some(set) = options.set else {
+        return super::gate::show(&options.scenario, common.seeds);
+    };
     let mut results = Results::open::<StreamLine>(&common.results("stream"), common.resume)?;
-    let domains = match options.set {
+    let domains = match set {
         Set::Enron => inboxes(&common.data)?,
         Set::Bank => {
             let all = contacts(&common.data)?;
@@ -144,8 +151,8 @@ fn line(
     seconds: f64,
 ) -> StreamLine {
     let set = match options.set {
-        Set::Enron => "enron",
-        Set::Bank => "bank",
+        Some(Set::Bank) => "bank",
+        Some(Set::Enron) | None => "enron",
     };
     let mean = |parts: &[Part], of: fn(&Part) -> f64| {
         let rows: f64 = parts.iter().map(|part| part.rows).sum();
@@ -177,7 +184,7 @@ fn scenarios<'d>(options: &Options, domains: &'d [Domain]) -> Result<Vec<Scenari
         source: &domains[source],
         stream: &domains[stream],
     };
-    if options.set == Set::Bank {
+    if options.set == Some(Set::Bank) {
         return Ok(vec![scenario("first tenth-rest".to_owned(), 0, 1)]);
     }
     let mut all = Vec::new();

@@ -1,5 +1,6 @@
 //! Generated streams on which something goes wrong.
 
+use clap::ValueEnum;
 use ostar_model::Generator;
 
 use crate::task::Domain;
@@ -16,7 +17,7 @@ const ROWS: usize = 12_000;
 const SEPARATION: f64 = 2.2;
 
 /// What goes wrong after a quiet start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Failure {
     /// Nothing: the control.
     NoShift,

@@ -20,6 +20,10 @@ pub struct Verdict {
     /// cannot be told yet.
     #[serde(default)]
     pub proportions_known: bool,
+    /// Whether the adapted model explains a stream that label shift does not. It is served by opt-in alone, because
+    /// without labels no rule was safe.
+    #[serde(default)]
+    pub adapted_ready: bool,
     /// The tests for `prior`, whether they decided or not; `None` while there are too few rows.
     pub prior: Option<ShapeTests>,
     /// The tests for `adapted`, on rows that the map was not trained on; `None` without a map.

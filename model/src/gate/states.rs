@@ -66,6 +66,7 @@ impl Default for GateState {
                 since_block: 0,
                 refuted: false,
                 proportions_known: false,
+                adapted_ready: false,
                 prior: None,
                 adapted: None,
             },
@@ -98,8 +99,9 @@ impl GateState {
             Some(evidence) if evidence.holds() => self.adapted_in_a_row.saturating_add(1),
             _ => 0,
         };
-        let adapted_opens =
-            settings.adapted_without_labels && self.adapted_in_a_row >= settings.patience;
+        let adapted_ready =
+            self.label_shift == LabelShift::Refuted && self.adapted_in_a_row >= settings.patience;
+        let adapted_opens = settings.adapted_without_labels && adapted_ready;
         let tests = prior.ok();
         let proportions_known = self.proportions_known(tests.as_ref());
         let rows = tests.as_ref().map_or(0, |tests| tests.rows);
@@ -136,6 +138,7 @@ impl GateState {
             since_block: self.verdict.since_block,
             refuted: self.label_shift == LabelShift::Refuted,
             proportions_known,
+            adapted_ready,
             prior: tests,
             adapted: adapted.map(|evidence| evidence.tests),
         };
@@ -299,7 +302,10 @@ mod tests {
             for block in 0..5 {
                 state.decide(block, Ok(tests(3.0)), Some(evidence.clone()), settings);
             }
-            state.verdict().candidate == Candidate::Adapted
+            let verdict = state.verdict();
+            let ready = evidence.holds();
+            assert_eq!(verdict.adapted_ready, ready, "told with and without opt-in");
+            verdict.candidate == Candidate::Adapted
         };
         let opted_in = GateSettings {
             adapted_without_labels: true,
