@@ -1,13 +1,49 @@
 """Whether the classes themselves have changed, and how far the map moves each of them."""
 
 from .dashboard import dashboard
-from .panels import GREEN, RED, dashed, named, query, states, timeseries
-from .promql import CLASS, distance, increase, metric, total
+from .panels import BLUE, GREEN, GREY, RED, YELLOW, dashed, named, query, states, timeseries
+from .promql import CLASS, distance, increase, metric, rate, total
 
 DASHBOARD = dashboard(
     "conditional-shift",
     "Conditional shift",
     "Whether the classes have changed shape, and whether the map from source to stream follows them.",
+    (
+        "What the gate decides",
+        8,
+        [
+            timeseries(
+                "Tests over their limits",
+                "none",
+                "Each test compares the stream with held-out rows at the stream's shares. Above 1 label shift does not "
+                "explain the stream, and mode auto serves the frozen model.",
+                query(f"{metric('ostar_gate_statistic')} / {metric('ostar_gate_limit')}", "{{test}} {{instance}}"),
+                limit=1,
+                min=0,
+            ),
+            states(
+                "Choice of mode auto",
+                "The candidate that mode auto serves. `ostard explain` and the live page say why.",
+                query(f"{metric('ostar_gate_candidate')}", "{{candidate}} {{instance}}"),
+                mappings=named(_0=("-", GREY), _1=("chosen", BLUE)),
+            ),
+            states(
+                "What is known",
+                "Whether the shares can be told, and whether the adapted model explains what label shift does not.",
+                query(metric("ostar_proportions_known"), "shares {{instance}}"),
+                query(metric("ostar_gate_adapted_ready"), "adapted model {{instance}}"),
+                mappings=named(_0=("no", YELLOW), _1=("yes", GREEN)),
+            ),
+            timeseries(
+                "Inputs beyond training's range",
+                "none",
+                "Values a second that were clipped to the range seen in training. Many at once point to a broken field "
+                "upstream, not to a moved class.",
+                query(total(rate("ostar_clipped_values_total"), by="instance"), "{{instance}}"),
+                min=0,
+            ),
+        ],
+    ),
     (
         "Have the classes changed?",
         9,

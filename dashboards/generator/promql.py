@@ -33,11 +33,14 @@ def quantile(share, histogram, *matchers, by=""):
 
 
 def served(name):
-    """The series of the candidate that is served. Shadow mode serves the frozen model."""
+    """The series of the candidate that is served. Shadow mode serves the frozen model, mode auto what the gate chose."""
     mode = metric("ostar_serving_mode") + " == 1"
     candidate = f'label_replace({mode}, "candidate", "$1", "mode", "(.+)")'
     candidate = f'label_replace({candidate}, "candidate", "frozen", "mode", "shadow")'
-    return f"{metric(name)} and ignoring (mode) {candidate}"
+    chosen = metric("ostar_gate_candidate") + " == 1"
+    auto = metric("ostar_serving_mode", 'mode="auto"') + " == 1"
+    by_gate = f"{metric(name)} and ({chosen} and ignoring (candidate, mode) {auto})"
+    return f"{metric(name)} and ignoring (mode) {candidate} or {by_gate}"
 
 
 def distance(stage):
@@ -46,6 +49,8 @@ def distance(stage):
 
 
 def moved():
-    """Half the sum of the differences between the served shares and those of training, per instance."""
+    """Half the sum of the differences between the served shares and those of training, per instance; nothing while the
+    shares are not known."""
     served, training = (metric("ostar_label_proportion", candidate) for candidate in (SERVED, TRAINING))
-    return f"sum without (class, candidate) (abs({served} - ignoring (candidate) {training})) / 2"
+    known = f"{metric('ostar_proportions_known')} == 1"
+    return f"sum without (class, candidate) (abs({served} - ignoring (candidate) {training})) / 2 and {known}"
