@@ -43,6 +43,11 @@ pub(super) struct Plan {
     pub(super) rate: u64,
 }
 
+/// How many of the first `mails` get a label.
+pub(super) fn labels_of(mails: u64) -> u64 {
+    mails - mails.div_ceil(UNLABELLED)
+}
+
 /// Sends everything. Returns after the last label, or when `stop` is true.
 pub(super) fn send(
     plan: Plan,

@@ -2,6 +2,7 @@
 //!
 //! librdkafka's mock cluster runs in the process. The daemon itself is the one that `ostard run` starts.
 
+mod acts;
 mod bundle;
 mod feed;
 mod stream;
@@ -29,15 +30,14 @@ use tokio::{sync::watch, task::spawn_blocking};
 use self::{summary::Summary, table::Table};
 use crate::{
     config::{Config, RunConfig},
-    current::ServingMode,
     run::Process,
     shutdown::Signals,
     status::Status,
 };
 
 /// The first line that the demo prints.
-const WHAT_TO_LOOK_AT: &str = "Open the live page and watch the share of spam: it trebles while the wording drifts. The \
-     estimate follows with its interval, without labels.";
+const WHAT_TO_LOOK_AT: &str = "Open the live page. First nothing moves; then the share of spam trebles, and predictions are \
+     corrected without labels; then mails change, and the gate says that shares alone do not explain them.";
 
 const EVENTS_TOPIC: &str = "mails";
 const LABELS_TOPIC: &str = "labels";
@@ -159,7 +159,6 @@ fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
     config.labels.topic = Some(LABELS_TOPIC.to_owned());
     config.labels.window = 1_000;
     config.checkpoints.min_interval = Period::from_secs(5);
-    config.serving.mode = ServingMode::Adapted;
     config.learner.block = BLOCK;
     config.learner.method.seed = options.seed;
     config.grpc.listen = free(config.grpc.listen);

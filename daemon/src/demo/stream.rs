@@ -1,7 +1,7 @@
-//! A synthetic stream of mail whose share of spam and whose wording drift on a schedule.
+//! A synthetic stream of mail in three acts: nothing moves, the share of spam trebles, mails change.
 //!
-//! Spam trebles. The wording drifts: a growing share of the words that ham and spam have in common comes from a
-//! vocabulary that training never saw, and spam has fewer links but more telling words.
+//! In the third act a mail program adds links to every mail, and some of the words that ham and spam have in common
+//! come from a vocabulary that training never saw. The frozen model takes links for spam.
 
 use ostar_model::Generator;
 use serde::Serialize;
@@ -16,10 +16,10 @@ const COMMON: usize = 300;
 const TELLING: usize = 60;
 /// Share of words that tell ham from spam.
 const TELLS: f64 = 0.38;
-/// Share of offers among the telling words of ham and of spam, before and after the drift.
-const OFFERS: [(f64, f64); 2] = [(0.28, 0.28), (0.72, 0.75)];
+/// Share of offers among the telling words of ham and of spam.
+const OFFERS: [f64; 2] = [0.28, 0.72];
 /// Mean number of links of ham and of spam, before and after the drift.
-const LINKS: [(f64, f64); 2] = [(1.2, 1.2), (2.6, 2.3)];
+const LINKS: [(f64, f64); 2] = [(1.2, 4.2), (2.6, 5.6)];
 /// Share of unseen words among those in common, after the drift.
 const UNSEEN: f64 = 0.2;
 const SENDERS: usize = 12;
@@ -32,6 +32,32 @@ pub(super) struct Mail {
     pub(super) links: f64,
     pub(super) kilobytes: f64,
 }
+
+/// A part of the stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Act {
+    pub(super) name: &'static str,
+    /// The fraction of the stream at which it begins.
+    pub(super) begin: f64,
+}
+
+/// The acts, in order.
+pub(super) const ACTS: [Act; 3] = [
+    Act {
+        name: "nothing moves",
+        begin: 0.0,
+    },
+    Act {
+        name: "the share of spam trebles",
+        begin: 0.25,
+    },
+    Act {
+        name: "mails change, too",
+        begin: 0.6,
+    },
+];
+/// The fraction of the stream in which an act's change comes about.
+const CHANGE: f64 = 0.02;
 
 /// A point on the stream's schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,11 +82,12 @@ impl Phase {
         drift: 0.0,
     };
 
-    /// At a fraction `progress` of the stream. Spam trebles after a quiet start while the wording moves, and falls at the
-    /// end.
+    /// At a fraction `progress` of the stream.
     pub(super) fn at(progress: f64) -> Self {
-        let spam = [(0.0, 0.2), (0.1, 0.2), (0.4, 0.6), (0.75, 0.6), (1.0, 0.4)];
-        let drift = [(0.0, 0.0), (0.25, 0.0), (0.6, 1.0), (1.0, 1.0)];
+        let [_, second, third] = ACTS.map(|act| act.begin);
+        let trebled = 3.0 * TRAINING_SPAM;
+        let spam = [(second, TRAINING_SPAM), (second + CHANGE, trebled)];
+        let drift = [(third, 0.0), (third + CHANGE, 1.0)];
         Self {
             spam: along(&spam, progress),
             drift: along(&drift, progress),
@@ -68,7 +95,7 @@ impl Phase {
     }
 }
 
-/// Linear interpolation between points of ascending position, constant beyond the last one.
+/// Linear interpolation between points of ascending position, constant before the first and beyond the last.
 fn along(points: &[(f64, f64)], position: f64) -> f64 {
     let inside = points
         .windows(2)
@@ -120,7 +147,7 @@ impl MailStream {
             };
             return format!("{kind}{}", self.generator.below(COMMON));
         }
-        let kind = if self.chance(moved(OFFERS[usize::from(is_spam)], drift)) {
+        let kind = if self.chance(OFFERS[usize::from(is_spam)]) {
             "offer"
         } else {
             "work"
@@ -157,9 +184,10 @@ mod tests {
     #[test]
     fn the_schedule_passes_through_its_points() {
         assert_eq!(Phase::at(0.0), Phase::TRAINING);
-        assert_eq!(Phase::at(0.5).spam, 0.6);
-        assert_eq!(Phase::at(0.6).drift, 1.0);
-        assert!((Phase::at(0.25).spam - 0.4).abs() < 1e-12);
+        assert_eq!(Phase::at(0.25), Phase::TRAINING);
+        assert!((Phase::at(0.26).spam - 0.4).abs() < 1e-12);
+        assert_eq!(Phase::at(0.6).drift, 0.0);
+        assert_eq!(Phase::at(0.7).drift, 1.0);
         assert_eq!(Phase::at(7.0), Phase::at(1.0));
     }
 

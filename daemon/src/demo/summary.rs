@@ -4,7 +4,10 @@ use ostar_connectors::labels::{LabelReport, Predictor};
 use ostar_model::Candidate;
 use serde::Serialize;
 
-use super::stream::Phase;
+use super::{
+    acts::{ActFigures, Acts},
+    stream::{Act, Phase},
+};
 use crate::{current::Version, status::Status};
 
 /// Index of spam among the classes.
@@ -17,6 +20,7 @@ pub(super) struct Summary {
     block: usize,
     blocks: u64,
     distances: f64,
+    acts: Acts,
     last: Option<Status>,
 }
 
@@ -27,12 +31,14 @@ pub(super) struct Figures {
     pub(super) accuracy_frozen: f64,
     pub(super) accuracy_prior: f64,
     pub(super) accuracy_adapted: f64,
+    pub(super) accuracy_served: f64,
     /// Mean over blocks of |estimate - truth|, summed over the classes.
     pub(super) proportion_l1_mean: f64,
     pub(super) events: u64,
     pub(super) steps: u64,
     pub(super) skipped_steps: u64,
     pub(super) model_version: String,
+    pub(super) acts: Vec<ActFigures>,
 }
 
 impl Summary {
@@ -42,6 +48,7 @@ impl Summary {
             block,
             blocks: 0,
             distances: 0.0,
+            acts: Acts::new(mails),
             last: None,
         }
     }
@@ -53,6 +60,7 @@ impl Summary {
             && let Some(estimate) = estimate(status)
         {
             self.blocks += 1;
+            self.acts.observe(status);
             self.distances += 2.0 * (estimate - self.truth(status)).abs();
         }
         self.last = Some(status.clone());
@@ -64,20 +72,34 @@ impl Summary {
         Phase::at(middle / self.mails as f64).spam
     }
 
+    /// Takes in what the labels so far have measured.
+    pub(super) fn measure(&mut self, labels: Option<&LabelReport>) {
+        if let Some(total) = labels.and_then(|labels| labels.total.as_ref()) {
+            self.acts.measure(total);
+        }
+    }
+
+    /// The act that the newest block belongs to.
+    pub(super) fn act(&self, status: &Status) -> &'static Act {
+        self.acts.current(status.events)
+    }
+
     pub(super) fn figures(&self, labels: Option<&LabelReport>) -> Option<Figures> {
         let total = labels?.total.as_ref()?;
-        let accuracy = |candidate| total.of(Predictor::Candidate(candidate)).accuracy;
+        let accuracy = |predictor| total.of(predictor).accuracy;
         let last = self.last.as_ref()?;
         let Version { epoch, step } = last.version;
         Some(Figures {
-            accuracy_frozen: accuracy(Candidate::Frozen),
-            accuracy_prior: accuracy(Candidate::Prior),
-            accuracy_adapted: accuracy(Candidate::Adapted),
+            accuracy_frozen: accuracy(Predictor::Candidate(Candidate::Frozen)),
+            accuracy_prior: accuracy(Predictor::Candidate(Candidate::Prior)),
+            accuracy_adapted: accuracy(Predictor::Candidate(Candidate::Adapted)),
+            accuracy_served: accuracy(Predictor::Served),
             proportion_l1_mean: self.distances / self.blocks.max(1) as f64,
             events: last.events,
             steps: last.steps,
             skipped_steps: last.skipped_steps,
             model_version: format!("{epoch}.{step}"),
+            acts: self.acts.figures(total),
         })
     }
 }

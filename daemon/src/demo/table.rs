@@ -62,15 +62,16 @@ impl Table {
             } else {
                 LINE_EVERY
             };
-            if last.elapsed() < every || now.block.is_none() {
-                continue;
-            }
-            last = Instant::now();
             let report = labels.as_ref().map(|join| {
                 let join = join.lock().unwrap_or_else(PoisonError::into_inner);
                 join.report()
             });
-            let lines = lines(&now, summary.truth(&now), report.as_ref(), start.elapsed());
+            summary.measure(report.as_ref());
+            if last.elapsed() < every || now.block.is_none() {
+                continue;
+            }
+            last = Instant::now();
+            let lines = lines(&now, summary, report.as_ref(), start.elapsed());
             if self.term.is_term() {
                 let _ = self.term.clear_last_lines(drawn);
                 drawn = lines.len();
@@ -93,11 +94,25 @@ impl Table {
             figures.events, figures.steps
         ));
         self.say(&format!(
-            "accuracy  frozen {}   prior-corrected {}   adapted {}",
+            "accuracy  frozen {}   prior {}   adapted {}   served {}",
             percent(figures.accuracy_frozen),
             percent(figures.accuracy_prior),
             percent(figures.accuracy_adapted),
+            percent(figures.accuracy_served),
         ));
+        for (number, act) in figures.acts.iter().enumerate() {
+            let percent = |accuracy: Option<f64>| accuracy.map_or("-".to_owned(), percent);
+            self.say(&format!(
+                "  act {}, {}: frozen {}   prior {}   adapted {}   served {} ({})",
+                number + 1,
+                act.name,
+                percent(act.accuracy_frozen),
+                percent(act.accuracy_prior),
+                percent(act.accuracy_adapted),
+                percent(act.accuracy_served),
+                act.served,
+            ));
+        }
         self.say(&format!(
             "share of spam: mean l1 error {:.3}",
             figures.proportion_l1_mean
@@ -112,20 +127,24 @@ impl Table {
 
 fn lines(
     status: &Status,
-    truth: f64,
+    summary: &Summary,
     labels: Option<&LabelReport>,
     elapsed: Duration,
 ) -> Vec<String> {
     let spam = |estimate: &ProportionEstimate| {
         let interval = estimate.intervals[1];
+        if !estimate.known {
+            return "cannot be told".to_owned();
+        }
         format!(
             "{:.3} [{:.3}, {:.3}]",
             estimate.proportions[1], interval.low, interval.high
         )
     };
     let mut lines = vec![format!(
-        "{:5.1} s  mails {:6}  steps {:5}  version {}.{}",
+        "{:5.1} s  {}  mails {:6}  steps {:5}  version {}.{}",
         elapsed.as_secs_f64(),
+        summary.act(status).name,
         status.events,
         status.steps,
         status.version.epoch,
@@ -134,9 +153,12 @@ fn lines(
     if let Some(block) = &status.block {
         let adapted = block.adapted.as_ref().map(spam).unwrap_or_default();
         lines.push(format!(
-            "share of spam  true {truth:.3}  frozen {}  adapted {adapted}",
+            "share of spam  true {:.3}  frozen {}  adapted {adapted}",
+            summary.truth(status),
             spam(&block.frozen)
         ));
+        let verdict = &block.verdict;
+        lines.push(format!("served {}: {}", verdict.candidate, verdict.reason));
     }
     if let Some(measured) = labels.and_then(|labels| labels.window.as_ref()) {
         let figure = |candidate| 100.0 * measured.of(Predictor::Candidate(candidate)).accuracy;
