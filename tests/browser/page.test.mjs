@@ -23,8 +23,9 @@ const DESKTOP = { width: 1280, height: 960 };
 const PHONE = { width: 390, height: 844 };
 // Longer than any wait in a healthy run under load.
 const PATIENCE = { timeout: 300_000 };
-// Longer than the tests take; for pictures as short as it takes for something to be seen in them.
-const SECONDS = SCREENSHOTS ? 240 : 3600;
+// Longer than the tests take, and long enough for all three acts.
+const SECONDS = 3600;
+const THREE_ACTS = SCREENSHOTS ? 240 : 120;
 
 let browser;
 let folder;
@@ -39,7 +40,7 @@ after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const startDemo = (port) => start(OSTARD, ["demo", "--seconds", String(SECONDS), "--seed", "1", "--http", `127.0.0.1:${port}`], /live page +http/);
+const startDemo = (port, seconds = SECONDS) => start(OSTARD, ["demo", "--seconds", String(seconds), "--seed", "1", "--http", `127.0.0.1:${port}`], /live page +http/);
 
 /** A page, and what it has asked for and complained about. */
 async function open(url, options = {}) {
@@ -75,12 +76,13 @@ async function until(what, look) {
 
 const isLive = (page) => page.locator("#connection:text-is('live')").waitFor(PATIENCE);
 
-/** Share, accuracy and map are there: the learner has refreshed, and labels have come. */
-async function isComplete(page) {
+/** Shares and accuracy are there: blocks are complete, and labels have come. */
+async function isMeasured(page) {
   await isLive(page);
   await page.locator("#answer-right .evidence:has-text('Measured')").waitFor(PATIENCE);
-  await page.locator("#map-target[aria-label*='by predicted class']").waitFor(PATIENCE);
 }
+
+const answer = (page, name) => text(page, `#answer-${name} .answer`);
 
 /** The time of the first point that a chart has. */
 async function firstTime(page) {
@@ -103,6 +105,48 @@ async function accessible(page, what) {
 
 const screenshot = (page, name) => page.screenshot({ path: path.join(SCREENSHOTS || folder, `${name}.png`) });
 
+test("each act of the demo is told by the page", async (t) => {
+  const port = await freePort();
+  const demo = await startDemo(port, THREE_ACTS);
+  t.after(() => demo.stop());
+  const { page, seen, close } = await open(`http://127.0.0.1:${port}/`);
+  t.after(close);
+
+  await t.test("nothing moves", async () => {
+    await isMeasured(page);
+    await until("shares as in training", async () => (await answer(page, "moved")) === "Shares are as in training");
+    assert.equal(await answer(page, "shape"), "Shares explain it");
+    await screenshot(page, "page-nothing-moved");
+  });
+
+  await t.test("the share of spam trebles and predictions follow", async () => {
+    await until("three times as much spam", async () => /^spam is (5[5-9]|6[0-5])/.test(await answer(page, "moved")));
+    assert.equal(await answer(page, "shape"), "Shares explain it");
+    assert.match(await answer(page, "served"), /prior|corrected/i);
+    await screenshot(page, "page");
+    await page.emulateMedia({ colorScheme: "dark" });
+    await screenshot(page, "page-dark");
+    await page.setViewportSize(PHONE);
+    await screenshot(page, "page-phone");
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.setViewportSize(DESKTOP);
+  });
+
+  await t.test("mails change and the model that was there is served", async () => {
+    await until("classes that changed", async () => (await answer(page, "shape")) === "Classes changed shape, too");
+    await until("shares that are not told", async () => (await answer(page, "moved")) === "More than the shares");
+    assert.match(await answer(page, "served"), /frozen/i);
+    assert.match(await text(page, "#answer-served .evidence"), /classes changed/i);
+    await page.locator("#map-target[aria-label*='by predicted class']").waitFor(PATIENCE);
+    const coloured = await page.locator("#map-mapped").evaluate((canvas) =>
+      canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));
+    assert.ok(coloured, "the map is empty");
+    await accessible(page, "with a map");
+    await screenshot(page, "page-classes-changed");
+    assert.deepEqual(seen.errors, []);
+  });
+});
+
 test("the demo's page moves, survives a restart and can be used by everyone", async (t) => {
   const port = await freePort();
   const address = `http://127.0.0.1:${port}/`;
@@ -117,17 +161,14 @@ test("the demo's page moves, survives a restart and can be used by everyone", as
     assert.ok(demo.printed().includes(`live page  ${address}`), demo.printed());
   });
 
-  await t.test("numbers move and a picture is drawn", async () => {
-    await isComplete(page);
+  await t.test("numbers move", async () => {
+    await isMeasured(page);
     assert.match(await text(page, "#answer-moved"), /\d %/);
     assert.match(await text(page, "#answer-stream .answer"), /events\/s/);
     assert.match(await text(page, "#rejected"), /malformed/);
     assert.match(await text(page, "#configuration"), /steps_per_block = 5 # default/);
     const before = await figure(page, "Events learned from");
     await until("more events", async () => (await figure(page, "Events learned from")) > before);
-    const coloured = await page.locator("#map-mapped").evaluate((canvas) =>
-      canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));
-    assert.ok(coloured, "the map is empty");
     assert.equal(await page.locator(".chart canvas").count(), 4);
   });
 
@@ -139,7 +180,7 @@ test("the demo's page moves, survives a restart and can be used by everyone", as
   await t.test("a reload shows what was before it", async () => {
     const first = await firstTime(page);
     await page.reload();
-    await isComplete(page);
+    await isMeasured(page);
     assert.equal(await firstTime(page), first);
   });
 
@@ -169,28 +210,13 @@ test("the demo's page moves, survives a restart and can be used by everyone", as
     await page.setViewportSize(DESKTOP);
   });
 
-  await t.test("it is drawn for the README", async () => {
-    // The share of spam has trebled and the wording has drifted by then.
-    const enough = SCREENSHOTS ? 0.62 * SECONDS * 500 : 0;
-    await until("a stream that has moved", async () => (await figure(page, "Events learned from")) >= enough);
-    await screenshot(page, "page");
-    await page.emulateMedia({ colorScheme: "dark" });
-    await page.locator("#map-title").evaluate((title) => title.parentElement.scrollIntoView());
-    await screenshot(page, "page-dark");
-    await page.setViewportSize(PHONE);
-    await page.evaluate(() => window.scrollTo(0, 0));
-    await screenshot(page, "page-phone");
-    await page.emulateMedia({ colorScheme: "light" });
-    await page.setViewportSize(DESKTOP);
-  });
-
   await t.test("a restarted daemon is found again, and what was seen before stays", async () => {
     assert.deepEqual(seen.errors, []);
     const first = await firstTime(page);
     await demo.stop();
     await page.locator("#connection:has-text('trying again')").waitFor(PATIENCE);
     demo = await startDemo(port);
-    await isComplete(page);
+    await isMeasured(page);
     const before = await figure(page, "Events learned from");
     await until("more events", async () => (await figure(page, "Events learned from")) > before);
     assert.equal(await firstTime(page), first);
