@@ -10,8 +10,8 @@ use crate::demo;
 
 /// Run the daemon on a synthetic stream of mails, without a broker or files.
 ///
-/// Prints the address of the live page first. The share of spam trebles and its wording drifts; the daemon follows both
-/// without labels.
+/// Prints the address of the live page first. Three acts: nothing moves; the share of spam trebles, and predictions
+/// follow without labels; mails change, and the model that was there is served.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Demo {
