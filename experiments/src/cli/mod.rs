@@ -2,6 +2,7 @@
 
 mod ablation;
 mod digits;
+mod digits_stream;
 mod features;
 pub(crate) mod gate;
 mod progress;
@@ -35,6 +36,8 @@ struct Cli {
 enum Command {
     /// MNIST and USPS, both ways, with three label shifts.
     Digits(digits::Options),
+    /// The daemon's learner on latents of digits: USPS streamed after MNIST, or the other way.
+    DigitsStream(digits_stream::Options),
     /// Every pair of domains of a feature file.
     Features(features::Options),
     /// Real data replayed in order through the frozen, the prior-corrected and the adapted model.
@@ -51,7 +54,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct Common {
     /// Folder with the data files.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = "data")]
     data: PathBuf,
     /// How many seeds to run, from 0 on.
     #[arg(long, default_value_t = 1)]
@@ -86,6 +89,7 @@ fn methods(chosen: &[Method]) -> Vec<Method> {
 pub fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Digits(options) => digits::run(&options),
+        Command::DigitsStream(options) => digits_stream::run(&options),
         Command::Features(options) => features::run(&options),
         Command::Stream(options) => stream::run(&options),
         Command::Gate(options) => gate::run(&options),
