@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Confusion, EmLimits, Interval, LabelProportions, Probabilities, Temperature, em,
     interval::ProportionReading,
-    unmixing::{Readings, Unmixing},
+    unmixing::{EXACT_CLASSES, Readings, Unmixing},
 };
 use crate::{Result, checks};
 
@@ -57,12 +57,25 @@ pub struct ProportionEstimator {
     temperature: Temperature,
     /// How far [`Estimator::TwoStep`] relies on the classifier's own calibration, 0 to 1.
     trust: f64,
+    /// Calibrated, and corrected for `fixed`.
     held_out: Probabilities,
     labels: Vec<u32>,
     confusion: Confusion,
-    /// Of the held-out predictions as they are.
+    /// Of `held_out`.
     unmixing: Arc<Unmixing>,
+    /// With many classes, for estimators that correct predictions.
+    fixed: Option<FixedReference>,
     latest: Latest,
+}
+
+/// What predictions are corrected for with more than [`EXACT_CLASSES`], whatever the stream's proportions are. An unmixing
+/// for every reference would take seconds a block at 1,000 classes. Little is lost: with so many classes most shares are
+/// below [`REFERENCE_FLOOR`], which makes all references alike.
+#[derive(Debug, Clone)]
+struct FixedReference {
+    reference: LabelProportions,
+    /// See [`Unmixing::adjustment`].
+    adjustment: Vec<f64>,
 }
 
 /// The unmixing that was made last, and for which reference.
@@ -114,9 +127,20 @@ impl ProportionEstimator {
             Estimator::Em => (Temperature::fit(&held_out, &labels, &prior)?, 1.0),
             Estimator::TwoStep => Temperature::fit_cautiously(&held_out, &labels, &prior)?,
         };
-        let held_out = temperature.apply(&held_out);
+        let mut held_out = temperature.apply(&held_out);
+        let corrects = matches!(estimator, Estimator::Em | Estimator::TwoStep);
+        let reference = (corrects && held_out.classes() > EXACT_CLASSES)
+            .then(|| prior.floored(REFERENCE_FLOOR));
+        if let Some(reference) = &reference {
+            held_out = held_out.corrected(&prior, reference);
+        }
         let unmixing = Arc::new(Unmixing::new(&held_out, &labels)?);
+        let fixed = reference.map(|reference| FixedReference {
+            adjustment: unmixing.adjustment(&reference, trust),
+            reference,
+        });
         Ok(Self {
+            fixed,
             estimator,
             prior,
             temperature,
@@ -168,6 +192,11 @@ impl ProportionEstimator {
                 Ok(self.read(target, Arc::clone(&self.unmixing), true))
             }
             Estimator::TwoStep => {
+                if let Some(fixed) = &self.fixed {
+                    let mut evidence = self.read_corrected(target, &fixed.reference, true)?;
+                    evidence.readings.adjustment.clone_from(&fixed.adjustment);
+                    return Ok(evidence);
+                }
                 let reference = match reference {
                     Some(reference) => {
                         checks::length("reference", reference.classes(), self.classes())?;
@@ -198,6 +227,10 @@ impl ProportionEstimator {
         reference: &LabelProportions,
         converged: bool,
     ) -> Result<Evidence> {
+        if let Some(fixed) = &self.fixed {
+            let corrected = target.corrected(&self.prior, &fixed.reference);
+            return Ok(self.read(&corrected, Arc::clone(&self.unmixing), converged));
+        }
         let reference = reference.floored(REFERENCE_FLOOR);
         let unmixing = match self.latest.get(&reference) {
             Some(unmixing) => unmixing,
@@ -218,6 +251,9 @@ impl ProportionEstimator {
     ) -> Result<(Arc<Unmixing>, Cow<'_, Probabilities>)> {
         match self.estimator {
             Estimator::Confusion | Estimator::Regularised => {
+                Ok((Arc::clone(&self.unmixing), Cow::Borrowed(&self.held_out)))
+            }
+            Estimator::Em | Estimator::TwoStep if self.fixed.is_some() => {
                 Ok((Arc::clone(&self.unmixing), Cow::Borrowed(&self.held_out)))
             }
             Estimator::Em | Estimator::TwoStep => {

@@ -8,6 +8,7 @@
 mod accuracy;
 mod average;
 mod confusion;
+mod descent;
 mod em;
 mod estimator;
 mod factor;
