@@ -117,7 +117,11 @@ impl SimplexDescent {
     /// compiler vectorises.
     fn slopes(&self, at: &[f64], reading: &[f64], slopes: &mut [f32]) {
         let classes = at.len();
-        let differences: Vec<f32> = at.iter().zip(reading).map(|(a, r)| (a - r) as f32).collect();
+        let differences: Vec<f32> = at
+            .iter()
+            .zip(reading)
+            .map(|(a, r)| (a - r) as f32)
+            .collect();
         Arch::new().dispatch(|| {
             slopes.fill(0.0);
             let fours = self.gram.chunks_exact(4 * classes);
@@ -191,7 +195,7 @@ mod tests {
     fn columns(classes: usize, generator: &mut Generator) -> DMatrix<f64> {
         let mut columns = DMatrix::from_fn(classes, classes, |row, column| {
             let own = if row == column { 2.0 } else { 0.0 };
-            own + 3.0 * generator.uniform().powi(8)  * 30.0 / classes as f64
+            own + 3.0 * generator.uniform().powi(8) * 30.0 / classes as f64
         });
         for mut column in columns.column_iter_mut() {
             column /= column.sum();

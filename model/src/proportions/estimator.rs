@@ -53,6 +53,7 @@ pub enum Estimator {
 #[derive(Debug, Clone)]
 pub struct ProportionEstimator {
     estimator: Estimator,
+    exact_classes: usize,
     prior: LabelProportions,
     temperature: Temperature,
     /// How far [`Estimator::TwoStep`] relies on the classifier's own calibration, 0 to 1.
@@ -114,7 +115,21 @@ pub struct ProportionEstimate {
 impl ProportionEstimator {
     /// Takes predictions on labelled source rows that the classifier did not train on, and the class shares
     /// that it did train for (`prior`, the prior inside f), which may differ from those of the labels.
+    ///
+    /// With more than 64 classes the work that grows with their cube is done here, once, and the shares are found to
+    /// within 0.001 in all.
     pub fn new(
+        estimator: Estimator,
+        held_out: Probabilities,
+        labels: Vec<u32>,
+        prior: LabelProportions,
+    ) -> Result<Self> {
+        Self::exact_up_to(EXACT_CLASSES, estimator, held_out, labels, prior)
+    }
+
+    /// [`ProportionEstimator::new`] with another bound than [`EXACT_CLASSES`].
+    pub(crate) fn exact_up_to(
+        exact_classes: usize,
         estimator: Estimator,
         held_out: Probabilities,
         labels: Vec<u32>,
@@ -129,17 +144,18 @@ impl ProportionEstimator {
         };
         let mut held_out = temperature.apply(&held_out);
         let corrects = matches!(estimator, Estimator::Em | Estimator::TwoStep);
-        let reference = (corrects && held_out.classes() > EXACT_CLASSES)
+        let reference = (corrects && held_out.classes() > exact_classes)
             .then(|| prior.floored(REFERENCE_FLOOR));
         if let Some(reference) = &reference {
             held_out = held_out.corrected(&prior, reference);
         }
-        let unmixing = Arc::new(Unmixing::new(&held_out, &labels)?);
+        let unmixing = Arc::new(Unmixing::new(&held_out, &labels, exact_classes)?);
         let fixed = reference.map(|reference| FixedReference {
             adjustment: unmixing.adjustment(&reference, trust),
             reference,
         });
         Ok(Self {
+            exact_classes,
             fixed,
             estimator,
             prior,
@@ -259,7 +275,7 @@ impl ProportionEstimator {
             Estimator::Em | Estimator::TwoStep => {
                 let reference = proportions.floored(REFERENCE_FLOOR);
                 let held_out = self.held_out.corrected(&self.prior, &reference);
-                let unmixing = Unmixing::new(&held_out, &self.labels)?;
+                let unmixing = Unmixing::new(&held_out, &self.labels, self.exact_classes)?;
                 Ok((Arc::new(unmixing), Cow::Owned(held_out)))
             }
         }

@@ -14,6 +14,8 @@ mod estimator;
 mod factor;
 mod interval;
 mod label_proportions;
+#[cfg(test)]
+mod many_classes;
 mod prior;
 mod probabilities;
 mod shrinkage;

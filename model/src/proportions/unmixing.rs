@@ -74,7 +74,12 @@ impl Readings {
 }
 
 impl Unmixing {
-    pub(crate) fn new(held_out: &Probabilities, labels: &[u32]) -> Result<Self> {
+    /// Exact with at most `exact_classes`; see [`EXACT_CLASSES`].
+    pub(crate) fn new(
+        held_out: &Probabilities,
+        labels: &[u32],
+        exact_classes: usize,
+    ) -> Result<Self> {
         let confusion = Confusion::new(held_out, labels)?;
         let conditional = confusion.conditional();
         let classes = conditional.ncols();
@@ -94,7 +99,7 @@ impl Unmixing {
         let mut unmixing = Self {
             identified: identified.collect(),
             variances: DMatrix::zeros(classes, classes),
-            many: (classes > EXACT_CLASSES).then(|| ManyClasses::new(&conditional, &inverse)),
+            many: (classes > exact_classes).then(|| ManyClasses::new(&conditional, &inverse)),
             confusion,
             conditional,
             inverse,
