@@ -4,23 +4,13 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Confusion, LabelProportions, Probabilities, descent::SimplexDescent, shrinkage::noise_share,
-    simplex,
+    Confusion, LabelProportions, Probabilities, descent::SimplexDescent,
+    reading_noise::ReadingNoise, shrinkage::noise_share, simplex,
 };
-use crate::{
-    Result,
-    cpu::gemm::{Epilogue, Left, Packed, multiply},
-};
+use crate::Result;
 
 /// With more classes than this, what grows with their cube is made once and approximated where noise allows it.
 pub(crate) const EXACT_CLASSES: usize = 64;
-
-/// Rows behind the variance of a group's readings when there are many classes. A group's variances are averaged with
-/// those before it, and the mean is that of all rows.
-const VARIANCE_ROWS: usize = 128;
-
-/// Held-out rows of a class behind the variances of its readings when there are many classes.
-const NOISE_ROWS: usize = 64;
 
 /// Above this condition number (in the 1-norm) the inverse is replaced by the pseudo-inverse.
 const ILL_CONDITIONED: f64 = 1e10;
@@ -51,8 +41,7 @@ pub(crate) struct Unmixing {
 /// What makes readings of many classes fast.
 #[derive(Debug)]
 struct ManyClasses {
-    /// G in single precision, for products with many rows.
-    inverse: Packed,
+    noise: ReadingNoise,
     descent: SimplexDescent,
 }
 
@@ -99,14 +88,17 @@ impl Unmixing {
         let mut unmixing = Self {
             identified: identified.collect(),
             variances: DMatrix::zeros(classes, classes),
-            many: (classes > exact_classes).then(|| ManyClasses::new(&conditional, &inverse)),
+            many: (classes > exact_classes).then(|| ManyClasses {
+                noise: ReadingNoise::new(&inverse),
+                descent: SimplexDescent::new(&conditional),
+            }),
             confusion,
             conditional,
             inverse,
             counts,
         };
         match &unmixing.many {
-            Some(many) => unmixing.variances = many.noise(held_out, labels, &resolution),
+            Some(many) => unmixing.variances = many.noise.of_classes(held_out, labels, &resolution),
             None => unmixing.measure_noise(held_out, labels, &resolution),
         }
         Ok(unmixing)
@@ -175,7 +167,7 @@ impl Unmixing {
         self.read_row(&rows.mean(), &mut mean);
         if let Some(many) = &self.many {
             return Readings {
-                variance: many.variance(rows, &mean),
+                variance: many.noise.of_group(rows, &mean),
                 mean,
                 adjustment: vec![0.0; classes],
             };
@@ -246,94 +238,6 @@ impl Unmixing {
     pub(crate) fn slopes(&self, weights: &[f64]) -> Vec<f64> {
         let weights = DVector::from_column_slice(weights);
         self.inverse.tr_mul(&weights).as_slice().to_vec()
-    }
-}
-
-// === impl ManyClasses ===
-
-impl ManyClasses {
-    fn new(conditional: &DMatrix<f64>, inverse: &DMatrix<f64>) -> Self {
-        let classes = inverse.ncols();
-        let values: Vec<f32> = inverse.iter().map(|value| *value as f32).collect();
-        let mut packed = Packed::default();
-        // Rows stand on the left, so G is transposed. Stored by columns, it is already.
-        packed.pack_rows(&values, classes, classes);
-        Self {
-            inverse: packed,
-            descent: SimplexDescent::new(conditional),
-        }
-    }
-
-    /// Readings of predictions, row after row.
-    fn read(&self, rows: &[f32], classes: usize) -> Vec<f32> {
-        let mut readings = vec![0.0; rows.len()];
-        let (arch, left) = (pulp::Arch::new(), Left::Rows(rows));
-        let count = rows.len() / classes;
-        multiply(
-            arch,
-            count,
-            left,
-            &self.inverse,
-            Epilogue::Set,
-            &mut readings,
-        );
-        readings
-    }
-
-    /// Variance of the readings around their mean, from at most [`VARIANCE_ROWS`] rows that are evenly spread.
-    fn variance(&self, rows: &Probabilities, mean: &[f64]) -> Vec<f64> {
-        let (classes, count) = (rows.classes(), rows.count());
-        let picked = count.min(VARIANCE_ROWS);
-        let spread = (0..picked).map(|place| rows.row(place * count / picked));
-        let values: Vec<f32> = spread.flatten().map(|value| *value as f32).collect();
-        let mut variance = vec![0.0; classes];
-        for reading in self.read(&values, classes).chunks_exact(classes) {
-            for ((sum, value), middle) in variance.iter_mut().zip(reading).zip(mean) {
-                *sum += (f64::from(*value) - middle).powi(2);
-            }
-        }
-        let freedom = (picked as f64 - 1.0).max(1.0);
-        variance.iter_mut().for_each(|sum| *sum /= freedom);
-        variance
-    }
-
-    /// [`Unmixing::measure_noise`] by products of matrices, from at most [`NOISE_ROWS`] rows of each class.
-    fn noise(
-        &self,
-        held_out: &Probabilities,
-        labels: &[u32],
-        means: &DMatrix<f64>,
-    ) -> DMatrix<f64> {
-        let classes = held_out.classes();
-        let mut used = vec![0_usize; classes];
-        let mut numbers = Vec::new();
-        for (number, label) in labels.iter().enumerate() {
-            let used = &mut used[*label as usize];
-            if *used < NOISE_ROWS {
-                *used += 1;
-                numbers.push(number);
-            }
-        }
-        // Class after class, each by reading: sums of neighbours are fast.
-        let mut squares = vec![0.0; classes * classes];
-        for chunk in numbers.chunks(VARIANCE_ROWS) {
-            let rows = chunk.iter().flat_map(|number| held_out.row(*number));
-            let values: Vec<f32> = rows.map(|value| *value as f32).collect();
-            let readings = self.read(&values, classes);
-            for (number, reading) in chunk.iter().zip(readings.chunks_exact(classes)) {
-                let class = labels[*number] as usize;
-                let middles = &means.as_slice()[class * classes..][..classes];
-                let sums = squares[class * classes..][..classes].iter_mut();
-                for ((sum, value), middle) in sums.zip(reading).zip(middles) {
-                    *sum += (f64::from(*value) - middle).powi(2);
-                }
-            }
-        }
-        for (row, used) in squares.chunks_exact_mut(classes).zip(&used) {
-            let freedom = (*used as f64 - 1.0).max(1.0);
-            row.iter_mut().for_each(|sum| *sum /= freedom);
-        }
-        DMatrix::from_row_slice(classes, classes, &squares)
     }
 }
 
