@@ -6,6 +6,7 @@ use crate::{
     Generator, Result,
     cpu::gemm::{Epilogue, Left, Packed, multiply},
     diagnostics::Directions,
+    powers,
 };
 
 /// Lines that latents are projected onto.
@@ -16,6 +17,8 @@ pub(crate) const CELLS: usize = 128;
 const SEED: u64 = 0x67_61_74_65;
 /// Log-probabilities of a black box are cut off here: an exact 0 from a rounded softmax is no certainty.
 const SMALLEST_PROBABILITY: f32 = 1e-6;
+/// With more classes than this, logarithms are vectorised: there are half a million in a block at 1,000 classes.
+const EXACT_LOGARITHMS: usize = 64;
 
 /// Projects rows and says which cell of each line they fall in.
 #[derive(Debug, Clone)]
@@ -109,10 +112,15 @@ fn cut<'a>(values: impl Iterator<Item = &'a f32>) -> (f32, f32) {
 
 /// What stands for the latents of a black box: its log-probabilities, less their mean.
 pub(crate) fn centred_logs(probabilities: &[f32], classes: usize) -> Vec<f32> {
-    let mut logs: Vec<f32> = probabilities
+    let cut_off = probabilities
         .iter()
-        .map(|value| value.max(SMALLEST_PROBABILITY).ln())
-        .collect();
+        .map(|value| value.max(SMALLEST_PROBABILITY));
+    let mut logs: Vec<f32> = cut_off.collect();
+    if classes > EXACT_LOGARITHMS {
+        powers::take_logarithms(&mut logs);
+    } else {
+        logs.iter_mut().for_each(|value| *value = value.ln());
+    }
     for row in logs.chunks_exact_mut(classes) {
         let mean = row.iter().sum::<f32>() / classes as f32;
         row.iter_mut().for_each(|value| *value -= mean);

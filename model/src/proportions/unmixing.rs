@@ -41,6 +41,8 @@ pub(crate) struct Unmixing {
 /// What makes readings of many classes fast.
 #[derive(Debug)]
 struct ManyClasses {
+    /// One over the held-out rows of each class.
+    inverse_counts: Vec<f64>,
     noise: ReadingNoise,
     descent: SimplexDescent,
 }
@@ -89,6 +91,7 @@ impl Unmixing {
             identified: identified.collect(),
             variances: DMatrix::zeros(classes, classes),
             many: (classes > exact_classes).then(|| ManyClasses {
+                inverse_counts: counts.iter().map(|count| 1.0 / count).collect(),
                 noise: ReadingNoise::new(&inverse),
                 descent: SimplexDescent::new(&conditional),
             }),
@@ -133,6 +136,11 @@ impl Unmixing {
     /// How many held-out rows each class has.
     pub(crate) fn counts(&self) -> &[f64] {
         &self.counts
+    }
+
+    /// One over the held-out rows of each class; with many classes alone.
+    pub(crate) fn inverse_counts(&self) -> Option<&[f64]> {
+        self.many.as_ref().map(|many| &many.inverse_counts[..])
     }
 
     /// Whether the classifier tells this class from the mixtures of the others at all.
