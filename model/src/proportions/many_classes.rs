@@ -76,7 +76,6 @@ fn with_100_classes_the_fast_way_is_as_accurate_as_the_exact_one() {
             exact_error += exact.l1_distance(&shares) / 10.0;
             apart += fast.l1_distance(&exact) / 10.0;
         }
-        eprintln!("{kind:?}: fast {fast_error:.4}, exact {exact_error:.4}, apart {apart:.4}");
         match kind {
             // The same readings, solved in two ways.
             Estimator::Confusion => assert!(apart < 1e-3, "{apart}"),
@@ -115,7 +114,6 @@ fn with_200_classes_intervals_cover_shares_that_moved_as_often_as_exact_ones() {
     for (held_out_rows, least) in [(30, 0.93), (5, 0.88)] {
         let (fast, length) = coverage(held_out_rows, EXACT_CLASSES);
         let (exact, exact_length) = coverage(held_out_rows, 200);
-        eprintln!("{held_out_rows}: {fast} {exact}, {length} {exact_length}");
         assert!(fast > least, "{held_out_rows} held-out rows: {fast}");
         assert!(
             fast > exact - 0.01,
