@@ -192,6 +192,7 @@ impl ProportionEstimator {
     /// What a block says. `reference` is roughly the proportions it is expected to have; without one, those of
     /// maximum likelihood. It affects the noise of the default estimator only, as long as label shift holds. It must
     /// not be what was published before: where label shift does not hold, that feeds an error back into itself.
+    /// With more than 64 classes it is not looked at.
     pub fn evidence(
         &self,
         target: &Probabilities,
