@@ -128,7 +128,12 @@ fn compare(
         let began = Instant::now();
         let model = learner.model().clone();
         model.score(inputs()?, &mut scratch, &mut frozen)?;
-        learner.observe_scored(frozen.rows(0..frozen.len()))?;
+        let scored = frozen.rows(0..frozen.len());
+        let group = learner.group_rows();
+        for first in (0..BLOCK).step_by(group) {
+            learner.track(scored.slice(first..(first + group).min(BLOCK)))?;
+        }
+        learner.close_block(scored)?;
         learner.snapshot().score_frozen(&frozen, &mut served)?;
         let with_gate = milliseconds(began);
 
