@@ -38,6 +38,15 @@ pub(crate) fn exponentiate(values: &mut [f32]) {
     });
 }
 
+/// Replaces each positive normal number by its natural logarithm, with an error of about 1e-6.
+pub(crate) fn take_logarithms(values: &mut [f32]) {
+    Arch::new().dispatch(|| {
+        for value in values.iter_mut() {
+            *value = LN_2 * logarithm(*value);
+        }
+    });
+}
+
 /// Logarithm to base 2 of a positive normal number.
 #[inline(always)]
 fn logarithm(value: f32) -> f32 {

@@ -1,5 +1,6 @@
 //! Counts of rows: by score bin, by cell of each line, and beyond the support.
 
+use pulp::Arch;
 use serde::{Deserialize, Serialize};
 
 use super::projections::{CELLS, LINES};
@@ -36,14 +37,23 @@ impl Histogram {
     /// Distribution function of each line at the upper end of its cells, line after line.
     pub(crate) fn cumulative(&self) -> Vec<f64> {
         let scale = 1.0 / f64::from(self.rows.max(1));
-        let mut cumulative = Vec::with_capacity(self.cells.len());
-        for line in self.cells.chunks_exact(CELLS) {
-            let mut below = 0u32;
-            cumulative.extend(line.iter().map(|count| {
-                below += count;
-                f64::from(below) * scale
-            }));
-        }
+        let mut cumulative = vec![0.0; self.cells.len()];
+        let (lines, _) = self.cells.as_chunks::<CELLS>();
+        let (out, _) = cumulative.as_chunks_mut::<CELLS>();
+        // Whole numbers first: the compiler vectorises what follows.
+        Arch::new().dispatch(|| {
+            let mut sums = [0u32; CELLS];
+            for (line, out) in lines.iter().zip(out) {
+                let mut below = 0;
+                for (sum, count) in sums.iter_mut().zip(line) {
+                    below += count;
+                    *sum = below;
+                }
+                for (value, sum) in out.iter_mut().zip(&sums) {
+                    *value = f64::from(*sum) * scale;
+                }
+            }
+        });
         cumulative
     }
 }

@@ -27,6 +27,12 @@ struct ClassHistogram {
     counts: Vec<(u32, f64)>,
 }
 
+/// A window's rows in the bins that have any, and the classes' counts in those.
+struct SeenBins {
+    rows: Vec<f64>,
+    counts: Vec<Vec<(u32, f64)>>,
+}
+
 impl ClassHistograms {
     pub(crate) fn new(
         bins: usize,
@@ -60,18 +66,30 @@ impl ClassHistograms {
 
     /// Probability of each bin at these proportions.
     pub(crate) fn mixture(&self, proportions: &[f64]) -> Vec<f64> {
+        let mut mixture = vec![0.0; self.bins];
+        let counts = self.classes.iter().map(|class| &class.counts);
+        self.mix(counts, proportions, &mut mixture);
+        mixture
+    }
+
+    /// [`ClassHistograms::mixture`] of bins in which the classes have these `counts`.
+    fn mix<'a>(
+        &self,
+        counts: impl IntoIterator<Item = &'a Vec<(u32, f64)>>,
+        proportions: &[f64],
+        mixture: &mut [f64],
+    ) {
+        mixture.fill(0.0);
         // Smoothing adds the same to every bin: summed over classes first, it costs one pass.
         let mut everywhere = 0.0;
-        let mut mixture = vec![0.0; self.bins];
-        for (class, proportion) in self.classes.iter().zip(proportions) {
+        for ((class, proportion), counts) in self.classes.iter().zip(proportions).zip(counts) {
             let scale = proportion / self.total(class);
             everywhere += scale * self.smoothing;
-            for (bin, count) in &class.counts {
+            for (bin, count) in counts {
                 mixture[*bin as usize] += scale * count;
             }
         }
         mixture.iter_mut().for_each(|value| *value += everywhere);
-        mixture
     }
 
     /// The proportions that make `observed` (rows by bin) most likely, from `start` on.
@@ -79,17 +97,22 @@ impl ClassHistograms {
         let total: f64 = observed.iter().sum();
         let mut proportions: Vec<f64> = start.iter().map(|p| p.max(SMALLEST_START)).collect();
         rescale(&mut proportions);
-        let mut ratios = vec![0.0; self.bins];
+        let seen = self.in_seen_bins(observed);
+        let mut densities = vec![0.0; seen.rows.len()];
         for _ in 0..rounds {
-            let mixture = self.mixture(&proportions);
+            self.mix(&seen.counts, &proportions, &mut densities);
             let mut everywhere = 0.0;
-            for ((ratio, count), density) in ratios.iter_mut().zip(observed).zip(&mixture) {
-                *ratio = if *count > 0.0 { count / density } else { 0.0 };
-                everywhere += *ratio;
+            for (density, count) in densities.iter_mut().zip(&seen.rows) {
+                *density = count / *density;
+                everywhere += *density;
             }
+            let ratios = &densities;
             let mut moved = 0.0;
-            for (class, proportion) in self.classes.iter().zip(&mut proportions) {
-                let counts = class.counts.iter();
+            let counts = seen.counts.iter();
+            for ((class, counts), proportion) in
+                self.classes.iter().zip(counts).zip(&mut proportions)
+            {
+                let counts = counts.iter();
                 let own: f64 = counts
                     .map(|(bin, count)| count * ratios[*bin as usize])
                     .sum();
@@ -105,6 +128,29 @@ impl ClassHistograms {
             }
         }
         proportions
+    }
+
+    /// The bins that a window has rows in, numbered anew: the likelihood depends on no others, and with 1,000 classes most
+    /// bins are empty.
+    fn in_seen_bins(&self, observed: &[f64]) -> SeenBins {
+        const UNSEEN: u32 = u32::MAX;
+        let mut numbers = vec![UNSEEN; self.bins];
+        let mut rows = Vec::new();
+        for (number, count) in numbers.iter_mut().zip(observed) {
+            if *count > 0.0 {
+                *number = rows.len() as u32;
+                rows.push(*count);
+            }
+        }
+        let class = |class: &ClassHistogram| {
+            let counts = class.counts.iter();
+            let renumbered = counts.map(|(bin, count)| (numbers[*bin as usize], *count));
+            renumbered.filter(|(bin, _)| *bin != UNSEEN).collect()
+        };
+        SeenBins {
+            counts: self.classes.iter().map(class).collect(),
+            rows,
+        }
     }
 
     /// [`ClassHistograms::most_likely`], run until it converges.

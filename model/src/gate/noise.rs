@@ -1,6 +1,6 @@
 //! How large the score test's statistic is by chance: parametric bootstraps, kept by what they depend on.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::mixture::{ClassHistograms, draw};
 use crate::Generator;
@@ -15,6 +15,10 @@ const PROPORTION_STEP: f64 = 0.05;
 const ROW_STEP: u32 = 500;
 /// Rounds of a draw's fit. It starts at the truth, so that few suffice.
 const ROUNDS: usize = 25;
+/// With more classes than this, all quantiles share their draws of the held-out rows.
+const CLASSES_DRAWN_ANEW: usize = 64;
+/// Where the shared draws start.
+const SHARED_SEED: u64 = 0x6e_6f_69_73_65;
 /// Quantiles that are kept. A stream that moves through more pays for new ones.
 const MOST_KEPT: usize = 512;
 
@@ -23,6 +27,8 @@ const MOST_KEPT: usize = 512;
 pub(crate) struct ScoreNoise {
     /// By rounded proportions and rounded rows.
     kept: BTreeMap<(Vec<u16>, u32), f64>,
+    /// Held-out rows drawn anew, for many classes. They do not depend on proportions and take most of a quantile's time.
+    redrawn: Vec<ClassHistograms>,
 }
 
 impl ScoreNoise {
@@ -49,7 +55,12 @@ impl ScoreNoise {
             .iter()
             .map(|steps| f64::from(*steps) / total)
             .collect();
-        let quantile = bootstrap(histograms, &at, rows as usize, seed(&key));
+        if at.len() > CLASSES_DRAWN_ANEW && self.redrawn.is_empty() {
+            let mut generator = Generator::new(SHARED_SEED);
+            let redraw = |_| histograms.redraw(&mut generator);
+            self.redrawn = (0..DRAWS_OF_MANY).map(redraw).collect();
+        }
+        let quantile = bootstrap(histograms, &self.redrawn, &at, rows as usize, seed(&key));
         if self.kept.len() >= MOST_KEPT {
             // Needs no order of use. A quantile that is needed again comes out the same.
             self.kept.clear();
@@ -59,8 +70,15 @@ impl ScoreNoise {
     }
 }
 
-/// Draws windows and held-out rows under label shift alone and gives the 95 % quantile of the statistic.
-fn bootstrap(histograms: &ClassHistograms, proportions: &[f64], rows: usize, seed: u64) -> f64 {
+/// Draws windows and held-out rows under label shift alone and gives the 95 % quantile of the statistic. Held-out rows
+/// that are not in `redrawn` are drawn here.
+fn bootstrap(
+    histograms: &ClassHistograms,
+    redrawn: &[ClassHistograms],
+    proportions: &[f64],
+    rows: usize,
+    seed: u64,
+) -> f64 {
     let mut generator = Generator::new(seed);
     let mixture = histograms.mixture(proportions);
     let draws = if proportions.len() == 2 {
@@ -69,10 +87,13 @@ fn bootstrap(histograms: &ClassHistograms, proportions: &[f64], rows: usize, see
         DRAWS_OF_MANY
     };
     let mut statistics: Vec<f64> = (0..draws)
-        .map(|_| {
+        .map(|number| {
             let observed = draw(&mixture, rows, &mut generator);
             // Held-out rows are a sample too: their noise is part of the statistic.
-            let redrawn = histograms.redraw(&mut generator);
+            let redrawn = match redrawn.get(number) {
+                Some(redrawn) => Cow::Borrowed(redrawn),
+                None => Cow::Owned(histograms.redraw(&mut generator)),
+            };
             let found = redrawn.most_likely(&observed, proportions, ROUNDS);
             redrawn.total_variation(&observed, &found)
         })

@@ -6,6 +6,7 @@ use crate::{
     Generator, Result,
     cpu::gemm::{Epilogue, Left, Packed, multiply},
     diagnostics::Directions,
+    powers,
 };
 
 /// Lines that latents are projected onto.
@@ -16,20 +17,18 @@ pub(crate) const CELLS: usize = 128;
 const SEED: u64 = 0x67_61_74_65;
 /// Log-probabilities of a black box are cut off here: an exact 0 from a rounded softmax is no certainty.
 const SMALLEST_PROBABILITY: f32 = 1e-6;
+/// With more classes than this, logarithms are vectorised: there are half a million in a block at 1,000 classes.
+const EXACT_LOGARITHMS: usize = 64;
 
 /// Projects rows and says which cell of each line they fall in.
 #[derive(Debug, Clone)]
 pub(crate) struct Projections {
     width: usize,
     vectors: Packed,
-    /// Of each line: where its cells start, and cells for each unit of length.
-    lines: Vec<Line>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    start: f32,
-    cells_per_unit: f32,
+    /// Where the cells of each line start.
+    starts: [f32; LINES],
+    /// Cells for each unit of a line's length.
+    cells_per_unit: [f32; LINES],
 }
 
 impl Projections {
@@ -41,12 +40,15 @@ impl Projections {
         let mut projections = Self {
             width,
             vectors,
-            lines: Vec::new(),
+            starts: [0.0; LINES],
+            cells_per_unit: [0.0; LINES],
         };
         let projected = projections.project(held_out);
-        projections.lines = (0..LINES)
-            .map(|line| Line::around(projected.iter().skip(line).step_by(LINES)))
-            .collect();
+        for line in 0..LINES {
+            let (start, cells_per_unit) = cut(projected.iter().skip(line).step_by(LINES));
+            projections.starts[line] = start;
+            projections.cells_per_unit[line] = cells_per_unit;
+        }
         Ok(projections)
     }
 
@@ -54,21 +56,31 @@ impl Projections {
         self.width
     }
 
-    /// Calls `visit` with the cell of every row on every line, counted over all lines.
-    pub(crate) fn cells(&self, rows: &[f32], mut visit: impl FnMut(usize)) {
+    /// Adds every row to the cell that it falls in on each line; `counts` has the cells of all lines.
+    pub(crate) fn count(&self, rows: &[f32], counts: &mut [u32]) {
         let projected = self.project(rows);
-        for row in projected.chunks_exact(LINES) {
-            for (number, (value, line)) in row.iter().zip(&self.lines).enumerate() {
-                visit(number * CELLS + line.cell(*value));
+        let (lines, _) = counts.as_chunks_mut::<CELLS>();
+        let (projected, _) = projected.as_chunks::<LINES>();
+        // Plain loops over arrays: `dispatch` lets the compiler vectorise the first.
+        Arch::new().dispatch(|| {
+            let mut cells = [0; LINES];
+            for row in projected {
+                for line in 0..LINES {
+                    let cell = (row[line] - self.starts[line]) * self.cells_per_unit[line];
+                    // What lies outside falls into the outermost cells.
+                    cells[line] = cell.max(0.0).min((CELLS - 1) as f32) as i32;
+                }
+                for (line, cell) in lines.iter_mut().zip(&cells) {
+                    line[*cell as usize % CELLS] += 1;
+                }
             }
-        }
+        });
     }
 
     /// Width of a cell of each line.
     pub(crate) fn cell_widths(&self) -> impl Iterator<Item = f64> {
-        self.lines
-            .iter()
-            .map(|line| 1.0 / f64::from(line.cells_per_unit))
+        let widths = self.cells_per_unit.iter();
+        widths.map(|cells| 1.0 / f64::from(*cells))
     }
 
     fn project(&self, rows: &[f32]) -> Vec<f32> {
@@ -87,35 +99,28 @@ impl Projections {
     }
 }
 
-// === impl Line ===
-
-impl Line {
-    fn around<'a>(values: impl Iterator<Item = &'a f32>) -> Self {
-        let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
-        for value in values {
-            (low, high) = (low.min(*value), high.max(*value));
-        }
-        // All rows in one place: any length will do.
-        let length = if high > low { high - low } else { 1.0 };
-        Self {
-            start: low - 0.5 * length,
-            cells_per_unit: CELLS as f32 / (2.0 * length),
-        }
+/// Where the cells of a line start, and how many there are for each unit of length.
+fn cut<'a>(values: impl Iterator<Item = &'a f32>) -> (f32, f32) {
+    let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
+    for value in values {
+        (low, high) = (low.min(*value), high.max(*value));
     }
-
-    #[inline]
-    fn cell(self, value: f32) -> usize {
-        // A cast from float saturates: what lies outside falls into the outermost cells.
-        (((value - self.start) * self.cells_per_unit) as usize).min(CELLS - 1)
-    }
+    // All rows in one place: any length will do.
+    let length = if high > low { high - low } else { 1.0 };
+    (low - 0.5 * length, CELLS as f32 / (2.0 * length))
 }
 
 /// What stands for the latents of a black box: its log-probabilities, less their mean.
 pub(crate) fn centred_logs(probabilities: &[f32], classes: usize) -> Vec<f32> {
-    let mut logs: Vec<f32> = probabilities
+    let cut_off = probabilities
         .iter()
-        .map(|value| value.max(SMALLEST_PROBABILITY).ln())
-        .collect();
+        .map(|value| value.max(SMALLEST_PROBABILITY));
+    let mut logs: Vec<f32> = cut_off.collect();
+    if classes > EXACT_LOGARITHMS {
+        powers::take_logarithms(&mut logs);
+    } else {
+        logs.iter_mut().for_each(|value| *value = value.ln());
+    }
     for row in logs.chunks_exact_mut(classes) {
         let mean = row.iter().sum::<f32>() / classes as f32;
         row.iter_mut().for_each(|value| *value -= mean);

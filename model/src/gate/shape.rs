@@ -1,5 +1,7 @@
 //! What rows look like: how they are counted, and the counts of held-out rows by class.
 
+use pulp::Arch;
+
 use super::{
     bins::ScoreBins,
     histogram::Histogram,
@@ -80,13 +82,11 @@ impl Binning {
         } else {
             latents
         };
-        self.projections
-            .cells(rows, |cell| histogram.cells[cell] += 1);
+        self.projections.count(rows, &mut histogram.cells);
         if let Some(radius) = self.radius {
-            let beyond = latents
-                .chunks_exact(self.projections.width())
-                .filter(|row| mean_square(row) > radius);
-            histogram.beyond_support = beyond.count() as u32;
+            let rows = latents.chunks_exact(self.projections.width());
+            histogram.beyond_support = Arch::new()
+                .dispatch(|| rows.filter(|row| mean_square(row) > radius).count() as u32);
         }
         histogram
     }
@@ -96,9 +96,18 @@ impl Binning {
     }
 }
 
+/// Sums in lanes: one sum would wait for each addition.
+#[inline(always)]
 fn mean_square(row: &[f32]) -> f64 {
-    let sum: f32 = row.iter().map(|value| value * value).sum();
-    f64::from(sum) / row.len() as f64
+    let (chunks, rest) = row.as_chunks::<16>();
+    let mut lanes = [0.0f32; 16];
+    for chunk in chunks {
+        for (sum, value) in lanes.iter_mut().zip(chunk) {
+            *sum += value * value;
+        }
+    }
+    let rest: f32 = rest.iter().map(|value| value * value).sum();
+    f64::from(lanes.iter().sum::<f32>() + rest) / row.len() as f64
 }
 
 // === impl HeldOutShape ===
@@ -143,11 +152,13 @@ impl HeldOutShape {
     pub(crate) fn mixed(&self, proportions: &[f64]) -> Vec<f64> {
         let mut mixed = vec![0.0; LINES * CELLS];
         let classes = self.cumulative.chunks_exact(LINES * CELLS);
-        for (class, proportion) in classes.zip(proportions) {
-            for (sum, value) in mixed.iter_mut().zip(class) {
-                *sum += proportion * f64::from(*value);
+        Arch::new().dispatch(|| {
+            for (class, proportion) in classes.zip(proportions) {
+                for (sum, value) in mixed.iter_mut().zip(class) {
+                    *sum += proportion * f64::from(*value);
+                }
             }
-        }
+        });
         mixed
     }
 

@@ -20,6 +20,7 @@ mod state;
 mod tracked;
 mod translation;
 mod transport_weight;
+mod ungated;
 mod window;
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Confusion, EmLimits, Interval, LabelProportions, Probabilities, Temperature, em,
     interval::ProportionReading,
-    unmixing::{Readings, Unmixing},
+    unmixing::{EXACT_CLASSES, Readings, Unmixing},
 };
 use crate::{Result, checks};
 
@@ -53,16 +53,30 @@ pub enum Estimator {
 #[derive(Debug, Clone)]
 pub struct ProportionEstimator {
     estimator: Estimator,
+    exact_classes: usize,
     prior: LabelProportions,
     temperature: Temperature,
     /// How far [`Estimator::TwoStep`] relies on the classifier's own calibration, 0 to 1.
     trust: f64,
+    /// Calibrated, and corrected for `fixed`.
     held_out: Probabilities,
     labels: Vec<u32>,
     confusion: Confusion,
-    /// Of the held-out predictions as they are.
+    /// Of `held_out`.
     unmixing: Arc<Unmixing>,
+    /// With many classes, for estimators that correct predictions.
+    fixed: Option<FixedReference>,
     latest: Latest,
+}
+
+/// What predictions are corrected for with more than [`EXACT_CLASSES`], whatever the stream's proportions are. An unmixing
+/// for every reference would take seconds a block at 1,000 classes. Little is lost: with so many classes most shares are
+/// below [`REFERENCE_FLOOR`], which makes all references alike.
+#[derive(Debug, Clone)]
+struct FixedReference {
+    reference: LabelProportions,
+    /// See [`Unmixing::adjustment`].
+    adjustment: Vec<f64>,
 }
 
 /// The unmixing that was made last, and for which reference.
@@ -101,7 +115,21 @@ pub struct ProportionEstimate {
 impl ProportionEstimator {
     /// Takes predictions on labelled source rows that the classifier did not train on, and the class shares
     /// that it did train for (`prior`, the prior inside f), which may differ from those of the labels.
+    ///
+    /// With more than 64 classes the work that grows with their cube is done here, once, and the shares are found to
+    /// within 0.001 in all.
     pub fn new(
+        estimator: Estimator,
+        held_out: Probabilities,
+        labels: Vec<u32>,
+        prior: LabelProportions,
+    ) -> Result<Self> {
+        Self::exact_up_to(EXACT_CLASSES, estimator, held_out, labels, prior)
+    }
+
+    /// [`ProportionEstimator::new`] with another bound than [`EXACT_CLASSES`].
+    pub(crate) fn exact_up_to(
+        exact_classes: usize,
         estimator: Estimator,
         held_out: Probabilities,
         labels: Vec<u32>,
@@ -114,9 +142,21 @@ impl ProportionEstimator {
             Estimator::Em => (Temperature::fit(&held_out, &labels, &prior)?, 1.0),
             Estimator::TwoStep => Temperature::fit_cautiously(&held_out, &labels, &prior)?,
         };
-        let held_out = temperature.apply(&held_out);
-        let unmixing = Arc::new(Unmixing::new(&held_out, &labels)?);
+        let mut held_out = temperature.apply(&held_out);
+        let corrects = matches!(estimator, Estimator::Em | Estimator::TwoStep);
+        let reference = (corrects && held_out.classes() > exact_classes)
+            .then(|| prior.floored(REFERENCE_FLOOR));
+        if let Some(reference) = &reference {
+            held_out = held_out.corrected(&prior, reference);
+        }
+        let unmixing = Arc::new(Unmixing::new(&held_out, &labels, exact_classes)?);
+        let fixed = reference.map(|reference| FixedReference {
+            adjustment: unmixing.adjustment(&reference, trust),
+            reference,
+        });
         Ok(Self {
+            exact_classes,
+            fixed,
             estimator,
             prior,
             temperature,
@@ -152,6 +192,7 @@ impl ProportionEstimator {
     /// What a block says. `reference` is roughly the proportions it is expected to have; without one, those of
     /// maximum likelihood. It affects the noise of the default estimator only, as long as label shift holds. It must
     /// not be what was published before: where label shift does not hold, that feeds an error back into itself.
+    /// With more than 64 classes it is not looked at.
     pub fn evidence(
         &self,
         target: &Probabilities,
@@ -168,6 +209,11 @@ impl ProportionEstimator {
                 Ok(self.read(target, Arc::clone(&self.unmixing), true))
             }
             Estimator::TwoStep => {
+                if let Some(fixed) = &self.fixed {
+                    let mut evidence = self.read_corrected(target, &fixed.reference, true)?;
+                    evidence.readings.adjustment.clone_from(&fixed.adjustment);
+                    return Ok(evidence);
+                }
                 let reference = match reference {
                     Some(reference) => {
                         checks::length("reference", reference.classes(), self.classes())?;
@@ -198,6 +244,10 @@ impl ProportionEstimator {
         reference: &LabelProportions,
         converged: bool,
     ) -> Result<Evidence> {
+        if let Some(fixed) = &self.fixed {
+            let corrected = target.corrected(&self.prior, &fixed.reference);
+            return Ok(self.read(&corrected, Arc::clone(&self.unmixing), converged));
+        }
         let reference = reference.floored(REFERENCE_FLOOR);
         let unmixing = match self.latest.get(&reference) {
             Some(unmixing) => unmixing,
@@ -220,10 +270,13 @@ impl ProportionEstimator {
             Estimator::Confusion | Estimator::Regularised => {
                 Ok((Arc::clone(&self.unmixing), Cow::Borrowed(&self.held_out)))
             }
+            Estimator::Em | Estimator::TwoStep if self.fixed.is_some() => {
+                Ok((Arc::clone(&self.unmixing), Cow::Borrowed(&self.held_out)))
+            }
             Estimator::Em | Estimator::TwoStep => {
                 let reference = proportions.floored(REFERENCE_FLOOR);
                 let held_out = self.held_out.corrected(&self.prior, &reference);
-                let unmixing = Unmixing::new(&held_out, &self.labels)?;
+                let unmixing = Unmixing::new(&held_out, &self.labels, self.exact_classes)?;
                 Ok((Arc::new(unmixing), Cow::Owned(held_out)))
             }
         }

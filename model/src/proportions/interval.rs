@@ -116,6 +116,9 @@ impl ProportionReading<'_> {
 
     /// Sums over classes that do not depend on x: of this class, and of the others mixed as published.
     fn terms(&self) -> Terms {
+        if let Some(terms) = self.terms_of_many() {
+            return terms;
+        }
         let others = self.proportions.iter().enumerate();
         let total: f64 = others
             .filter(|(class, _)| *class != self.class)
@@ -139,6 +142,69 @@ impl ProportionReading<'_> {
         }
         terms
     }
+}
+
+impl ProportionReading<'_> {
+    /// [`ProportionReading::terms`] with many classes, without divisions in its loop. `None` with few, and where this class
+    /// is the only one present.
+    fn terms_of_many(&self) -> Option<Terms> {
+        let inverse_counts = self.unmixing.inverse_counts()?;
+        let variances = self.unmixing.variances(self.class);
+        let (before, after) = (0..self.class, self.class + 1..variances.len());
+        let mut sums = [0.0; 4];
+        for range in [before, after] {
+            let shares = &self.proportions[range.clone()];
+            let part = mixed_sums(shares, &variances[range.clone()], &inverse_counts[range]);
+            sums.iter_mut()
+                .zip(part)
+                .for_each(|(sum, part)| *sum += part);
+        }
+        let [total, noise, of_mean, inverse_size] = sums;
+        if total <= 0.0 {
+            return None;
+        }
+        let (own, inverse_count) = (variances[self.class], inverse_counts[self.class]);
+        Some(Terms {
+            own: Part {
+                noise: own,
+                of_mean: own * inverse_count,
+                inverse_size: inverse_count,
+            },
+            others: Part {
+                noise: noise / total,
+                of_mean: of_mean / (total * total),
+                inverse_size: inverse_size / (total * total),
+            },
+        })
+    }
+}
+
+/// Sums over classes of p, p v, p^2 v / n and p^2 / n, in lanes: one sum would wait for each addition.
+fn mixed_sums(shares: &[f64], variances: &[f64], inverse_counts: &[f64]) -> [f64; 4] {
+    const LANES: usize = 8;
+    let (shares, last_shares) = shares.as_chunks::<LANES>();
+    let (variances, last_variances) = variances.as_chunks::<LANES>();
+    let (inverse_counts, last_inverse_counts) = inverse_counts.as_chunks::<LANES>();
+    let mut sums = [[0.0; LANES]; 4];
+    let mut add = |lane: usize, share: f64, variance: f64, inverse_count: f64| {
+        let of_mean = share * share * inverse_count;
+        sums[0][lane] += share;
+        sums[1][lane] += share * variance;
+        sums[2][lane] += of_mean * variance;
+        sums[3][lane] += of_mean;
+    };
+    pulp::Arch::new().dispatch(|| {
+        for ((share, variance), inverse) in shares.iter().zip(variances).zip(inverse_counts) {
+            for lane in 0..LANES {
+                add(lane, share[lane], variance[lane], inverse[lane]);
+            }
+        }
+    });
+    let last = last_shares.iter().zip(last_variances);
+    for ((share, variance), inverse) in last.zip(last_inverse_counts) {
+        add(0, *share, *variance, *inverse);
+    }
+    sums.map(|lanes| lanes.iter().sum())
 }
 
 #[derive(Default)]

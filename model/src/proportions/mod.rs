@@ -8,13 +8,17 @@
 mod accuracy;
 mod average;
 mod confusion;
+mod descent;
 mod em;
 mod estimator;
 mod factor;
 mod interval;
 mod label_proportions;
+#[cfg(test)]
+mod many_classes;
 mod prior;
 mod probabilities;
+mod reading_noise;
 mod shrinkage;
 mod simplex;
 mod temperature;

@@ -3,8 +3,14 @@
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
-use super::{Confusion, LabelProportions, Probabilities, shrinkage::noise_share, simplex};
+use super::{
+    Confusion, LabelProportions, Probabilities, descent::SimplexDescent,
+    reading_noise::ReadingNoise, shrinkage::noise_share, simplex,
+};
 use crate::Result;
+
+/// With more classes than this, what grows with their cube is made once and approximated where noise allows it.
+pub(crate) const EXACT_CLASSES: usize = 64;
 
 /// Above this condition number (in the 1-norm) the inverse is replaced by the pseudo-inverse.
 const ILL_CONDITIONED: f64 = 1e10;
@@ -19,7 +25,7 @@ const IDENTIFIED_TOLERANCE: f64 = 1e-6;
 /// a row has mean e_j over rows of class j. So the mean reading of a population is its class shares, whatever
 /// they are and however badly f is calibrated, and nothing but averaging happens to the rows' noise. That mean
 /// may leave the simplex, which keeps it free of the bias that clipping brings.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Unmixing {
     confusion: Confusion,
     conditional: DMatrix<f64>,
@@ -28,6 +34,17 @@ pub(crate) struct Unmixing {
     variances: DMatrix<f64>,
     counts: Vec<f64>,
     identified: Vec<bool>,
+    /// With more than [`EXACT_CLASSES`].
+    many: Option<ManyClasses>,
+}
+
+/// What makes readings of many classes fast.
+#[derive(Debug)]
+struct ManyClasses {
+    /// One over the held-out rows of each class.
+    inverse_counts: Vec<f64>,
+    noise: ReadingNoise,
+    descent: SimplexDescent,
 }
 
 /// Of a block's readings, by class.
@@ -48,7 +65,12 @@ impl Readings {
 }
 
 impl Unmixing {
-    pub(crate) fn new(held_out: &Probabilities, labels: &[u32]) -> Result<Self> {
+    /// Exact with at most `exact_classes`; see [`EXACT_CLASSES`].
+    pub(crate) fn new(
+        held_out: &Probabilities,
+        labels: &[u32],
+        exact_classes: usize,
+    ) -> Result<Self> {
         let confusion = Confusion::new(held_out, labels)?;
         let conditional = confusion.conditional();
         let classes = conditional.ncols();
@@ -68,12 +90,20 @@ impl Unmixing {
         let mut unmixing = Self {
             identified: identified.collect(),
             variances: DMatrix::zeros(classes, classes),
+            many: (classes > exact_classes).then(|| ManyClasses {
+                inverse_counts: counts.iter().map(|count| 1.0 / count).collect(),
+                noise: ReadingNoise::new(&inverse),
+                descent: SimplexDescent::new(&conditional),
+            }),
             confusion,
             conditional,
             inverse,
             counts,
         };
-        unmixing.measure_noise(held_out, labels, &resolution);
+        match &unmixing.many {
+            Some(many) => unmixing.variances = many.noise.of_classes(held_out, labels, &resolution),
+            None => unmixing.measure_noise(held_out, labels, &resolution),
+        }
         Ok(unmixing)
     }
 
@@ -108,6 +138,11 @@ impl Unmixing {
         &self.counts
     }
 
+    /// One over the held-out rows of each class; with many classes alone.
+    pub(crate) fn inverse_counts(&self) -> Option<&[f64]> {
+        self.many.as_ref().map(|many| &many.inverse_counts[..])
+    }
+
     /// Whether the classifier tells this class from the mixtures of the others at all.
     pub(crate) fn identifies(&self, class: usize) -> bool {
         self.identified[class]
@@ -138,6 +173,13 @@ impl Unmixing {
         let mut mean = vec![0.0; classes];
         // Reading is linear: the reading of the mean is the mean of the readings.
         self.read_row(&rows.mean(), &mut mean);
+        if let Some(many) = &self.many {
+            return Readings {
+                variance: many.noise.of_group(rows, &mean),
+                mean,
+                adjustment: vec![0.0; classes],
+            };
+        }
         let mut variance = vec![0.0; classes];
         let mut reading = vec![0.0; classes];
         pulp::Arch::new().dispatch(|| {
@@ -188,7 +230,10 @@ impl Unmixing {
     /// The shares whose mean prediction is nearest to that of `reading`. The same as least squares on the
     /// prediction itself: what M cannot express adds a constant.
     pub(crate) fn on_simplex(&self, reading: &[f64]) -> LabelProportions {
-        simplex::nearest_on_simplex(&self.conditional, &self.prediction(reading))
+        match &self.many {
+            Some(many) => many.descent.nearest(reading),
+            None => simplex::nearest_on_simplex(&self.conditional, &self.prediction(reading)),
+        }
     }
 
     /// M times `reading`: the mean prediction that it stands for.
