@@ -1,6 +1,6 @@
 // Tables and lists. Cells are changed in place, so that a screen reader keeps its position.
 
-import { CANDIDATES, candidateOf, count, interval, known, percent, rate, refusal, span, untold } from "./words.js";
+import { CANDIDATES, candidateOf, count, interval, known, percent, rate, refusal, span } from "./words.js";
 
 /** Gives the element one child per content: adds or removes children at the end, and lets `each` update the rest. */
 function fill(element, tag, contents, each) {
@@ -60,7 +60,7 @@ export function classes(about, frame) {
   const head = ["Class", "Training", "Now", ...(labels ? ["By labels"] : []), ...(about.black_box ? [] : ["Movement"])];
   const now = ({ training }, served) => {
     if (frame.proportions_unknown) {
-      return untold(frame);
+      return "cannot be told";
     }
     return served ? { ...estimate(served), strong: training < served.low || training > served.high } : "–";
   };

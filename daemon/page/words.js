@@ -51,7 +51,7 @@ export const candidateOf = ({ mode, gate }) => (mode === "auto" ? gate.candidate
 const READY = "The adapted model explains the stream and is ready. It waits for labels: without them it may be wrong.";
 
 /** Instead of shares that are not known. */
-export const untold = (frame) => (frame.gate.refuted ? "cannot be told: the classes changed" : "cannot be told yet");
+const untold = (frame) => (frame.gate.refuted ? "cannot be told: the classes changed" : "cannot be told yet");
 
 const waiting = (frame) =>
   frame.standby

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ostar_model::{
     gate::GateState,
-    learner::{BlockReport, Picture, RefreshReport},
+    learner::{BlockReport, EstimatedAccuracies, Picture, RefreshReport},
 };
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ pub(crate) struct Status {
     pub(crate) ended: bool,
     /// Of the newest block; `None` before the first.
     pub(crate) block: Option<BlockReport>,
+    /// Estimated without labels; at most a second old.
+    pub(crate) accuracies: EstimatedAccuracies,
     /// Of the newest refresh; `None` before the first, and for black boxes.
     pub(crate) refresh: Option<RefreshReport>,
     /// What mode `auto` serves, and why. After a restart it is the checkpoint's, although `block` is `None`.

@@ -5,7 +5,7 @@
 use ostar_model::{
     Bundle, Candidate, Generator, Inputs, Rows,
     fit::{FitSettings, Labelled, LabelledRows, fit},
-    learner::{BlockReport, Learner, LearnerSettings},
+    learner::{BlockReport, EstimatedAccuracies, Learner, LearnerSettings},
     proportions::{Estimator, Interval, LabelProportions, Probabilities, ProportionEstimator},
 };
 
@@ -105,6 +105,8 @@ fn classes_that_changed_are_told_at_once_and_the_shares_are_not_claimed() {
         let report = observe(&mut learner, &latents);
         assert_eq!(report.verdict.candidate, Candidate::Frozen, "block {block}");
         assert!(report.verdict.refuted, "block {block}");
+        let accuracies = learner.estimated_accuracies().unwrap();
+        assert_eq!(accuracies, EstimatedAccuracies::default(), "nor accuracies");
         assert!(!report.served.known);
         assert!(
             report

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ostar_model::{
     Candidate,
     diagnostics::{Decision, Reason},
-    learner::{BlockReport, RefreshReport, StepReport},
+    learner::{BlockReport, EstimatedAccuracies, RefreshReport, StepReport},
     proportions::{EstimatedAccuracy, ProportionEstimate},
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
@@ -195,13 +195,6 @@ impl LearnerMetrics {
         self.cross_entropy
             .set(&[Candidate::Adapted.name()], refresh.adapted_cross_entropy);
         self.slope.set(&[], refresh.slope);
-        for (candidate, accuracy) in [
-            (Candidate::Frozen, &refresh.frozen_accuracy),
-            (Candidate::Prior, &refresh.prior_accuracy),
-            (Candidate::Adapted, &refresh.adapted_accuracy),
-        ] {
-            self.observe_accuracy(candidate.name(), accuracy);
-        }
         self.assignment
             .set(&[], f64::from(refresh.assignment.identity));
         self.agrees
@@ -229,10 +222,17 @@ impl LearnerMetrics {
         }
     }
 
-    fn observe_accuracy(&self, candidate: &str, accuracy: &EstimatedAccuracy) {
-        let interval = accuracy.interval;
-        self.accuracy
-            .set(&[candidate], accuracy.value, interval.low, interval.high);
+    pub(crate) fn observe_accuracies(&self, accuracies: &EstimatedAccuracies) {
+        for candidate in Candidate::ALL {
+            let labels = [candidate.name()];
+            match accuracies.of(candidate) {
+                Some(EstimatedAccuracy { value, interval }) => {
+                    self.accuracy
+                        .set(&labels, value, interval.low, interval.high);
+                }
+                None => self.accuracy.clear(&labels),
+            }
+        }
     }
 }
 
@@ -314,6 +314,12 @@ impl WithInterval {
     fn new(families: &Families<'_>, labels: &[&str], texts: [(&str, &str); 3]) -> Self {
         let [value, low, high] = texts.map(|(name, help)| families.measured(name, help, labels));
         Self { value, low, high }
+    }
+
+    fn clear(&self, labels: &[&str]) {
+        for figure in [&self.value, &self.low, &self.high] {
+            figure.set_known(labels, None);
+        }
     }
 
     fn set(&self, labels: &[&str], value: f64, low: f64, high: f64) {

@@ -53,6 +53,7 @@ fn observed() -> Arc<Metrics> {
     metrics.learner.observe_step(&learned.step, duration);
     metrics.learner.skipped_steps(1);
     metrics.learner.observe_refresh(&learned.refresh);
+    metrics.learner.observe_accuracies(&learned.accuracies);
     let mut refused = learned.refresh.clone();
     let name = "critic loss".into();
     refused.decision = Decision::Refuse(Reason::NonFinite { name });

@@ -4,7 +4,7 @@ use ostar_model::{
     Candidate,
     diagnostics::Decision,
     gate::{ShapeTests, Verdict},
-    learner::{BlockReport, RefreshReport},
+    learner::{BlockReport, EstimatedAccuracies, RefreshReport},
     proportions::{EstimatedAccuracy, ProportionEstimate},
 };
 use serde::Serialize;
@@ -182,7 +182,7 @@ impl Frame {
                 .collect(),
             candidates: Candidate::ALL
                 .into_iter()
-                .map(|candidate| CandidateFrame::new(candidate, refresh, readings))
+                .map(|candidate| CandidateFrame::new(candidate, &status.accuracies, readings))
                 .collect(),
             shift: refresh.map(|refresh| Shift {
                 distance_before_map: refresh.distance_before_map,
@@ -257,23 +257,16 @@ impl ClassFrame {
 // === impl CandidateFrame ===
 
 impl CandidateFrame {
-    fn new(candidate: Candidate, refresh: Option<&RefreshReport>, readings: &Readings) -> Self {
-        let accuracy = |refresh: &RefreshReport| {
-            let EstimatedAccuracy { value, interval } = match candidate {
-                Candidate::Frozen => &refresh.frozen_accuracy,
-                Candidate::Prior => &refresh.prior_accuracy,
-                Candidate::Adapted => &refresh.adapted_accuracy,
-            };
-            Estimate {
-                value: *value,
-                low: interval.low,
-                high: interval.high,
-            }
+    fn new(candidate: Candidate, accuracies: &EstimatedAccuracies, readings: &Readings) -> Self {
+        let estimate = |EstimatedAccuracy { value, interval }| Estimate {
+            value,
+            low: interval.low,
+            high: interval.high,
         };
         let measured = |family| readings.value(family, &[("candidate", candidate.name())]);
         Self {
             name: candidate,
-            estimated: refresh.map(accuracy),
+            estimated: accuracies.of(candidate).map(estimate),
             accuracy: measured("ostar_measured_accuracy"),
             log_loss: measured("ostar_measured_log_loss"),
         }

@@ -2,7 +2,11 @@
 //!
 //! Knows nothing of threads and Kafka: `run`, `demo` and `backtest` all learn through [`BlockLearner`].
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use ostar_connectors::event::Offsets;
@@ -26,6 +30,9 @@ use crate::{
     status::Status,
 };
 
+/// How often accuracies are estimated.
+const ACCURACY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How far the learner has come; part of every checkpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
@@ -48,6 +55,8 @@ pub(crate) struct BlockLearner {
     progress: Progress,
     publisher: Publisher,
     status: Status,
+    /// When accuracies were last estimated.
+    accuracies_at: Option<Instant>,
 }
 
 /// Carries what is learned to its readers. Cheap to clone.
@@ -102,6 +111,7 @@ impl BlockLearner {
             progress,
             publisher,
             learner,
+            accuracies_at: None,
         };
         // A new learner has decided nothing yet: its metrics stay at 0.
         if decided(&this.status.gate) {
@@ -178,7 +188,24 @@ impl BlockLearner {
         log_verdict(&self.status.gate, &block.verdict);
         self.status.gate = self.learner.gate().clone();
         self.status.block = Some(block);
+        self.estimate_accuracies()?;
         Ok(true)
+    }
+
+    /// Not after every block: it costs about as much as one.
+    fn estimate_accuracies(&mut self) -> Result<()> {
+        let known = self.status.gate.verdict().proportions_known;
+        let was_known = self.status.accuracies.prior.is_some();
+        let recent = |at: Instant| at.elapsed() < ACCURACY_INTERVAL;
+        if known == was_known && self.accuracies_at.is_some_and(recent) {
+            return Ok(());
+        }
+        self.accuracies_at = Some(Instant::now());
+        let accuracies = self.learner.estimated_accuracies();
+        self.status.accuracies = accuracies.context("cannot estimate accuracies")?;
+        let metrics = &self.publisher.metrics.learner;
+        metrics.observe_accuracies(&self.status.accuracies);
+        Ok(())
     }
 
     /// Lets the proportions follow events that have not completed a block: on a slow stream a block is long.

@@ -11,7 +11,10 @@ use ostar_model::{
     Bundle, Generator, Inputs, Rows,
     fit::{FitSettings, Labelled, LabelledRows, fit},
     gate::GateState,
-    learner::{BlockReport, Learner, LearnerSettings, RefreshReport, Snapshot, StepReport},
+    learner::{
+        BlockReport, EstimatedAccuracies, Learner, LearnerSettings, RefreshReport, Snapshot,
+        StepReport,
+    },
 };
 use tokio::sync::{mpsc, watch};
 use tonic::transport::{Channel, Endpoint};
@@ -40,6 +43,7 @@ pub(crate) struct Learned {
     pub(crate) refresh: RefreshReport,
     pub(crate) snapshot: Snapshot,
     pub(crate) gate: GateState,
+    pub(crate) accuracies: EstimatedAccuracies,
 }
 
 /// Services, and the channel ends that the learner and the process hold in a real daemon.
@@ -108,6 +112,7 @@ fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
         refresh: refresh.expect("the first step refreshes"),
         snapshot: learner.snapshot(),
         gate: learner.gate().clone(),
+        accuracies: learner.estimated_accuracies().unwrap(),
     }
 }
 
@@ -131,6 +136,7 @@ pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
         block: Some(learned.block),
         refresh: Some(learned.refresh),
         gate: learned.gate,
+        accuracies: learned.accuracies,
         ..Status::default()
     });
     let health = Health::new();

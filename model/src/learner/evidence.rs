@@ -59,8 +59,6 @@ pub(crate) struct AlignmentEvidence {
     /// The window's predictions by f_N, not corrected.
     pub(crate) window: Probabilities,
     pub(crate) estimator: ProportionEstimator,
-    /// The window's proportions by that estimator.
-    pub(crate) estimate: ProportionEstimate,
     /// What the alignment uses as p_N from now on.
     pub(crate) proportions: LabelProportions,
     /// The held-out rows, translated and mapped.
@@ -121,7 +119,6 @@ impl Adaptation {
             held_out,
             window,
             estimator,
-            estimate,
             proportions,
             mapped,
             distance,

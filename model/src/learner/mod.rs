@@ -4,6 +4,7 @@
 //! gives out [`Snapshot`]s that score the frozen, the prior-corrected and the adapted classifier. For a
 //! black box, whose events carry probabilities, it follows proportions alone.
 
+mod accuracy;
 mod adaptation;
 mod black_box;
 mod effort;
@@ -25,6 +26,7 @@ mod window;
 
 use std::sync::Arc;
 
+pub use accuracy::EstimatedAccuracies;
 pub use frozen::{FrozenModel, FrozenRows, FrozenScores};
 pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
@@ -50,6 +52,8 @@ pub struct Learner {
     model: FrozenModel,
     training_proportions: LabelProportions,
     frozen: TrackedProportions,
+    /// What the frozen model predicts for held-out rows; `None` with very many.
+    held_out: Option<Probabilities>,
     /// `None` for a black box.
     adaptation: Option<Adaptation>,
     gate: Gate,
@@ -67,6 +71,8 @@ impl Learner {
         let training_proportions = bundle.description().training_proportions.clone();
         let held_out = bundle.held_out()?;
         let gate = Gate::new(&held_out, settings.gate)?;
+        let values = held_out.labels.len() * training_proportions.classes();
+        let kept = (values <= accuracy::MOST_KEPT).then(|| held_out.probabilities.clone());
         let estimator = ProportionEstimator::new(
             settings.estimator,
             held_out.probabilities,
@@ -75,6 +81,7 @@ impl Learner {
         )?;
         Ok(Self {
             frozen: TrackedProportions::new(estimator, &settings.tracker)?,
+            held_out: kept,
             digest: bundle.digest().to_owned(),
             model: FrozenModel::new(bundle)?,
             training_proportions,

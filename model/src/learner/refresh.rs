@@ -18,7 +18,7 @@ use crate::{
     },
     engine::Head,
     gate::{Gate, HeldOutShape, MappedShape},
-    proportions::{EstimatedAccuracy, LabelProportions, Probabilities, ProportionEstimate},
+    proportions::{LabelProportions, Probabilities},
     tensors::Scalars,
 };
 
@@ -34,9 +34,6 @@ struct Measures {
     frozen_cross_entropy: f64,
     smallest_singular_value: f64,
     slope: f64,
-    frozen_accuracy: EstimatedAccuracy,
-    prior_accuracy: EstimatedAccuracy,
-    adapted_accuracy: EstimatedAccuracy,
 }
 
 impl Adaptation {
@@ -97,9 +94,6 @@ impl Adaptation {
             frozen_cross_entropy: measures.frozen_cross_entropy,
             smallest_singular_value: measures.smallest_singular_value,
             slope: measures.slope,
-            frozen_accuracy: measures.frozen_accuracy,
-            prior_accuracy: measures.prior_accuracy,
-            adapted_accuracy: measures.adapted_accuracy,
             translated,
             decision,
             restored: action == Action::Restore,
@@ -153,16 +147,11 @@ impl Adaptation {
         };
         let known = "the window's rows were estimated when they came";
         let frozen_estimate = frozen.estimate.as_ref().expect(known);
-        let at = |rows: &Probabilities, estimate: &ProportionEstimate| {
-            corrected(rows, &estimate.proportions)
-        };
         let most_predicted = {
             let adapted = corrected(&evidence.window, &evidence.proportions);
             let prior = corrected(&frozen_window, &frozen_estimate.proportions);
             most_predicted(&adapted, &prior)
         };
-        let prior_held_out = at(&frozen_held_out, frozen_estimate);
-        let adapted_held_out = at(&evidence.held_out, &evidence.estimate);
         let adapted_cross_entropy = cross_entropy_of(&evidence.held_out);
         let frozen_cross_entropy = cross_entropy_of(&frozen_held_out);
 
@@ -170,7 +159,6 @@ impl Adaptation {
         let slope = largest_slope(&slope_rows, width, |rows| {
             Ok(self.score(Head::Target, rows)?.to_f32())
         })?;
-        let frozen = &frozen.estimator;
         let adapted = &evidence.estimator;
         Ok(Measures {
             movement,
@@ -180,9 +168,6 @@ impl Adaptation {
             frozen_cross_entropy,
             smallest_singular_value: adapted.confusion().smallest_singular_value(),
             slope,
-            frozen_accuracy: frozen.accuracy(&frozen_held_out, frozen_estimate)?,
-            prior_accuracy: frozen.accuracy(&prior_held_out, frozen_estimate)?,
-            adapted_accuracy: adapted.accuracy(&adapted_held_out, &evidence.estimate)?,
         })
     }
 

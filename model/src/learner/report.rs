@@ -6,7 +6,7 @@ use crate::{
     diagnostics::{ClusterAssignment, Decision, Movement},
     engine::{ClassifierReport, CriticReport, MapReport},
     gate::Verdict,
-    proportions::{EstimatedAccuracy, LabelProportions, ProportionEstimate},
+    proportions::{LabelProportions, ProportionEstimate},
 };
 
 /// What a block of target rows changed.
@@ -68,12 +68,6 @@ pub struct RefreshReport {
     pub smallest_singular_value: f64,
     /// Largest input gradient of the target classifier on rows of the window.
     pub slope: f64,
-    /// Accuracy on the target without labels, as far as only the shares moved.
-    pub frozen_accuracy: EstimatedAccuracy,
-    /// The same for the prior-corrected source classifier.
-    pub prior_accuracy: EstimatedAccuracy,
-    /// The same for the adapted classifier on mapped source rows.
-    pub adapted_accuracy: EstimatedAccuracy,
     /// Whether classes were translated in this refresh.
     pub translated: bool,
     /// Whether this state may be served.
