@@ -5,6 +5,11 @@
 //! 100-100 on latents, and blocks are also timed without gate and candidates. Times are in milliseconds. The first blocks are counted apart: they
 //! fill what is kept between blocks.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "prints its measurements for a person to read"
+)]
+
 use std::time::Instant;
 
 use anyhow::Result;
