@@ -24,10 +24,10 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Starts a demo of this length and waits until it serves.
-    pub fn start(program: &str, seconds: u64) -> Result<Self> {
+    /// Starts a demo of this length in this serving mode, and waits until it serves.
+    pub fn start(program: &str, seconds: u64, mode: &str) -> Result<Self> {
         let mut process = Command::new(program)
-            .args(["demo", "--seconds", &seconds.to_string()])
+            .args(["demo", "--seconds", &seconds.to_string(), "--mode", mode])
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::serve;
-use crate::demo;
+use crate::{current::ServingMode, demo};
 
 /// Run the daemon on a synthetic stream of mails, without a broker or files.
 ///
@@ -24,6 +24,9 @@ pub(super) struct Demo {
     /// Seed of the stream and of the learner.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// What is served.
+    #[arg(long, value_enum, default_value_t = ServingMode::Auto)]
+    mode: ServingMode,
     /// Write the demo's bundle and stream to a folder instead of running, for `backtest` and `replay`.
     #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
@@ -37,6 +40,7 @@ Examples:
   ostard demo
   ostard demo --http 0.0.0.0:8080
   ostard demo --seconds 60 --seed 3 --json | tail -1
+  ostard demo --mode adapted
   ostard demo --export mails && ostard backtest --bundle mails/bundle --data mails/stream.jsonl";
 
 impl Demo {
@@ -45,6 +49,7 @@ impl Demo {
             seconds: self.seconds,
             http: self.http,
             seed: self.seed,
+            mode: self.mode,
             json: self.json,
         };
         match self.export {

@@ -30,6 +30,7 @@ use tokio::{sync::watch, task::spawn_blocking};
 use self::{summary::Summary, table::Table};
 use crate::{
     config::{Config, RunConfig},
+    current::ServingMode,
     run::Process,
     shutdown::Signals,
     status::Status,
@@ -56,6 +57,7 @@ pub(crate) struct Options {
     /// Address of the live page. `None` takes the default, or a free port.
     pub(crate) http: Option<SocketAddr>,
     pub(crate) seed: u64,
+    pub(crate) mode: ServingMode,
     pub(crate) json: bool,
 }
 
@@ -159,6 +161,7 @@ fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
     config.labels.topic = Some(LABELS_TOPIC.to_owned());
     config.labels.window = 1_000;
     config.checkpoints.min_interval = Period::from_secs(5);
+    config.serving.mode = options.mode;
     config.learner.block = BLOCK;
     config.learner.method.seed = options.seed;
     config.grpc.listen = free(config.grpc.listen);

@@ -38,7 +38,9 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start() -> Result<Self> {
         // Longer than all tests together may take; the demo is killed when they are done.
-        let demo = Demo::start(PROGRAM, 2 * TIMEOUT.as_secs() * TESTS.len() as u64)?;
+        let seconds = 2 * TIMEOUT.as_secs() * TESTS.len() as u64;
+        // Mode auto takes no steps, and shows nothing of them, before the classes change.
+        let demo = Demo::start(PROGRAM, seconds, "adapted")?;
         let rules = repository("dashboards/rules");
         let prometheus = Prometheus::start(&demo.http_address, &rules.canonicalize()?)?;
         Ok(Self { demo, prometheus })
