@@ -178,6 +178,11 @@ impl Daemon {
         Ok(())
     }
 
+    /// Whether the process has not ended.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.process.try_wait()?.is_none())
+    }
+
     /// Waits until the process has ended by itself.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         crate::until("the daemon's end", TIMEOUT, || {

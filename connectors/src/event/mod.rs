@@ -48,8 +48,10 @@ pub struct Rejected {
     pub partition: i32,
     /// Offset in that partition.
     pub offset: i64,
-    /// The record's key, copied.
+    /// The first `dead_letters.max_bytes` bytes of the record's key.
     pub key: Option<Vec<u8>>,
+    /// Bytes of the record's key before it was cut.
+    pub key_size: usize,
     /// The first `dead_letters.max_bytes` bytes of the record's value.
     pub payload: Vec<u8>,
     /// Bytes of the record's value before it was cut.
@@ -65,6 +67,8 @@ pub struct Chunk {
     pub events: Vec<EventMeta>,
     /// Events of the same stretch of the stream that failed decoding; they have no row.
     pub rejected: Vec<Rejected>,
+    /// Bytes of keys and payloads that `rejected` holds.
+    pub rejected_bytes: usize,
     /// The offsets to read after this chunk, rejected events included.
     pub next: Offsets,
 }
@@ -78,6 +82,7 @@ impl Chunk {
             rows,
             events: Vec::new(),
             rejected: Vec::new(),
+            rejected_bytes: 0,
             next: Offsets::new(),
         }
     }

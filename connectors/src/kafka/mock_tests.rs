@@ -147,7 +147,7 @@ fn predictions_are_flushed_to_their_topic() -> anyhow::Result<()> {
         topic: Some("predictions".to_owned()),
         format: PredictionFormat::Protobuf,
     };
-    let mut outputs = Outputs::open(&settings, &predictions, &DeadLetterSettings::default())?;
+    let mut outputs = open(&settings, &predictions, &DeadLetterSettings::default())?;
     assert!(outputs.takes_predictions());
     let prediction = Prediction::default();
     for offset in 0..1_000 {
@@ -177,14 +177,15 @@ fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
         max_bytes: 3,
         ..DeadLetterSettings::default()
     };
-    let mut outputs = Outputs::open(&settings, &PredictionSettings::default(), &dead_letters)?;
+    let mut outputs = open(&settings, &PredictionSettings::default(), &dead_letters)?;
     // Without a topic a prediction goes nowhere, and no broker is asked for.
     outputs.send_prediction(&event(0), &Prediction::default())?;
     for offset in 0..2 {
         outputs.send_dead_letter(&DeadLetter {
             partition: 1,
             offset,
-            key: None,
+            key: Some(b"a long key"),
+            key_size: 10,
             payload: b"hello",
             size: 5,
             reason: "bad_json",
@@ -200,10 +201,25 @@ fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
     assert_eq!(lines.len(), 2);
     let expected = serde_json::json!({
         "topic": "events", "partition": 1, "offset": 1, "reason": "bad_json", "detail": "no object",
-        "size": 5, "key": null, "payload": "aGVs",
+        "size": 5, "key": "YSBs", "key_size": 10, "payload": "aGVs",
     });
     assert_eq!(lines[1], expected);
     Ok(())
+}
+
+fn open(
+    settings: &KafkaSettings,
+    predictions: &PredictionSettings,
+    dead_letters: &DeadLetterSettings,
+) -> anyhow::Result<Outputs> {
+    let (parked, outputs) = (ParkedSettings::default(), OutputSettings::default());
+    Ok(Outputs::open(
+        settings,
+        predictions,
+        dead_letters,
+        &parked,
+        &outputs,
+    )?)
 }
 
 fn event(offset: i64) -> EventMeta {

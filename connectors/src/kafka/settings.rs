@@ -30,7 +30,7 @@ pub struct KafkaSettings {
     pub on_lost_offsets: OnLostOffsets,
     /// Interval of looking for new partitions and measuring lag.
     pub metadata_refresh: Period,
-    /// The daemon becomes unready after so long without a broker.
+    /// After so long without a broker the daemon has the condition `kafka`. It stays ready: predictions are served.
     pub patience: Period,
     /// Options of librdkafka by name. Those that ostard relies on are refused.
     pub options: Options,
@@ -93,7 +93,7 @@ pub struct DeadLetterSettings {
     pub topic: Option<String>,
     /// File that rejected events are appended to, as JSON lines, instead of a topic.
     pub file: Option<PathBuf>,
-    /// Most bytes kept of a rejected event's payload.
+    /// Most bytes kept of a rejected event's payload, and of its key.
     pub max_bytes: usize,
     /// Reading pauses when a larger share of the last `ratio_over` events was rejected; 1 disables this.
     pub max_ratio: f64,
@@ -101,6 +101,28 @@ pub struct DeadLetterSettings {
     pub ratio_over: usize,
     /// Reading pauses after so many rejected events in a row; 0 disables this.
     pub max_consecutive: usize,
+}
+
+/// Section `parked`: where outputs go that are refused for good.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ParkedSettings {
+    /// Topic of the parked outputs.
+    pub topic: Option<String>,
+    /// File that parked outputs are appended to, as JSON lines, instead of a topic. Without either it is `parked.jsonl`
+    /// in `checkpoints.folder`.
+    pub file: Option<PathBuf>,
+    /// The file does not grow beyond this. When it is full, reading stops until it is moved away.
+    pub max_bytes: u64,
+}
+
+/// Section `outputs`: how predictions and dead letters are delivered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OutputSettings {
+    /// How long an output is tried while its topic is gone or no broker answers, before it is parked. Not set: for ever.
+    /// Reading waits meanwhile.
+    pub patience: Option<Period>,
 }
 
 // === impl KafkaSettings ===
@@ -240,6 +262,34 @@ impl DeadLetterSettings {
             let path = "dead_letters.max_bytes";
             let hint = "expected at most 900000";
             problems.push(Problem::value(path, self.max_bytes, hint));
+        }
+    }
+}
+
+// === impl ParkedSettings ===
+
+impl Default for ParkedSettings {
+    fn default() -> Self {
+        Self {
+            topic: None,
+            file: None,
+            max_bytes: 100_000_000,
+        }
+    }
+}
+
+impl ParkedSettings {
+    /// Reports everything that is wrong with the section.
+    pub fn validate(&self, problems: &mut Vec<Problem>) {
+        check_topic("parked.topic", self.topic.as_deref(), problems);
+        if let (Some(_), Some(file)) = (&self.topic, &self.file) {
+            let hint = "expected only one of parked.topic and parked.file";
+            problems.push(Problem::value("parked.file", file, hint));
+        }
+        // Smaller than a large message, the file could never take it.
+        if self.max_bytes < 1_000_000 {
+            let hint = "expected at least 1000000";
+            problems.push(Problem::value("parked.max_bytes", self.max_bytes, hint));
         }
     }
 }

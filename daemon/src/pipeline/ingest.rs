@@ -21,6 +21,8 @@ use crate::{health::Health, metrics::Metrics};
 const CHUNK_EVENTS: usize = 2_048;
 /// Most numbers and words of a chunk, so that wide events do not fill the memory: about a megabyte.
 const CHUNK_SIZE: usize = 1 << 18;
+/// Most bytes of rejected events in a chunk.
+const CHUNK_REJECTED_BYTES: usize = 1 << 20;
 /// Longest that an event waits for others to be scored with.
 const CHUNK_DELAY: Duration = Duration::from_millis(20);
 /// Events that are taken between two reads of the clock while more lie ready.
@@ -34,7 +36,7 @@ const LAG_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Ingest {
     pub(crate) reader: Reader,
     pub(crate) decoding: Decoding,
-    /// How long no broker may answer before the process is not ready.
+    /// How long no broker may answer before a condition tells so.
     pub(crate) patience: Duration,
     /// Empty rows of the bundle's kind, that each chunk starts with.
     pub(crate) no_rows: InputRows,
@@ -72,14 +74,17 @@ impl Decoding {
             return None;
         };
         self.metrics.ingest.rejected(reject.reason.as_str());
-        let kept = payload.len().min(self.dead_letter_bytes);
+        let cut = |bytes: &[u8]| bytes[..bytes.len().min(self.dead_letter_bytes)].to_vec();
+        let (key, kept) = (record.key().map(cut), cut(payload));
+        chunk.rejected_bytes += kept.len() + key.as_ref().map_or(0, Vec::len);
         chunk.rejected.push(Rejected {
             reject,
             partition: record.partition,
             offset: record.offset,
-            key: record.key().map(<[u8]>::to_vec),
+            key,
+            key_size: record.key().map_or(0, <[u8]>::len),
             size: payload.len(),
-            payload: payload[..kept].to_vec(),
+            payload: kept,
         });
         self.limits.rejected()
     }
@@ -127,7 +132,9 @@ impl Ingest {
                 now = Instant::now();
             }
             let due = opened.is_some_and(|at| now - at >= CHUNK_DELAY);
-            let full = chunk.len() >= CHUNK_EVENTS || chunk.rows.size() >= CHUNK_SIZE;
+            let full = chunk.len() + chunk.rejected.len() >= CHUNK_EVENTS
+                || chunk.rows.size() >= CHUNK_SIZE
+                || chunk.rejected_bytes >= CHUNK_REJECTED_BYTES;
             if due || full || exceeded.is_some() {
                 self.hand_over(&mut chunk);
                 opened = None;
@@ -146,14 +153,14 @@ impl Ingest {
         Ok(())
     }
 
-    /// Makes the process not ready when no broker has answered for too long.
+    /// Tells when no broker has answered for too long.
     fn check_patience(&self, broker_lost: Option<Instant>) {
         if let Some(lost) = broker_lost
             && lost.elapsed() >= self.patience
         {
             let seconds = lost.elapsed().as_secs();
             self.health
-                .obstruct("kafka", format!("no broker has answered for {seconds} s"));
+                .set_condition("kafka", format!("no broker has answered for {seconds} s"));
         }
     }
 
@@ -240,7 +247,7 @@ impl Ingest {
             reason,
             "stopped reading after too many bad events, `ostard ctl resume` continues"
         );
-        self.health.obstruct(
+        self.health.set_condition(
             "events",
             format!("stopped reading: {reason}; `ostard ctl resume` continues"),
         );

@@ -24,6 +24,7 @@ mod scoring;
 mod threads;
 
 use std::{
+    path::Path,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -64,9 +65,14 @@ const WAITING_CHUNKS: usize = 16;
 /// Orders that may wait for the learner. They are rare and given by people.
 const WAITING_ORDERS: usize = 4;
 
+/// Name of the file of parked outputs in `checkpoints.folder`.
+const PARKED_FILE: &str = "parked.jsonl";
+
 /// What a pipeline is started with.
 pub(crate) struct PipelineSetup<'a> {
     pub(crate) config: &'a Config,
+    /// `checkpoints.folder`, for outputs that are parked in a file.
+    pub(crate) checkpoint_folder: &'a Path,
     pub(crate) bundle: &'a Bundle,
     pub(crate) reader: Reader,
     pub(crate) committer: Committer,
@@ -93,6 +99,7 @@ impl Pipeline {
     pub(crate) fn start(setup: PipelineSetup<'_>) -> Result<Self> {
         let PipelineSetup {
             config,
+            checkpoint_folder,
             bundle,
             reader,
             committer,
@@ -139,14 +146,15 @@ impl Pipeline {
         let emission = Emission {
             frozen,
             scoring: Scoring::new(current, Arc::clone(metrics), labels.clone(), classes),
-            outputs: Outputs::open(&config.kafka, &config.predictions, &config.dead_letters)?,
+            outputs: open_outputs(config, checkpoint_folder)?,
+            flags: Arc::clone(&flags),
             committer,
             emitted,
             classes: description.classes.clone(),
             patience: config.kafka.patience.get(),
             health: Arc::clone(&health),
             metrics: Arc::clone(metrics),
-            pending: Default::default(),
+            progress: Default::default(),
         };
         let (mut threads, failures) = Threads::new(health);
         threads.start("learner", move || learner.run())?;
@@ -190,7 +198,7 @@ impl Pipeline {
 
     /// Stops reading, lets the others finish, and waits for them until the deadline.
     pub(crate) fn stop(self, deadline: Instant) -> Result<()> {
-        self.flags.stop();
+        self.flags.stop(deadline);
         drop(self.learner_orders);
         self.threads.wait(deadline)?;
         let mut failures = self.failures;
@@ -199,4 +207,19 @@ impl Pipeline {
             Err(_) => Ok(()),
         }
     }
+}
+
+/// Opens the outputs. What is refused for good goes to a file next to the checkpoints, unless another place is set.
+fn open_outputs(config: &Config, checkpoint_folder: &Path) -> Result<Outputs> {
+    let mut parked = config.parked.clone();
+    if parked.topic.is_none() && parked.file.is_none() {
+        parked.file = Some(checkpoint_folder.join(PARKED_FILE));
+    }
+    Ok(Outputs::open(
+        &config.kafka,
+        &config.predictions,
+        &config.dead_letters,
+        &parked,
+        &config.outputs,
+    )?)
 }

@@ -92,6 +92,7 @@ impl Process {
         let checkpoints = Checkpoints::new(store, lock, &config.checkpoints, identity, metrics);
         let pipeline = Pipeline::start(PipelineSetup {
             config,
+            checkpoint_folder: &self.checkpoint_folder,
             bundle: &self.bundle,
             reader: topic.reader,
             committer: topic.committer,

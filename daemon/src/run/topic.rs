@@ -49,7 +49,7 @@ impl OpenTopic {
                 Err(error) if error.is_transient() => {
                     warn!(%error, "cannot reach the topic yet, trying again");
                     if started.elapsed() >= settings.patience.get() {
-                        health.obstruct("kafka", error.to_string());
+                        health.set_condition("kafka", error.to_string());
                     }
                     tokio::select! {
                         () = signals.stop() => return Ok(None),

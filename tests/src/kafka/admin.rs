@@ -95,6 +95,14 @@ impl Kafka {
         producer.flush(TIMEOUT).context("producing")
     }
 
+    /// Sends a record with a key.
+    pub fn produce_keyed(&self, topic: &str, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        let producer: BaseProducer = self.config().create()?;
+        let record = BaseRecord::to(topic).partition(0).key(key).payload(value);
+        producer.send(record).map_err(|(error, _)| error)?;
+        producer.flush(TIMEOUT).context("producing")
+    }
+
     /// A header's values over all records of a topic's first partition, in their order.
     pub fn header_values(&self, topic: &str, header: &str) -> anyhow::Result<Vec<String>> {
         self.read(topic, |message| {

@@ -6,6 +6,7 @@ mod labels;
 mod outages;
 mod poison;
 mod python;
+mod refused;
 mod requests;
 mod restarts;
 mod secure;
@@ -39,6 +40,7 @@ fn main() {
         poison::TESTS,
         standby::TESTS,
         outages::TESTS,
+        refused::TESTS,
         requests::TESTS,
         stopping::TESTS,
         labels::TESTS,
