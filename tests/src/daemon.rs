@@ -56,6 +56,14 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The same without a key.
+    pub fn without(mut self, key: &str) -> Self {
+        self.0.remove(key);
+        self
+    }
+}
+
 // === impl Daemon ===
 
 impl Daemon {
@@ -251,6 +259,9 @@ fn timeless(manifest: &Value) -> Value {
     if let Some(keys) = manifest.as_object_mut() {
         keys.remove("created_at_ms");
         keys.remove("epoch");
+        // Of the folder, and of outputs that may still be under way when the last checkpoint is written.
+        keys.remove("writer");
+        keys.remove("emitted");
     }
     manifest
 }

@@ -9,7 +9,9 @@ use super::StoreError;
 use crate::event::Offsets;
 
 /// Format version that this build reads and writes.
-pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 1;
+///
+/// Version 2 added `emitted` and `writer`, and has every partition in `offsets` from the first moment.
+pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 2;
 
 /// Contents of `manifest.json`: what the state was learned from and where to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,13 @@ pub struct Manifest {
     pub topic: String,
     /// The offset to read next in each partition; all events before it are in the state.
     pub offsets: Offsets,
+    /// In each partition, the offset behind the last event whose output is delivered or parked, and all before it.
+    /// `None` in version 1.
+    #[serde(default)]
+    pub emitted: Option<Offsets>,
+    /// Identifies the folder in commits to the group. Empty in version 1.
+    #[serde(default)]
+    pub writer: String,
 }
 
 impl Manifest {

@@ -22,6 +22,8 @@ fn manifest(step: u64) -> Manifest {
         proportions: LabelProportions::from_counts(&[1.0, 2.0]).unwrap(),
         topic: "mail".into(),
         offsets: Offsets::from([(0, 100 * step as i64), (1, 7)]),
+        emitted: Some(Offsets::from([(0, 90), (1, 7)])),
+        writer: "00aa".into(),
     }
 }
 
@@ -133,12 +135,12 @@ fn any_flipped_bit_of_the_manifest_is_noticed() {
 fn a_checkpoint_of_a_newer_version_is_an_error_and_not_skipped() {
     let (_folder, store) = store(2, 9);
     let folder = folder_of(&store, 2);
-    let newer = br#"{"format_version": 2, "something": "new"}"#;
+    let newer = br#"{"format_version": 3, "something": "new"}"#;
     fs::write(folder.join("manifest.json"), newer).unwrap();
     fs::write(folder.join("manifest.digest"), digest(newer)).unwrap();
     let error = store.newest().unwrap_err().to_string();
     assert!(
-        error.contains("has format version 2, this version reads 1"),
+        error.contains("has format version 3, this version reads 2"),
         "{error}"
     );
 }

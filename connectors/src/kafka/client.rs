@@ -6,7 +6,7 @@ use std::{
 };
 
 use rdkafka::{
-    ClientConfig, ClientContext, TopicPartitionList,
+    ClientConfig, ClientContext, Offset, TopicPartitionList,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},
     consumer::{BaseConsumer, ConsumerContext},
     error::{KafkaError as RdKafkaError, KafkaResult, RDKafkaErrorCode},
@@ -18,6 +18,7 @@ use super::{
     options::canonical,
     settings::KafkaSettings,
 };
+use crate::event::Offsets;
 
 pub(super) type Consumer = BaseConsumer<Context>;
 
@@ -25,6 +26,8 @@ pub(super) type Consumer = BaseConsumer<Context>;
 #[derive(Default)]
 pub(super) struct Context {
     last_error: Mutex<Option<String>>,
+    /// Offsets of commits that failed without anybody waiting for them.
+    failed_commits: Mutex<Offsets>,
 }
 
 const CONSUMER_DEFAULTS: [(&str, &str); 6] = [
@@ -62,7 +65,7 @@ pub(super) fn consumer_config(settings: &KafkaSettings) -> Result<ClientConfig, 
     for (option, value) in CONSUMER_DEFAULTS {
         set_default(&mut config, option, value);
     }
-    config.set("group.id", &settings.group);
+    config.set("group.id", settings.group());
     Ok(config)
 }
 
@@ -147,6 +150,12 @@ impl Context {
         let last = self.last_error.lock();
         last.unwrap_or_else(PoisonError::into_inner).take()
     }
+
+    /// Offsets whose commit has failed since the last call.
+    pub(super) fn take_failed_commits(&self) -> Offsets {
+        let failed = self.failed_commits.lock();
+        std::mem::take(&mut *failed.unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl ClientContext for Context {
@@ -168,9 +177,18 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
-    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
-        if let Err(error) = result {
-            warn!(error = %describe(&error), "could not commit offsets, the next commit includes them");
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        if let Err(error) = &result {
+            warn!(error = %describe(error), "could not commit offsets, the next commit includes them");
+        }
+        let failed = self.failed_commits.lock();
+        let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
+        for element in offsets.elements() {
+            if let Offset::Offset(offset) = element.offset()
+                && (result.is_err() || element.error().is_err())
+            {
+                failed.insert(element.partition(), offset);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reaches the topic and the group's committed offsets, before reading starts.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rdkafka::{
     Offset, TopicPartitionList,
@@ -15,6 +15,7 @@ use super::{
     reader::Reader,
     settings::{KafkaSettings, Start},
     topic::{Partitions, Topic},
+    writer::Writer,
 };
 use crate::event::Offsets;
 
@@ -31,7 +32,21 @@ pub struct Committer {
     consumer: Arc<Consumer>,
     topic: String,
     group: String,
+    /// Metadata of each commit; empty for none.
+    metadata: String,
 }
+
+/// An offset that was committed to the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The offset to read next.
+    pub offset: i64,
+    /// What its writer says of itself: see [`Writer`].
+    pub metadata: String,
+}
+
+/// The group's commits by partition.
+pub type Commits = BTreeMap<i32, Commit>;
 
 /// Polls that drain librdkafka's pending errors after failed connections, with room to spare.
 const POLLS_FOR_REASON: usize = 64;
@@ -57,17 +72,18 @@ impl Connection {
         })
     }
 
-    /// A handle that commits to `kafka.group`; it can outlive the connection.
-    pub fn committer(&self) -> Committer {
+    /// A handle that commits to `kafka.group` as this writer; it can outlive the connection.
+    pub fn committer(&self, writer: Option<&Writer>) -> Committer {
         Committer {
             consumer: Arc::clone(&self.topic.consumer),
             topic: self.topic.name.clone(),
-            group: self.settings.group.clone(),
+            group: self.settings.group().to_owned(),
+            metadata: writer.map(Writer::to_string).unwrap_or_default(),
         }
     }
 
     /// Offsets that the group has committed; partitions without a commit are absent.
-    pub fn committed(&self, timeout: Duration) -> Result<Offsets, KafkaError> {
+    pub fn committed(&self, timeout: Duration) -> Result<Commits, KafkaError> {
         let mut asked = TopicPartitionList::new();
         for partition in self.partitions.keys() {
             asked.add_partition(&self.topic.name, *partition);
@@ -76,9 +92,16 @@ impl Connection {
             .topic
             .consumer
             .committed_offsets(asked, timeout)
-            .map_err(|error| group_error(&self.settings.group, &error))?;
+            .map_err(|error| group_error(self.settings.group(), &error))?;
         // The list must be dropped before its client: librdkafka hangs the other way round.
-        Ok(numeric_offsets(&committed))
+        let mut commits = Commits::new();
+        for element in committed.elements() {
+            if let Offset::Offset(offset) = element.offset() {
+                let metadata = element.metadata().to_owned();
+                commits.insert(element.partition(), Commit { offset, metadata });
+            }
+        }
+        Ok(commits)
     }
 
     /// Starts to read all partitions from the offsets given, or from `kafka.start` if there are none at all. A
@@ -121,7 +144,7 @@ impl Connection {
 // === impl Committer ===
 
 impl Committer {
-    /// Commits without waiting. A failure is logged; the next commit includes these offsets.
+    /// Commits without waiting. A failure is logged, and [`Committer::take_failed`] returns the offsets.
     pub fn commit(&self, offsets: &Offsets) -> Result<(), KafkaError> {
         self.commit_in(offsets, CommitMode::Async)
     }
@@ -131,11 +154,25 @@ impl Committer {
         self.commit_in(offsets, CommitMode::Sync)
     }
 
+    /// Offsets whose [`Committer::commit`] has failed since the last call.
+    pub fn take_failed(&self) -> Offsets {
+        self.consumer.context().take_failed_commits()
+    }
+
     fn commit_in(&self, offsets: &Offsets, mode: CommitMode) -> Result<(), KafkaError> {
         if offsets.is_empty() {
             return Ok(());
         }
-        let list = partition_list(&self.topic, offsets.iter().map(|(p, o)| (*p, *o)))?;
+        let mut list = TopicPartitionList::new();
+        for (partition, offset) in offsets {
+            let mut element = list.add_partition(&self.topic, *partition);
+            element
+                .set_offset(Offset::Offset(*offset))
+                .map_err(|error| KafkaError::Fatal(describe(&error)))?;
+            if !self.metadata.is_empty() {
+                element.set_metadata(&self.metadata);
+            }
+        }
         self.consumer
             .commit(&list, mode)
             .map_err(|error| group_error(&self.group, &error))

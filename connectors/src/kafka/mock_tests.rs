@@ -74,8 +74,8 @@ fn events_are_read_from_all_partitions_and_commits_read_back() -> anyhow::Result
     produce(&settings, 0, 30)?;
     produce(&settings, 1, 20)?;
     let connection = Connection::open(&settings, TIMEOUT)?;
-    assert_eq!(connection.committed(TIMEOUT)?, Offsets::new());
-    let committer = connection.committer();
+    assert_eq!(connection.committed(TIMEOUT)?, Commits::new());
+    let committer = connection.committer(None);
     let mut reader = connection.read_from(&Offsets::new(), TIMEOUT)?;
     assert_eq!(read(&mut reader, 50, 0)?, (50, vec![]));
     committer.commit_and_wait(&reader.offsets())?;
@@ -83,7 +83,37 @@ fn events_are_read_from_all_partitions_and_commits_read_back() -> anyhow::Result
 
     let connection = Connection::open(&settings, TIMEOUT)?;
     let committed = connection.committed(TIMEOUT)?;
-    assert_eq!(committed, Offsets::from([(0, 30), (1, 20)]));
+    let commit = |offset| Commit {
+        offset,
+        metadata: String::new(),
+    };
+    assert_eq!(committed, Commits::from([(0, commit(30)), (1, commit(20))]));
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_fails_unwatched_is_given_back() -> anyhow::Result<()> {
+    let (cluster, settings) = cluster("events", 1)?;
+    produce(&settings, 0, 5)?;
+    let connection = Connection::open(&settings, TIMEOUT)?;
+    let committer = connection.committer(None);
+    let mut reader = connection.read_from(&Offsets::new(), TIMEOUT)?;
+    read(&mut reader, 5, 0)?;
+    let refused = rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    cluster.request_errors(rdkafka::types::RDKafkaApiKey::OffsetCommit, &[refused]);
+    committer.commit(&reader.offsets())?;
+    let deadline = Instant::now() + TIMEOUT;
+    let failed = loop {
+        // The broker's answer comes with a poll.
+        reader.poll(Duration::from_millis(10))?;
+        let failed = committer.take_failed();
+        if !failed.is_empty() || Instant::now() > deadline {
+            break failed;
+        }
+    };
+    assert_eq!(failed, Offsets::from([(0, 5)]));
+    committer.commit_and_wait(&failed)?;
+    assert!(committer.take_failed().is_empty());
     Ok(())
 }
 

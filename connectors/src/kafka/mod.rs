@@ -24,8 +24,9 @@ mod record;
 mod sender;
 mod settings;
 mod topic;
+mod writer;
 
-pub use connection::{Committer, Connection};
+pub use connection::{Commit, Commits, Committer, Connection};
 pub use error::KafkaError;
 pub use labels::LabelReader;
 pub use limits::{LimitExceeded, RejectLimits};
@@ -41,3 +42,4 @@ pub use settings::{
     DeadLetterSettings, KafkaSettings, OnLostOffsets, OutputSettings, ParkedSettings,
     PredictionFormat, PredictionSettings, Start,
 };
+pub use writer::Writer;

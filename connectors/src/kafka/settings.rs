@@ -11,6 +11,9 @@ use super::{
 };
 use crate::settings::{KeyPath, Period, Problem};
 
+/// The default of `kafka.group` in version 0.1.
+const EARLIER_GROUP: &str = "ostard";
+
 /// Section `kafka`: where events come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -19,8 +22,9 @@ pub struct KafkaSettings {
     pub brokers: String,
     /// Topic that events are read from.
     pub topic: String,
-    /// Consumer group that offsets are committed to. All partitions are read, whatever other members it has.
-    pub group: String,
+    /// Consumer group that offsets are committed to, for tools that show lag. Not set: `ostard-` and the names of bundle
+    /// and topic. All partitions are read, whatever other members it has. Two daemons may not share it.
+    pub group: Option<String>,
     /// Where to start without a checkpoint. With `latest` and `timestamp`, offsets that the group has committed come
     /// first. With `earliest`, events before them are learned but not emitted again.
     pub start: Start,
@@ -132,7 +136,7 @@ impl Default for KafkaSettings {
         Self {
             brokers: "127.0.0.1:9092".to_owned(),
             topic: String::new(),
-            group: "ostard".to_owned(),
+            group: None,
             start: Start::Earliest,
             start_time_ms: None,
             on_lost_offsets: OnLostOffsets::Earliest,
@@ -146,12 +150,30 @@ impl Default for KafkaSettings {
 }
 
 impl KafkaSettings {
+    /// The group that offsets are committed to. `ostard` if none is set: that is the group of version 0.1.
+    pub fn group(&self) -> &str {
+        self.group.as_deref().unwrap_or(EARLIER_GROUP)
+    }
+
+    /// The group for a bundle, if none is set.
+    pub fn default_group(&self, bundle: &str) -> String {
+        format!("{EARLIER_GROUP}-{bundle}-{}", self.topic)
+    }
+
+    /// The same with the group of version 0.1, which all daemons shared.
+    pub fn with_earlier_group(&self) -> Self {
+        Self {
+            group: None,
+            ..self.clone()
+        }
+    }
+
     /// Reports everything that is wrong with the section. Reads no secrets and talks to no broker.
     pub fn validate(&self, problems: &mut Vec<Problem>) {
         for (key, value, example) in [
             ("brokers", &self.brokers, "127.0.0.1:9092"),
             ("topic", &self.topic, "events"),
-            ("group", &self.group, "ostard"),
+            ("group", &self.group().to_owned(), "ostard-spam-events"),
         ] {
             if value.trim().is_empty() {
                 problems.push(Problem::value(

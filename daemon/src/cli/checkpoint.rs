@@ -112,6 +112,8 @@ mod tests {
             proportions: LabelProportions::new(vec![0.75, 0.25]).unwrap(),
             topic: "mails".into(),
             offsets: [(0, events as i64)].into(),
+            emitted: None,
+            writer: String::new(),
         }
     }
 

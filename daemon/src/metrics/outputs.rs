@@ -9,6 +9,7 @@ use super::families::Families;
 pub(crate) struct OutputMetrics {
     predictions: OutputCounts,
     dead_letters: OutputCounts,
+    commit_failures: IntCounter,
 }
 
 /// Counts of one output topic.
@@ -41,11 +42,19 @@ impl OutputMetrics {
         Self {
             predictions: counts(Output::Predictions.as_str()),
             dead_letters: counts(Output::DeadLetters.as_str()),
+            commit_failures: families.counter(
+                "ostar_commit_failures_total",
+                "Commits to the consumer group that failed. Their offsets are committed again.",
+            ),
         }
     }
 }
 
 impl OutputMetrics {
+    pub(crate) fn commit_failed(&self) {
+        self.commit_failures.inc();
+    }
+
     pub(crate) fn of(&self, output: Output) -> &OutputCounts {
         match output {
             Output::Predictions => &self.predictions,

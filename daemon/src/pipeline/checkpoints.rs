@@ -11,8 +11,11 @@ use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
 use ostar_model::Bundle;
 use tracing::info;
 
-use super::block_learner::{BlockLearner, version};
-use crate::{config::CheckpointSettings, metrics::Metrics};
+use super::{
+    block_learner::{BlockLearner, version},
+    commits::Emitted,
+};
+use crate::{config::CheckpointSettings, health::Health, metrics::Metrics};
 
 /// Writes a checkpoint every `checkpoints.every_events` events, at most once per `checkpoints.min_interval`.
 pub(crate) struct Checkpoints {
@@ -24,7 +27,11 @@ pub(crate) struct Checkpoints {
     last_events: u64,
     last_time: Instant,
     identity: Identity,
+    emitted: Arc<Emitted>,
+    /// No block of this run is in a checkpoint yet.
+    is_first: bool,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
 }
 
 /// The bundle, settings and topic that a checkpoint belongs to. Part of every manifest.
@@ -35,12 +42,14 @@ pub(crate) struct Identity {
     pub(crate) settings_digest: String,
     pub(crate) classes: Vec<String>,
     pub(crate) topic: String,
+    /// Identifies the folder in commits to the group.
+    pub(crate) writer: String,
 }
 
 // === impl Identity ===
 
 impl Identity {
-    pub(crate) fn new(bundle: &Bundle, settings_digest: String, topic: &str) -> Self {
+    pub(crate) fn new(bundle: &Bundle, settings_digest: String, topic: &str, writer: &str) -> Self {
         let description = bundle.description();
         Self {
             bundle_name: description.name.clone(),
@@ -48,6 +57,7 @@ impl Identity {
             settings_digest,
             classes: description.classes.clone(),
             topic: topic.to_owned(),
+            writer: writer.to_owned(),
         }
     }
 }
@@ -60,7 +70,9 @@ impl Checkpoints {
         lock: WriterLock,
         section: &CheckpointSettings,
         identity: Identity,
+        emitted: Arc<Emitted>,
         metrics: Arc<Metrics>,
+        health: Arc<Health>,
     ) -> Self {
         metrics.checkpoints.set_every_events(section.every_events);
         Self {
@@ -71,7 +83,10 @@ impl Checkpoints {
             last_events: 0,
             last_time: Instant::now(),
             identity,
+            emitted,
+            is_first: true,
             metrics,
+            health,
         }
     }
 
@@ -80,7 +95,10 @@ impl Checkpoints {
             .progress()
             .events
             .saturating_sub(self.last_events);
-        if unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval {
+        let is_due = unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval;
+        // A process that lives shorter than `min_interval` must get on, too.
+        if is_due || (self.is_first && unsaved > 0) {
+            self.is_first = false;
             self.write(block_learner)?;
         }
         Ok(())
@@ -97,9 +115,14 @@ impl Checkpoints {
             Ok((folder, bytes)) => {
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
+                self.health.clear("checkpoints");
                 info!(folder = %folder.display(), bytes, events = self.last_events, "wrote a checkpoint");
             }
-            Err(_) => self.metrics.checkpoints.failed(),
+            Err(error) => {
+                self.metrics.checkpoints.failed();
+                let reason = format!("{error:#}; a restart learns again what no checkpoint holds");
+                self.health.set_condition("checkpoints", reason);
+            }
         }
         written.map(|(folder, _)| folder)
     }
@@ -119,6 +142,8 @@ impl Checkpoints {
             classes: self.identity.classes.clone(),
             proportions: learner.proportions().clone(),
             topic: self.identity.topic.clone(),
+            emitted: Some(self.emitted.get()),
+            writer: self.identity.writer.clone(),
             offsets: progress.offsets.clone(),
             // Set by the store.
             format_version: 0,

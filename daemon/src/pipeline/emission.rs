@@ -11,13 +11,14 @@ use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ostar_connectors::{
     event::{Chunk, Offsets},
-    kafka::{Committer, DeadLetter, KafkaError, Output, OutputError, Outputs},
+    kafka::{DeadLetter, Output, OutputError, Outputs},
     proto,
 };
 use ostar_model::argmax;
 use tracing::{info, warn};
 
 use super::{
+    commits::Commits,
     flags::PipelineFlags,
     scored::{FrozenScoring, ScoredChunk},
     scoring::{Predictions, Scoring},
@@ -29,7 +30,9 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// They are also flushed after this many events. Together with [`FLUSH_EVERY`] this bounds what a crash repeats.
 const FLUSH_EVENTS: usize = 2_000;
 /// How long one attempt to flush waits for the broker, so that stopping is noticed.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
+/// The log tells of a broker that is slower than this.
+const SLOW: Duration = Duration::from_secs(2);
 /// How often the log says that outputs wait.
 const WARN_EVERY: Duration = Duration::from_secs(30);
 
@@ -38,7 +41,7 @@ pub(crate) struct Emission {
     pub(crate) frozen: FrozenScoring,
     pub(crate) scoring: Scoring,
     pub(crate) outputs: Outputs,
-    pub(crate) committer: Committer,
+    pub(crate) commits: Commits,
     /// Outputs of events before these offsets were delivered by an earlier run.
     pub(crate) emitted: Offsets,
     pub(crate) classes: Vec<String>,
@@ -59,10 +62,10 @@ pub(crate) struct Progress {
     sent: Offsets,
     /// Outputs that were delivered or parked since the last flush.
     delivered: usize,
-    /// Offsets behind the events whose outputs are delivered or parked, since the last commit.
-    settled: Offsets,
-    /// Start of the current wait for outputs, and when the log last told so.
-    waiting: Option<(Instant, Instant)>,
+    /// Start of the current wait for outputs.
+    waiting_since: Option<Instant>,
+    /// When the log last told of the current wait.
+    warned: Option<Instant>,
 }
 
 /// The process stops before all outputs are delivered.
@@ -83,7 +86,7 @@ impl Emission {
             // What is not delivered now is above the commit: the next start sends it.
             let _ = self.settle();
         }
-        self.commit(Committer::commit_and_wait);
+        self.commits.commit(true);
         Ok(())
     }
 
@@ -120,10 +123,7 @@ impl Emission {
                 };
                 // Where no outputs are written, a crash repeats none: commit once per FLUSH_EVERY, without waiting.
                 if due || settled > 0 {
-                    self.commit(match settled {
-                        0 => Committer::commit,
-                        1.. => Committer::commit_and_wait,
-                    });
+                    self.commits.commit(settled > 0);
                     last_commit = Instant::now();
                 }
             }
@@ -219,7 +219,7 @@ impl Emission {
                 Ok(()) => {
                     self.end_wait();
                     let sent = std::mem::take(&mut self.progress.sent);
-                    self.progress.settled.extend(sent);
+                    self.commits.settle(&sent);
                     self.progress.events = 0;
                     return Ok(std::mem::take(&mut self.progress.delivered));
                 }
@@ -235,19 +235,21 @@ impl Emission {
 
     /// Tells that outputs wait, and why; `Err` if the process stops and they are left to the next start.
     fn wait(&mut self, error: &OutputError) -> Result<(), GivenUp> {
-        let now = Instant::now();
-        let is_new = self.progress.waiting.is_none();
-        let (since, warned) = self.progress.waiting.get_or_insert((now, now));
-        if is_new || warned.elapsed() >= WARN_EVERY {
-            *warned = now;
-            warn!(%error, "cannot deliver outputs, reading waits");
-        }
+        let since = self.progress.waiting_since;
+        let waited = since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.progress.waiting_since.get_or_insert_with(Instant::now);
         // A silent broker may come back soon. A refusal is known at once.
         let is_refused = !matches!(
             error,
             OutputError::Full | OutputError::Timeout { refused: None, .. }
         );
-        if is_refused || since.elapsed() >= self.patience {
+        let warned = self.progress.warned;
+        let is_due = warned.is_none_or(|warned| warned.elapsed() >= WARN_EVERY);
+        if is_due && (is_refused || waited >= SLOW) {
+            self.progress.warned = Some(Instant::now());
+            warn!(%error, "cannot deliver outputs, reading waits");
+        }
+        if is_refused || waited >= self.patience {
             self.health.set_condition("outputs", error.to_string());
         }
         if !matches!(error, OutputError::Full | OutputError::Timeout { .. }) {
@@ -261,11 +263,12 @@ impl Emission {
     }
 
     fn end_wait(&mut self) {
-        if let Some((since, _)) = self.progress.waiting.take() {
+        let since = self.progress.waiting_since.take();
+        if let (Some(since), Some(_)) = (since, self.progress.warned.take()) {
             let seconds = since.elapsed().as_secs_f64();
             info!(seconds, "outputs are delivered again");
-            self.health.clear("outputs");
         }
+        self.health.clear("outputs");
     }
 
     /// Settles what comes before the first output that is neither delivered nor parked.
@@ -273,7 +276,7 @@ impl Emission {
         let mut sent = std::mem::take(&mut self.progress.sent);
         let unsettled = self.outputs.unsettled();
         lower(&mut sent, unsettled.into_iter());
-        self.progress.settled.extend(sent);
+        self.commits.settle(&sent);
         let waiting: usize = Output::ALL
             .map(|output| self.outputs.waiting(output))
             .iter()
@@ -297,21 +300,6 @@ impl Emission {
         }
         if let Some(reason) = self.outputs.take_parked_reason() {
             warn!(outputs = parked, reason, "parked outputs that were refused");
-        }
-    }
-
-    fn commit(&mut self, commit: fn(&Committer, &Offsets) -> Result<(), KafkaError>) {
-        let mut next = std::mem::take(&mut self.progress.settled);
-        if next.is_empty() {
-            return;
-        }
-        // The group's offset never goes back. Events that are read again only to be learned were emitted before.
-        for (partition, offset) in &mut next {
-            let emitted = self.emitted.get(partition).copied().unwrap_or(0);
-            *offset = emitted.max(*offset);
-        }
-        if let Err(error) = commit(&self.committer, &next) {
-            warn!(%error, "cannot commit offsets to the group");
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct PipelineFlags {
 /// Longest that outputs are waited for at the end. The next start sends what is left.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
 /// Time that is left for the last commit and checkpoint.
-const MARGIN: Duration = Duration::from_secs(1);
+const MARGIN: Duration = Duration::from_millis(1_500);
 
 impl PipelineFlags {
     /// Ingest and labels stop polling; the learner ends after the block at hand. Emission ends when its channel does, or

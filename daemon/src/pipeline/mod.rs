@@ -14,6 +14,7 @@
 mod block_learner;
 mod blocks;
 mod checkpoints;
+mod commits;
 mod emission;
 mod flags;
 mod ingest;
@@ -32,7 +33,7 @@ use std::{
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
 use ostar_connectors::{
-    event::{Decoder, InputRows, Offsets},
+    event::{Decoder, InputRows},
     kafka::{Committer, Outputs, Reader, RejectLimits},
     labels::LabelJoin,
 };
@@ -42,10 +43,12 @@ use tokio::sync::mpsc;
 pub(crate) use self::{
     block_learner::{BlockLearner, Progress, Publisher, load_learner},
     checkpoints::{Checkpoints, Identity},
+    commits::Emitted,
     scored::FrozenScoring,
     scoring::Scoring,
 };
 use self::{
+    commits::Commits,
     emission::Emission,
     flags::PipelineFlags,
     ingest::{Decoding, Ingest},
@@ -78,8 +81,8 @@ pub(crate) struct PipelineSetup<'a> {
     pub(crate) committer: Committer,
     pub(crate) block_learner: BlockLearner,
     pub(crate) checkpoints: Checkpoints,
-    /// Outputs of events before these offsets were flushed by an earlier run.
-    pub(crate) emitted: Offsets,
+    /// How far outputs are. Those of events before these offsets are delivered or parked.
+    pub(crate) emitted: Arc<Emitted>,
     /// `None` if `labels.topic` is not set.
     pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(crate) publisher: Publisher,
@@ -148,8 +151,8 @@ impl Pipeline {
             scoring: Scoring::new(current, Arc::clone(metrics), labels.clone(), classes),
             outputs: open_outputs(config, checkpoint_folder)?,
             flags: Arc::clone(&flags),
-            committer,
-            emitted,
+            emitted: emitted.get(),
+            commits: Commits::new(committer, emitted, Arc::clone(metrics)),
             classes: description.classes.clone(),
             patience: config.kafka.patience.get(),
             health: Arc::clone(&health),

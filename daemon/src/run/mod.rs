@@ -1,22 +1,31 @@
 //! `ostard run`: serves, waits for the checkpoint lock, learns, and stops in order.
 
+mod offsets;
 mod process;
 mod resume;
 mod standby;
 mod topic;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Context, Result};
-use ostar_connectors::checkpoint::{CheckpointStore, WriterLock};
-use tracing::info;
+use ostar_connectors::{
+    checkpoint::{CheckpointStore, WriterLock, digest},
+    kafka::Writer,
+};
+use tracing::{error, info};
 
 pub(crate) use self::process::Process;
-use self::{resume::resume, topic::OpenTopic};
+use self::{offsets::Known, resume::resume, topic::OpenTopic};
 use crate::{
     config::RunConfig,
     control::{Order, Request},
-    pipeline::{BlockLearner, Checkpoints, Identity, Pipeline, PipelineSetup, load_learner},
+    pipeline::{
+        BlockLearner, Checkpoints, Emitted, Identity, Pipeline, PipelineSetup, load_learner,
+    },
     shutdown::Signals,
 };
 
@@ -68,17 +77,27 @@ impl Process {
         let epoch = newest
             .as_ref()
             .map_or(1, |newest| newest.manifest.epoch + 1);
-        let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
+        let mut resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
         let learner = load_learner(
             &self.bundle,
             &config.learner.method,
             resumed.state.as_deref(),
         )?;
-        let learned = &resumed.progress.offsets;
-        let topic = OpenTopic::wait(&config.kafka, learned, &self.health, signals).await?;
+        let known = Known {
+            learned: resumed.progress.offsets.clone(),
+            writer: self.writer(resumed.earlier.as_ref()),
+            earlier: resumed.earlier,
+            has_default_group: self.has_default_group,
+        };
+        let topic = OpenTopic::wait(&config.kafka, &known, &self.health, signals).await?;
         let Some(topic) = topic else {
             return Ok(None);
         };
+        // Where every partition began is part of the state from the first moment.
+        for (partition, began) in topic.reader.offsets() {
+            let learned = &mut resumed.progress.offsets;
+            learned.entry(partition).or_insert(began);
+        }
         let block_learner = BlockLearner::new(
             learner,
             &config.learner,
@@ -87,16 +106,30 @@ impl Process {
             self.publisher.clone(),
         );
         let settings_digest = config.learner.digest();
-        let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic);
+        let writer = &known.writer.id;
+        let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic, writer);
         let metrics = Arc::clone(&self.publisher.metrics);
-        let checkpoints = Checkpoints::new(store, lock, &config.checkpoints, identity, metrics);
+        let emitted = Emitted::new(topic.emitted);
+        let mut checkpoints = Checkpoints::new(
+            store,
+            lock,
+            &config.checkpoints,
+            identity,
+            Arc::clone(&emitted),
+            metrics,
+            Arc::clone(&self.health),
+        );
+        // Claims the epoch, and keeps where partitions began. A full disk must not stop serving.
+        if let Err(error) = checkpoints.write(&block_learner) {
+            error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+        }
         let pipeline = Pipeline::start(PipelineSetup {
             config,
             checkpoint_folder: &self.checkpoint_folder,
             bundle: &self.bundle,
             reader: topic.reader,
             committer: topic.committer,
-            emitted: topic.emitted,
+            emitted,
             block_learner,
             checkpoints,
             labels: self.labels.clone(),
@@ -105,6 +138,20 @@ impl Process {
         })?;
         info!(epoch, topic = %config.kafka.topic, "learning from the stream");
         Ok(Some(pipeline))
+    }
+
+    /// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.
+    fn writer(&self, earlier: Option<&resume::Earlier>) -> Writer {
+        let known = earlier.map(|earlier| earlier.writer.clone());
+        let id = known.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let moment = (now.unwrap_or_default().as_nanos(), std::process::id());
+            digest(format!("{moment:?} {}", self.checkpoint_folder.display()).as_bytes())
+        });
+        Writer {
+            id,
+            bundle: self.bundle.description().name.clone(),
+        }
     }
 
     fn dispatch(&self, request: Request, pipeline: &Pipeline) {

@@ -32,7 +32,10 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// A process that serves. What else it does is up to whoever holds it.
 pub(crate) struct Process {
+    /// With `kafka.group` filled in.
     pub(crate) config: Config,
+    /// `kafka.group` was not set.
+    pub(super) has_default_group: bool,
     /// `bundle.path`.
     pub(super) bundle_folder: PathBuf,
     /// `checkpoints.folder`.
@@ -52,12 +55,17 @@ impl Process {
         let RunConfig {
             bundle_folder,
             checkpoint_folder,
-            config,
+            mut config,
         } = config;
         let bundle = Bundle::load(&bundle_folder)
             .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
         let health = Health::new();
         let description = bundle.description();
+        let has_default_group = config.kafka.group.is_none();
+        if has_default_group {
+            let group = config.kafka.default_group(&description.name);
+            config.kafka.group = Some(group);
+        }
         let metrics = Metrics::new(description);
         let learner = load_learner(&bundle, &config.learner.method, None)?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
@@ -91,6 +99,7 @@ impl Process {
             .then(|| Arc::new(Mutex::new(LabelJoin::new(&config.labels, bundle.classes()))));
         Ok(Self {
             config,
+            has_default_group,
             bundle_folder,
             checkpoint_folder,
             bundle,

@@ -7,9 +7,9 @@ use ostar_connectors::{
     event::Offsets,
     kafka::{Committer, Connection, KafkaError, KafkaSettings, Reader},
 };
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::resume::first_offsets;
+use super::offsets::Known;
 use crate::{health::Health, shutdown::Signals};
 
 /// How long one attempt to reach the broker takes.
@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct OpenTopic {
     pub(super) reader: Reader,
     pub(super) committer: Committer,
-    /// What the group has committed: outputs of events before these offsets were flushed by an earlier run.
+    /// For every partition: outputs of events before these offsets are delivered or parked.
     pub(super) emitted: Offsets,
 }
 
@@ -29,14 +29,14 @@ impl OpenTopic {
     /// Opens the topic, again and again while no broker answers; `None` if the process is told to stop before.
     pub(super) async fn wait(
         settings: &KafkaSettings,
-        learned: &Offsets,
+        known: &Known,
         health: &Health,
         signals: &mut Signals,
     ) -> Result<Option<Self>> {
         let started = Instant::now();
         loop {
-            let (kafka, learned) = (settings.clone(), learned.clone());
-            let opening = tokio::task::spawn_blocking(move || Self::open(&kafka, &learned));
+            let (kafka, known) = (settings.clone(), known.clone());
+            let opening = tokio::task::spawn_blocking(move || Self::open(&kafka, &known));
             let opened = tokio::select! {
                 () = signals.stop() => return Ok(None),
                 opened = opening => opened.context("opening the reader panicked")?,
@@ -61,16 +61,28 @@ impl OpenTopic {
         }
     }
 
-    fn open(settings: &KafkaSettings, learned: &Offsets) -> Result<Self, KafkaError> {
+    fn open(settings: &KafkaSettings, known: &Known) -> Result<Self, KafkaError> {
         let connection = Connection::open(settings, ATTEMPT)?;
-        let committer = connection.committer();
-        let emitted = connection.committed(ATTEMPT)?;
-        let first = first_offsets(learned, &emitted, settings.start);
-        let reader = connection.read_from(&first, ATTEMPT)?;
-        if emitted.is_empty() {
-            // With this commit the group tells where outputs begin, even if the process dies before its first flush.
-            committer.commit_and_wait(&reader.offsets())?;
+        let committer = connection.committer(Some(&known.writer));
+        let mut own = known.own(&connection.committed(ATTEMPT)?, settings)?;
+        if own.is_empty() && known.may_have_earlier_group() {
+            let earlier = settings.with_earlier_group();
+            let commits = Connection::open(&earlier, ATTEMPT)?.committed(ATTEMPT)?;
+            own = known.own(&commits, &earlier)?;
+            info!(
+                from = earlier.group(),
+                to = settings.group(),
+                offsets = ?own,
+                "took over the commits of version 0.1"
+            );
         }
+        let mut emitted = known.emitted(&own);
+        let reader = connection.read_from(&known.first(&emitted, settings.start), ATTEMPT)?;
+        for (partition, began) in reader.offsets() {
+            emitted.entry(partition).or_insert(began);
+        }
+        // Lag tools see every partition from the first moment, and the broker keeps what it had long enough.
+        committer.commit_and_wait(&emitted)?;
         Ok(Self {
             reader,
             committer,

@@ -3,6 +3,7 @@
 
 mod documents;
 mod labels;
+mod offsets;
 mod outages;
 mod poison;
 mod python;
@@ -40,6 +41,7 @@ fn main() {
         poison::TESTS,
         standby::TESTS,
         outages::TESTS,
+        offsets::TESTS,
         refused::TESTS,
         requests::TESTS,
         stopping::TESTS,
