@@ -10,7 +10,7 @@ use crate::event::Offsets;
 
 /// Format version that this build reads and writes.
 ///
-/// Version 2 added `emitted` and `writer`, and has every partition in `offsets` from the first moment.
+/// Version 2 added `emitted`, `topic_id` and `writer`, and has every partition in `offsets` from the first moment.
 pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 2;
 
 /// Contents of `manifest.json`: what the state was learned from and where to continue.
@@ -49,6 +49,9 @@ pub struct Manifest {
     /// `None` in version 1.
     #[serde(default)]
     pub emitted: Option<Offsets>,
+    /// The broker's id of the topic that the offsets belong to. `None` in version 1, and if the broker does not tell.
+    #[serde(default)]
+    pub topic_id: Option<String>,
     /// Identifies the folder in commits to the group. Empty in version 1.
     #[serde(default)]
     pub writer: String,

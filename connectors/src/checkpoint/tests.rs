@@ -23,6 +23,7 @@ fn manifest(step: u64) -> Manifest {
         topic: "mail".into(),
         offsets: Offsets::from([(0, 100 * step as i64), (1, 7)]),
         emitted: Some(Offsets::from([(0, 90), (1, 7)])),
+        topic_id: Some("id".into()),
         writer: "00aa".into(),
     }
 }

@@ -71,6 +71,18 @@ pub struct Chunk {
     pub rejected_bytes: usize,
     /// The offsets to read after this chunk, rejected events included.
     pub next: Offsets,
+    /// Applies before the events of this chunk.
+    pub rewound: Option<Rewound>,
+}
+
+/// Offsets that begin anew: the topic was recreated, or the end of its log was lost. Events from these offsets on are new,
+/// although events with the same offsets were read before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rewound {
+    /// Only the partitions that begin anew.
+    pub offsets: Offsets,
+    /// The broker's id of the topic; `None` if it does not tell.
+    pub topic_id: Option<String>,
 }
 
 // === impl Chunk ===
@@ -84,6 +96,7 @@ impl Chunk {
             rejected: Vec::new(),
             rejected_bytes: 0,
             next: Offsets::new(),
+            rewound: None,
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     progress::Progress,
     reader::Reader,
     settings::{KafkaSettings, Start},
-    topic::{Partitions, Topic},
+    topic::{Found, Topic},
     writer::Writer,
 };
 use crate::event::Offsets;
@@ -23,7 +23,9 @@ use crate::event::Offsets;
 pub struct Connection {
     settings: KafkaSettings,
     topic: Topic,
-    partitions: Partitions,
+    found: Found,
+    /// Id of the topic that the resumed offsets belong to; `None` if unknown.
+    expected_id: Option<String>,
 }
 
 /// Commits offsets to the group. Clones share the reader's client, which lives until the last of them is dropped.
@@ -64,12 +66,25 @@ impl Connection {
             name: settings.topic.clone(),
             brokers: settings.brokers.clone(),
         };
-        let partitions = fetch_first_partitions(&topic, timeout)?;
+        let found = first_look(&topic, timeout)?;
         Ok(Self {
             settings: settings.clone(),
             topic,
-            partitions,
+            found,
+            expected_id: None,
         })
+    }
+
+    /// The broker's id of the topic; `None` if it does not tell.
+    pub fn topic_id(&self) -> Option<&str> {
+        self.found.id.as_deref()
+    }
+
+    /// The id of the topic that the offsets of [`Connection::read_from`] belong to. If the broker has another one, the
+    /// topic was recreated, and the offsets mean nothing.
+    pub fn expecting(mut self, id: Option<String>) -> Self {
+        self.expected_id = id;
+        self
     }
 
     /// A handle that commits to `kafka.group` as this writer; it can outlive the connection.
@@ -85,7 +100,7 @@ impl Connection {
     /// Offsets that the group has committed; partitions without a commit are absent.
     pub fn committed(&self, timeout: Duration) -> Result<Commits, KafkaError> {
         let mut asked = TopicPartitionList::new();
-        for partition in self.partitions.keys() {
+        for partition in self.found.partitions.keys() {
             asked.add_partition(&self.topic.name, *partition);
         }
         let committed = self
@@ -112,7 +127,7 @@ impl Connection {
             _ => Offsets::new(),
         };
         let mut progress = Progress::default();
-        for (partition, watermarks) in &self.partitions {
+        for (partition, watermarks) in &self.found.partitions {
             let next = match resume.get(partition) {
                 Some(next) => *next,
                 None if !resume.is_empty() => watermarks.low,
@@ -124,14 +139,17 @@ impl Connection {
             };
             progress.start(*partition, next, *watermarks);
         }
-        Reader::start(self.settings, self.topic, progress, &self.partitions)
+        // Without offsets there is nothing that another topic could have had.
+        let expected = self.expected_id.filter(|_| !resume.is_empty());
+        Reader::start(self.settings, self.topic, progress, self.found, expected)
     }
 
     fn offsets_at_start_time(&self, timeout: Duration) -> Result<Offsets, KafkaError> {
         let time_ms = self.settings.start_time_ms.unwrap_or_default();
         let asked = partition_list(
             &self.topic.name,
-            self.partitions
+            self.found
+                .partitions
                 .keys()
                 .map(|partition| (*partition, time_ms)),
         )?;
@@ -211,22 +229,20 @@ fn group_error(group: &str, error: &RdKafkaError) -> KafkaError {
     }
 }
 
-/// Fetches the partitions; if no broker answers, the error has librdkafka's reason.
-fn fetch_first_partitions(topic: &Topic, timeout: Duration) -> Result<Partitions, KafkaError> {
-    topic
-        .fetch_partitions(timeout)
-        .map_err(|error| match error {
-            KafkaError::Unreachable { brokers, reason } => {
-                // Reasons arrive by polling. Nothing is assigned yet, so these polls cannot swallow a record.
-                for _ in 0..POLLS_FOR_REASON {
-                    topic.consumer.poll(Duration::ZERO);
-                }
-                let explained = topic.consumer.context().take_last_error();
-                KafkaError::Unreachable {
-                    brokers,
-                    reason: explained.unwrap_or(reason),
-                }
+/// Looks at the topic; if no broker answers, the error has librdkafka's reason.
+fn first_look(topic: &Topic, timeout: Duration) -> Result<Found, KafkaError> {
+    topic.look(timeout).map_err(|error| match error {
+        KafkaError::Unreachable { brokers, reason } => {
+            // Reasons arrive by polling. Nothing is assigned yet, so these polls cannot swallow a record.
+            for _ in 0..POLLS_FOR_REASON {
+                topic.consumer.poll(Duration::ZERO);
             }
-            other => other,
-        })
+            let explained = topic.consumer.context().take_last_error();
+            KafkaError::Unreachable {
+                brokers,
+                reason: explained.unwrap_or(reason),
+            }
+        }
+        other => other,
+    })
 }

@@ -24,6 +24,7 @@ mod record;
 mod sender;
 mod settings;
 mod topic;
+mod topic_id;
 mod writer;
 
 pub use connection::{Commit, Commits, Committer, Connection};
@@ -33,7 +34,7 @@ pub use limits::{LimitExceeded, RejectLimits};
 pub use message::Output;
 pub use options::{Options, is_secret};
 pub use outputs::{DeadLetter, OutputCounts, OutputError, Outputs};
-pub use progress::{LostOffsets, PartitionLag};
+pub use progress::{LossCause, LostOffsets, PartitionLag};
 pub use reader::{Notice, Polled, Reader};
 pub use record::Record;
 pub use sender::Sender;

@@ -113,6 +113,7 @@ mod tests {
             topic: "mails".into(),
             offsets: [(0, events as i64)].into(),
             emitted: None,
+            topic_id: None,
             writer: String::new(),
         }
     }

@@ -5,7 +5,7 @@
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
-use ostar_connectors::event::Offsets;
+use ostar_connectors::event::{Offsets, Rewound};
 use ostar_model::{
     Bundle,
     diagnostics::Decision,
@@ -33,6 +33,8 @@ pub(crate) struct Progress {
     pub(crate) events: u64,
     /// In each partition, the offset behind the last event that was learned.
     pub(crate) offsets: Offsets,
+    /// The broker's id of the topic that the offsets belong to; `None` if it does not tell.
+    pub(crate) topic_id: Option<String>,
 }
 
 /// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
@@ -145,6 +147,12 @@ impl BlockLearner {
         behind: impl Fn() -> bool,
         mut after_block: impl FnMut(&Self) -> ControlFlow<()>,
     ) -> Result<()> {
+        if let Some(rewound) = &chunk.rewound {
+            self.rewind(rewound);
+            if after_block(self).is_break() {
+                return Ok(());
+            }
+        }
         let mut number = 0;
         while self.observe_next(chunk, &mut number)? {
             self.take_steps(&behind)?;
@@ -154,6 +162,14 @@ impl BlockLearner {
             }
         }
         self.track_waiting()
+    }
+
+    /// Learns from these offsets on, whatever had them before.
+    fn rewind(&mut self, rewound: &Rewound) {
+        self.blocks.rewind(&rewound.offsets);
+        self.learned.extend(&rewound.offsets);
+        self.progress.offsets.extend(&rewound.offsets);
+        self.progress.topic_id.clone_from(&rewound.topic_id);
     }
 
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.

@@ -26,6 +26,7 @@ pub(crate) struct Checkpoints {
     min_interval: Duration,
     last_events: u64,
     last_time: Instant,
+    last_topic_id: Option<String>,
     identity: Identity,
     emitted: Arc<Emitted>,
     /// No block of this run is in a checkpoint yet.
@@ -82,6 +83,7 @@ impl Checkpoints {
             min_interval: section.min_interval.get(),
             last_events: 0,
             last_time: Instant::now(),
+            last_topic_id: None,
             identity,
             emitted,
             is_first: true,
@@ -96,8 +98,10 @@ impl Checkpoints {
             .events
             .saturating_sub(self.last_events);
         let is_due = unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval;
-        // A process that lives shorter than `min_interval` must get on, too.
-        if is_due || (self.is_first && unsaved > 0) {
+        // A process that lives shorter than `min_interval` must get on, too. And the offsets of a topic that was recreated
+        // mean nothing to the next start.
+        let is_rewound = block_learner.progress().topic_id != self.last_topic_id;
+        if is_due || is_rewound || (self.is_first && unsaved > 0) {
             self.is_first = false;
             self.write(block_learner)?;
         }
@@ -110,6 +114,7 @@ impl Checkpoints {
         // every block.
         self.last_events = block_learner.progress().events;
         self.last_time = start;
+        self.last_topic_id = block_learner.progress().topic_id.clone();
         let written = self.try_write(block_learner);
         match &written {
             Ok((folder, bytes)) => {
@@ -143,6 +148,7 @@ impl Checkpoints {
             proportions: learner.proportions().clone(),
             topic: self.identity.topic.clone(),
             emitted: Some(self.emitted.get()),
+            topic_id: progress.topic_id.clone(),
             writer: self.identity.writer.clone(),
             offsets: progress.offsets.clone(),
             // Set by the store.

@@ -63,6 +63,16 @@ impl Emitted {
     }
 }
 
+impl Emitted {
+    /// These partitions begin anew.
+    fn rewind(&self, rewound: &Offsets) {
+        let offsets = self.offsets.lock();
+        offsets
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(rewound);
+    }
+}
+
 // === impl Commits ===
 
 impl Commits {
@@ -85,6 +95,12 @@ impl Commits {
                 self.pending.insert(*partition, *offset);
             }
         }
+    }
+
+    /// These partitions begin anew: the group's offsets go back, this once.
+    pub(crate) fn rewind(&mut self, rewound: &Offsets) {
+        self.emitted.rewind(rewound);
+        self.pending.extend(rewound);
     }
 
     /// Commits what is settled. What the broker does not take is committed again the next time.

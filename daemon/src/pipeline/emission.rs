@@ -42,7 +42,7 @@ pub(crate) struct Emission {
     pub(crate) scoring: Scoring,
     pub(crate) outputs: Outputs,
     pub(crate) commits: Commits,
-    /// Outputs of events before these offsets were delivered by an earlier run.
+    /// Outputs of events before these offsets were delivered by an earlier run, of this creation of the topic.
     pub(crate) emitted: Offsets,
     pub(crate) classes: Vec<String>,
     /// How long a silent broker is waited for before a condition tells so.
@@ -105,6 +105,9 @@ impl Emission {
                     // The learner's thread has already reported its failure if it is gone.
                     let _ = learner.send(Arc::clone(&chunk));
                     let predictions = self.scoring.score(&chunk)?;
+                    if let Err(given_up) = self.rewind(&chunk) {
+                        return Ok(Err(given_up));
+                    }
                     if let Err(given_up) = self.emit(&chunk, &predictions) {
                         return Ok(Err(given_up));
                     }
@@ -128,6 +131,16 @@ impl Emission {
                 }
             }
         }
+    }
+
+    /// Where offsets begin anew, all events from them on are new. What had these offsets before is settled first.
+    fn rewind(&mut self, chunk: &ScoredChunk) -> Result<(), GivenUp> {
+        if let Some(rewound) = &chunk.rewound {
+            self.settle()?;
+            self.commits.rewind(&rewound.offsets);
+            self.emitted.extend(&rewound.offsets);
+        }
+        Ok(())
     }
 
     /// Sends the outputs of a chunk.

@@ -33,7 +33,7 @@ use std::{
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
 use ostar_connectors::{
-    event::{Decoder, InputRows},
+    event::{Chunk, Decoder, InputRows},
     kafka::{Committer, Outputs, Reader, RejectLimits},
     labels::LabelJoin,
 };
@@ -139,7 +139,10 @@ impl Pipeline {
                 metrics: Arc::clone(metrics),
             },
             patience: config.kafka.patience.get(),
-            no_rows: InputRows::new(&description.input, classes),
+            chunk: Chunk::new(InputRows::new(&description.input, classes)),
+            opened: None,
+            broker_lost: None,
+            lag_measured: Instant::now(),
             chunks: to_emission,
             flags: Arc::clone(&flags),
             health: Arc::clone(&health),

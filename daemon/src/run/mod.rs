@@ -85,6 +85,7 @@ impl Process {
         )?;
         let known = Known {
             learned: resumed.progress.offsets.clone(),
+            topic_id: resumed.progress.topic_id.clone(),
             writer: self.writer(resumed.earlier.as_ref()),
             earlier: resumed.earlier,
             has_default_group: self.has_default_group,
@@ -93,6 +94,10 @@ impl Process {
         let Some(topic) = topic else {
             return Ok(None);
         };
+        // The id that the offsets belong to. If the topic was recreated, the reader says so before its first event.
+        if resumed.progress.topic_id.is_none() {
+            resumed.progress.topic_id = topic.reader.topic_id().map(str::to_owned);
+        }
         // Where every partition began is part of the state from the first moment.
         for (partition, began) in topic.reader.offsets() {
             let learned = &mut resumed.progress.offsets;

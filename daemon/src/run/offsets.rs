@@ -13,6 +13,8 @@ use super::resume::Earlier;
 pub(super) struct Known {
     /// In each partition, the offset behind the last event that was learned.
     pub(super) learned: Offsets,
+    /// The broker's id of the topic that they belong to; `None` if unknown.
+    pub(super) topic_id: Option<String>,
     /// `None` without a checkpoint.
     pub(super) earlier: Option<Earlier>,
     /// Who this daemon is in commits to the group.
@@ -130,6 +132,7 @@ mod tests {
     fn known(learned: &[(i32, i64)], emitted: Option<&[(i32, i64)]>) -> Known {
         Known {
             learned: learned.iter().copied().collect(),
+            topic_id: None,
             earlier: Some(Earlier {
                 emitted: emitted.map(|emitted| emitted.iter().copied().collect()),
                 writer: "00ff".to_owned(),
@@ -181,6 +184,7 @@ mod tests {
     fn a_new_learner_reads_from_the_group_unless_it_wants_everything() {
         let known = Known {
             learned: Offsets::new(),
+            topic_id: None,
             earlier: None,
             writer: writer("00ff", "spam"),
             has_default_group: true,

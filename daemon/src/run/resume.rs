@@ -73,6 +73,7 @@ pub(super) fn resume(
             progress: Progress {
                 events: manifest.events,
                 offsets: manifest.offsets,
+                topic_id: manifest.topic_id,
             },
             earlier,
         });
@@ -92,7 +93,11 @@ pub(super) fn resume(
     };
     Ok(Resumed {
         state: None,
-        progress: Progress { events: 0, offsets },
+        progress: Progress {
+            events: 0,
+            offsets,
+            topic_id: manifest.topic_id,
+        },
         earlier,
     })
 }

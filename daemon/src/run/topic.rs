@@ -77,6 +77,7 @@ impl OpenTopic {
             );
         }
         let mut emitted = known.emitted(&own);
+        let connection = connection.expecting(known.topic_id.clone());
         let reader = connection.read_from(&known.first(&emitted, settings.start), ATTEMPT)?;
         for (partition, began) in reader.offsets() {
             emitted.entry(partition).or_insert(began);

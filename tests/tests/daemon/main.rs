@@ -7,6 +7,7 @@ mod offsets;
 mod outages;
 mod poison;
 mod python;
+mod recreated;
 mod refused;
 mod requests;
 mod restarts;
@@ -43,6 +44,7 @@ fn main() {
         outages::TESTS,
         offsets::TESTS,
         refused::TESTS,
+        recreated::TESTS,
         requests::TESTS,
         stopping::TESTS,
         labels::TESTS,
