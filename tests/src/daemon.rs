@@ -261,6 +261,9 @@ fn timeless(manifest: &Value) -> Value {
         keys.remove("epoch");
         // Of the folder, and of outputs that may still be under way when the last checkpoint is written.
         keys.remove("writer");
+        if let Some(shares) = keys.get_mut("shares").and_then(Value::as_object_mut) {
+            shares.remove("at_ms");
+        }
         keys.remove("emitted");
     }
     manifest

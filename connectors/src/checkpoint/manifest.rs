@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ostar_model::proportions::LabelProportions;
+use ostar_model::proportions::{LabelProportions, ProportionEstimate};
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
@@ -10,7 +10,7 @@ use crate::event::Offsets;
 
 /// Format version that this build reads and writes.
 ///
-/// Version 2 added `emitted`, `topic_id` and `writer`, and has every partition in `offsets` from the first moment.
+/// Version 2 added `emitted`, `topic_id`, `shares` and `writer`, and has every partition in `offsets` from the first moment.
 pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 2;
 
 /// Contents of `manifest.json`: what the state was learned from and where to continue.
@@ -52,9 +52,26 @@ pub struct Manifest {
     /// The broker's id of the topic that the offsets belong to. `None` in version 1, and if the broker does not tell.
     #[serde(default)]
     pub topic_id: Option<String>,
+    /// Shares as they were shown after the newest block. `None` before the first, and in version 1.
+    #[serde(default)]
+    pub shares: Option<Shares>,
     /// Identifies the folder in commits to the group. Empty in version 1.
     #[serde(default)]
     pub writer: String,
+}
+
+/// Estimated shares of the classes, by candidate. Shown after a restart until the next block is full.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shares {
+    /// When the block was full, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// By the frozen model.
+    pub frozen: ProportionEstimate,
+    /// By the adapted model; `None` for a black box.
+    pub adapted: Option<ProportionEstimate>,
+    /// Those of the served candidate.
+    pub served: ProportionEstimate,
 }
 
 impl Manifest {

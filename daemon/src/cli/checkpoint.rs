@@ -114,6 +114,7 @@ mod tests {
             offsets: [(0, events as i64)].into(),
             emitted: None,
             topic_id: None,
+            shares: None,
             writer: String::new(),
         }
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::{
-    client::{Connection, ConnectionArgs, Unanswered, block_on},
+    client::{Connection, ConnectionArgs, Refused, Unanswered, block_on},
     mode::ModeParser,
 };
 use crate::{
@@ -72,7 +72,11 @@ impl Ctl {
             .connection
             .connect(&self.address, "grpc.control_listen");
         let client = ControlClient::new(connection.await?);
-        Ok(self.order.send(client).await.map_err(Unanswered::from)?)
+        let given = self.order.send(client).await;
+        given.map_err(|status| match status.code() {
+            tonic::Code::FailedPrecondition => Refused(status.message().to_owned()).into(),
+            _ => Unanswered::from(status).into(),
+        })
     }
 }
 

@@ -106,6 +106,7 @@ async fn status(State(services): State<Arc<Services>>) -> Response {
         "version": version.to_string(),
         "mode": services.current.mode().name(),
         "events": status.events,
+        "shares_at_ms": status.shares_at_ms,
         "paused": status.paused,
         "standby": status.standby,
     }))

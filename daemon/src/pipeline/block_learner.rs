@@ -2,15 +2,22 @@
 //!
 //! Knows nothing of threads and Kafka: `run`, `demo` and `backtest` all learn through [`BlockLearner`].
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::{
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Context, Result};
-use ostar_connectors::event::{Offsets, Rewound};
+use ostar_connectors::{
+    checkpoint::Shares,
+    event::{Offsets, Rewound},
+};
 use ostar_model::{
     Bundle,
     diagnostics::Decision,
     gate::{GateState, Verdict},
-    learner::{Learner, LearnerSettings, RefreshReport},
+    learner::{BlockReport, Learner, LearnerSettings, RefreshReport},
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -88,6 +95,7 @@ impl BlockLearner {
         section: &LearnerSection,
         epoch: u64,
         progress: Progress,
+        shares: Option<Shares>,
         publisher: Publisher,
     ) -> Self {
         let this = Self {
@@ -99,6 +107,8 @@ impl BlockLearner {
             status: Status {
                 events: progress.events,
                 gate: learner.gate().clone(),
+                shares_at_ms: shares.as_ref().map(|shares| shares.at_ms),
+                block: shares.map(|shares| recall(shares, &learner)),
                 ..Status::default()
             },
             progress,
@@ -110,6 +120,9 @@ impl BlockLearner {
             let metrics = &this.publisher.metrics.learner;
             metrics.gate.observe(this.status.gate.verdict());
         }
+        if let (Some(block), Some(at_ms)) = (&this.status.block, this.status.shares_at_ms) {
+            this.publisher.metrics.learner.show_shares(block, at_ms);
+        }
         this.publish();
         this
     }
@@ -120,6 +133,29 @@ impl BlockLearner {
 
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// Shares of the newest block, for the next start to show.
+    pub(crate) fn shares(&self) -> Option<Shares> {
+        let block = self.status.block.as_ref()?;
+        Some(Shares {
+            at_ms: self.status.shares_at_ms?,
+            frozen: block.frozen.clone(),
+            adapted: block.adapted.clone(),
+            served: block.served.clone(),
+        })
+    }
+
+    /// Where each partition is read from, if the learner does not know it yet, and which topic that is.
+    pub(crate) fn begin(&mut self, offsets: &Offsets, topic_id: Option<&str>) {
+        for (partition, began) in offsets {
+            self.learned.entry(*partition).or_insert(*began);
+            self.progress.offsets.entry(*partition).or_insert(*began);
+        }
+        // The id that the offsets belong to. If the topic was recreated, the reader says so before its first event.
+        if self.progress.topic_id.is_none() {
+            self.progress.topic_id = topic_id.map(str::to_owned);
+        }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -194,6 +230,7 @@ impl BlockLearner {
         log_verdict(&self.status.gate, &block.verdict);
         self.status.gate = self.learner.gate().clone();
         self.status.block = Some(block);
+        self.status.shares_at_ms = Some(now_ms());
         Ok(true)
     }
 
@@ -272,6 +309,22 @@ impl BlockLearner {
             ..self.status.clone()
         });
     }
+}
+
+/// The report of the newest block before a restart.
+pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
+    BlockReport {
+        rows: 0,
+        frozen: shares.frozen,
+        adapted: shares.adapted,
+        served: shares.served,
+        verdict: learner.gate().verdict().clone(),
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
 }
 
 fn decided(gate: &GateState) -> bool {

@@ -149,6 +149,7 @@ impl Checkpoints {
             topic: self.identity.topic.clone(),
             emitted: Some(self.emitted.get()),
             topic_id: progress.topic_id.clone(),
+            shares: block_learner.shares(),
             writer: self.identity.writer.clone(),
             offsets: progress.offsets.clone(),
             // Set by the store.

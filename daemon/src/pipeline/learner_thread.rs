@@ -4,6 +4,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use anyhow::Result;
 use crossbeam_channel::{Receiver, never, select};
+use ostar_connectors::checkpoint::StoreError;
 use tracing::{error, info};
 
 use super::{
@@ -40,6 +41,7 @@ impl LearnerThread {
             flags,
         } = self;
         lower_priority(nice.into());
+        let mut superseded = None;
         let behind = || when_behind == WhenBehind::Skip && chunks.len() > WAITING_CHUNKS / 2;
         loop {
             select! {
@@ -53,6 +55,10 @@ impl LearnerThread {
                         // A full disk must not stop learning or serving: the last checkpoint is still there.
                         if let Err(error) = checkpoints.write_if_due(block_learner) {
                             error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+                            if is_superseded(&error) {
+                                superseded = Some(error);
+                                return ControlFlow::Break(());
+                            }
                         }
                         if flags.is_stopping() {
                             ControlFlow::Break(())
@@ -62,6 +68,10 @@ impl LearnerThread {
                     })?,
                     Err(_) => break,
                 },
+            }
+            // Two learners in one folder would both be wrong. The newer one has the lock.
+            if let Some(error) = superseded {
+                return Err(error);
             }
             // Chunks that still wait are not in the checkpoint's offsets: the next start reads them again.
             if flags.is_stopping() {
@@ -74,8 +84,38 @@ impl LearnerThread {
     }
 }
 
+fn is_superseded(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<StoreError>();
+    matches!(error, Some(StoreError::Superseded { .. }))
+}
+
+/// Carries out an order while the process still waits for its topic.
+pub(crate) fn carry_out_before_reading(request: Request, block_learner: &mut BlockLearner) {
+    let outcome = match request.order {
+        Order::Checkpoint => Err(
+            "the topic cannot be read yet; nothing was learned since the newest checkpoint"
+                .to_owned(),
+        ),
+        order => carry_out_in_memory(order, block_learner),
+    };
+    // Whoever gave the order may have gone.
+    let _ = request.reply.send(outcome);
+}
+
 fn carry_out(request: Request, block_learner: &mut BlockLearner, checkpoints: &mut Checkpoints) {
     let outcome = match request.order {
+        Order::Checkpoint => match checkpoints.write(block_learner) {
+            Ok(folder) => Ok(format!("wrote {}", folder.display())),
+            Err(error) => Err(format!("{error:#}")),
+        },
+        order => carry_out_in_memory(order, block_learner),
+    };
+    // Whoever gave the order may have gone.
+    let _ = request.reply.send(outcome);
+}
+
+fn carry_out_in_memory(order: Order, block_learner: &mut BlockLearner) -> Result<String, String> {
+    match order {
         Order::Pause => {
             block_learner.set_paused(true);
             Ok("alignment is paused; proportions still follow the stream".to_owned())
@@ -84,20 +124,14 @@ fn carry_out(request: Request, block_learner: &mut BlockLearner, checkpoints: &m
             block_learner.set_paused(false);
             Ok("alignment is resumed".to_owned())
         }
-        Order::Checkpoint => match checkpoints.write(block_learner) {
-            Ok(folder) => Ok(format!("wrote {}", folder.display())),
-            Err(error) => Err(format!("{error:#}")),
-        },
         Order::Rollback => match block_learner.roll_back() {
             Ok(()) => Ok("restored the last weights that the guard accepted".to_owned()),
             Err(error) => Err(format!("{error:#}")),
         },
-        Order::SetMode(_) => {
-            Err("the learner does not set the serving mode; the process does".to_owned())
+        Order::SetMode(_) | Order::Checkpoint => {
+            Err("the learner does not carry out this order alone".to_owned())
         }
-    };
-    // Whoever gave the order may have gone.
-    let _ = request.reply.send(outcome);
+    }
 }
 
 /// Lets serving go first. On Linux every thread has its own nice value, which threads that it starts inherit.

@@ -41,9 +41,10 @@ use ostar_model::Bundle;
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    block_learner::{BlockLearner, Progress, Publisher, load_learner},
+    block_learner::{BlockLearner, Progress, Publisher, load_learner, recall},
     checkpoints::{Checkpoints, Identity},
     commits::Emitted,
+    learner_thread::carry_out_before_reading,
     scored::FrozenScoring,
     scoring::Scoring,
 };
@@ -162,11 +163,11 @@ impl Pipeline {
             metrics: Arc::clone(metrics),
             progress: Default::default(),
         };
-        let (mut threads, failures) = Threads::new(health);
+        let (mut threads, failures) = Threads::new(Arc::clone(&health));
         threads.start("learner", move || learner.run())?;
         threads.start("emission", move || emission.run(&chunks, to_learner))?;
         if let Some(join) = labels {
-            let labels = LabelThread::open(config, bundle, join, metrics)?;
+            let labels = LabelThread::new(config, bundle, join, &health, metrics);
             let flags = Arc::clone(&flags);
             threads.start("labels", move || labels.run(&flags))?;
         }

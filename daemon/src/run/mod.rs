@@ -19,12 +19,13 @@ use ostar_connectors::{
 use tracing::{error, info};
 
 pub(crate) use self::process::Process;
-use self::{offsets::Known, resume::resume, topic::OpenTopic};
+use self::{offsets::Known, process::set_mode, resume::resume, topic::OpenTopic};
 use crate::{
     config::RunConfig,
     control::{Order, Request},
     pipeline::{
-        BlockLearner, Checkpoints, Emitted, Identity, Pipeline, PipelineSetup, load_learner,
+        BlockLearner, Checkpoints, Emitted, Identity, Pipeline, PipelineSetup,
+        carry_out_before_reading, load_learner,
     },
     shutdown::Signals,
 };
@@ -67,17 +68,16 @@ impl Process {
     /// Resumes from the newest checkpoint and starts the threads; `None` if the process is told to stop before the topic
     /// can be read.
     async fn start_pipeline(
-        &self,
+        &mut self,
         store: CheckpointStore,
         lock: WriterLock,
         signals: &mut Signals,
     ) -> Result<Option<Pipeline>> {
         let config = &self.config;
         let newest = store.newest()?;
-        let epoch = newest
-            .as_ref()
-            .map_or(1, |newest| newest.manifest.epoch + 1);
-        let mut resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
+        let last_epoch = newest.as_ref().map_or(0, |newest| newest.manifest.epoch);
+        let epoch = self.claim_epoch(&store, &lock, last_epoch);
+        let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
         let learner = load_learner(
             &self.bundle,
             &config.learner.method,
@@ -90,26 +90,34 @@ impl Process {
             earlier: resumed.earlier,
             has_default_group: self.has_default_group,
         };
-        let topic = OpenTopic::wait(&config.kafka, &known, &self.health, signals).await?;
-        let Some(topic) = topic else {
-            return Ok(None);
-        };
-        // The id that the offsets belong to. If the topic was recreated, the reader says so before its first event.
-        if resumed.progress.topic_id.is_none() {
-            resumed.progress.topic_id = topic.reader.topic_id().map(str::to_owned);
-        }
-        // Where every partition began is part of the state from the first moment.
-        for (partition, began) in topic.reader.offsets() {
-            let learned = &mut resumed.progress.offsets;
-            learned.entry(partition).or_insert(began);
-        }
-        let block_learner = BlockLearner::new(
+        // What was learned is served and shown before anything waits for Kafka.
+        let mut block_learner = BlockLearner::new(
             learner,
             &config.learner,
             epoch,
             resumed.progress,
+            resumed.shares,
             self.publisher.clone(),
         );
+        self.health.set_started();
+        let publisher = &self.publisher;
+        let carry_out = |request: Request| match request.order {
+            Order::SetMode(mode) => drop(request.reply.send(Ok(set_mode(publisher, mode)))),
+            _ => carry_out_before_reading(request, &mut block_learner),
+        };
+        let topic = OpenTopic::wait(
+            &config.kafka,
+            &known,
+            &self.health,
+            signals,
+            &mut self.orders,
+            carry_out,
+        );
+        let Some(topic) = topic.await? else {
+            return Ok(None);
+        };
+        // Where every partition began is part of the state from the first moment.
+        block_learner.begin(&topic.reader.offsets(), topic.reader.topic_id());
         let settings_digest = config.learner.digest();
         let writer = &known.writer.id;
         let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic, writer);
@@ -143,6 +151,17 @@ impl Process {
         })?;
         info!(epoch, topic = %config.kafka.topic, "learning from the stream");
         Ok(Some(pipeline))
+    }
+
+    /// The epoch of this process. If the folder cannot be written, checkpoints will fail, too: that is told at once.
+    fn claim_epoch(&self, store: &CheckpointStore, lock: &WriterLock, last: u64) -> u64 {
+        store.claim_epoch(lock, last).unwrap_or_else(|error| {
+            error!(%error, "cannot write to the checkpoint folder");
+            self.publisher.metrics.checkpoints.failed();
+            let reason = format!("{error}; a restart learns again what no checkpoint holds");
+            self.health.set_condition("checkpoints", reason);
+            last + 1
+        })
     }
 
     /// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.

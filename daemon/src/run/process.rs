@@ -50,7 +50,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Loads the bundle and serves the frozen model until there is something newer.
+    /// Loads the bundle and serves the frozen model until there is something newer. Whoever holds it says when it has
+    /// started: a checkpoint may be there.
     pub(crate) async fn start(config: RunConfig) -> Result<Self> {
         let RunConfig {
             bundle_folder,
@@ -91,7 +92,6 @@ impl Process {
         if let Some(address) = servers.control_address {
             info!(%address, "taking orders from `ostard ctl`");
         }
-        health.set_started();
         let labels = config
             .labels
             .topic
@@ -134,10 +134,15 @@ impl Process {
 
     /// Changes the serving mode until the next start; gives the reply to the order.
     pub(super) fn set_mode(&self, mode: ServingMode) -> String {
-        self.publisher.current.set_mode(mode);
-        // The mode is not part of the status, but watchers of the state are told both: wake them.
-        self.publisher.status.send_modify(|_| ());
-        info!(mode = mode.name(), "serving mode changed");
-        format!("serving mode is {}", mode.name())
+        set_mode(&self.publisher, mode)
     }
+}
+
+/// Changes the serving mode until the next start; gives the reply to the order.
+pub(super) fn set_mode(publisher: &Publisher, mode: ServingMode) -> String {
+    publisher.current.set_mode(mode);
+    // The mode is not part of the status, but watchers of the state are told both: wake them.
+    publisher.status.send_modify(|_| ());
+    info!(mode = mode.name(), "serving mode changed");
+    format!("serving mode is {}", mode.name())
 }

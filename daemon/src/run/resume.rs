@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use ostar_connectors::{
-    checkpoint::{Checkpoint, Manifest},
+    checkpoint::{Checkpoint, Manifest, Shares},
     event::Offsets,
 };
 use ostar_model::Bundle;
@@ -21,6 +21,8 @@ pub(super) struct Resumed {
     /// The learner's saved state; `None` to start with an empty one.
     pub(super) state: Option<Vec<u8>>,
     pub(super) progress: Progress,
+    /// Shares as they were shown; `None` with another bundle.
+    pub(super) shares: Option<Shares>,
     /// `None` if there is no checkpoint.
     pub(super) earlier: Option<Earlier>,
 }
@@ -75,6 +77,7 @@ pub(super) fn resume(
                 offsets: manifest.offsets,
                 topic_id: manifest.topic_id,
             },
+            shares: manifest.shares,
             earlier,
         });
     }
@@ -98,6 +101,7 @@ pub(super) fn resume(
             offsets,
             topic_id: manifest.topic_id,
         },
+        shares: None,
         earlier,
     })
 }

@@ -7,10 +7,11 @@ use ostar_connectors::{
     event::Offsets,
     kafka::{Committer, Connection, KafkaError, KafkaSettings, Reader},
 };
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::offsets::Known;
-use crate::{health::Health, shutdown::Signals};
+use crate::{control::Request, health::Health, shutdown::Signals};
 
 /// How long one attempt to reach the broker takes.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -26,20 +27,27 @@ pub(super) struct OpenTopic {
 }
 
 impl OpenTopic {
-    /// Opens the topic, again and again while no broker answers; `None` if the process is told to stop before.
+    /// Opens the topic, again and again while no broker answers; `None` if the process is told to stop before. Orders are
+    /// carried out meanwhile.
     pub(super) async fn wait(
         settings: &KafkaSettings,
         known: &Known,
         health: &Health,
         signals: &mut Signals,
+        orders: &mut mpsc::Receiver<Request>,
+        mut carry_out: impl FnMut(Request),
     ) -> Result<Option<Self>> {
         let started = Instant::now();
         loop {
             let (kafka, known) = (settings.clone(), known.clone());
             let opening = tokio::task::spawn_blocking(move || Self::open(&kafka, &known));
-            let opened = tokio::select! {
-                () = signals.stop() => return Ok(None),
-                opened = opening => opened.context("opening the reader panicked")?,
+            tokio::pin!(opening);
+            let opened = loop {
+                tokio::select! {
+                    () = signals.stop() => return Ok(None),
+                    opened = &mut opening => break opened.context("opening the reader panicked")?,
+                    Some(request) = orders.recv() => carry_out(request),
+                }
             };
             match opened {
                 Ok(topic) => {

@@ -3,6 +3,7 @@
 
 mod documents;
 mod labels;
+mod lives;
 mod offsets;
 mod outages;
 mod poison;
@@ -45,6 +46,7 @@ fn main() {
         offsets::TESTS,
         refused::TESTS,
         recreated::TESTS,
+        lives::TESTS,
         requests::TESTS,
         stopping::TESTS,
         labels::TESTS,
