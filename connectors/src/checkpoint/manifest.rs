@@ -10,7 +10,7 @@ use crate::event::Offsets;
 
 /// Format version that this build reads and writes.
 ///
-/// Version 2 added `emitted`, `topic_id`, `shares` and `writer`, and has every partition in `offsets` from the first moment.
+/// Version 2 added `emitted`, `topic_id`, `shares`, `orders` and `writer`, and has every partition in `offsets` from the first moment.
 pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 2;
 
 /// Contents of `manifest.json`: what the state was learned from and where to continue.
@@ -55,9 +55,24 @@ pub struct Manifest {
     /// Shares as they were shown after the newest block. `None` before the first, and in version 1.
     #[serde(default)]
     pub shares: Option<Shares>,
+    /// Orders that were in force.
+    #[serde(default)]
+    pub orders: Orders,
     /// Identifies the folder in commits to the group. Empty in version 1.
     #[serde(default)]
     pub writer: String,
+}
+
+/// Orders that survive a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Orders {
+    /// No alignment steps are taken.
+    pub paused: bool,
+    /// The serving mode that was ordered; `None` if it is the configured one.
+    pub mode: Option<String>,
+    /// The configured mode at that time. If the configuration has another one now, it counts.
+    pub configured_mode: Option<String>,
 }
 
 /// Estimated shares of the classes, by candidate. Shown after a restart until the next block is full.

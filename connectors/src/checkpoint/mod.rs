@@ -17,7 +17,7 @@ use std::{
 pub use files::digest;
 use files::{PREFIX, TEMPORARY_PREFIX};
 use manifest::MANIFEST_FORMAT_VERSION;
-pub use manifest::{Manifest, Shares};
+pub use manifest::{Manifest, Orders, Shares};
 
 /// File in the parent folder that the writer locks.
 const LOCK: &str = "lock";

@@ -25,6 +25,7 @@ fn manifest(step: u64) -> Manifest {
         emitted: Some(Offsets::from([(0, 90), (1, 7)])),
         topic_id: Some("id".into()),
         shares: None,
+        orders: Orders::default(),
         writer: "00aa".into(),
     }
 }

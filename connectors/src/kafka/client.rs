@@ -6,7 +6,7 @@ use std::{
 };
 
 use rdkafka::{
-    ClientConfig, ClientContext, Offset, TopicPartitionList,
+    ClientConfig, ClientContext, TopicPartitionList,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},
     consumer::{BaseConsumer, ConsumerContext},
     error::{KafkaError as RdKafkaError, KafkaResult, RDKafkaErrorCode},
@@ -18,7 +18,6 @@ use super::{
     options::canonical,
     settings::KafkaSettings,
 };
-use crate::event::Offsets;
 
 pub(super) type Consumer = BaseConsumer<Context>;
 
@@ -26,8 +25,6 @@ pub(super) type Consumer = BaseConsumer<Context>;
 #[derive(Default)]
 pub(super) struct Context {
     last_error: Mutex<Option<String>>,
-    /// Offsets of commits that failed without anybody waiting for them.
-    failed_commits: Mutex<Offsets>,
 }
 
 const CONSUMER_DEFAULTS: [(&str, &str); 6] = [
@@ -150,12 +147,6 @@ impl Context {
         let last = self.last_error.lock();
         last.unwrap_or_else(PoisonError::into_inner).take()
     }
-
-    /// Offsets whose commit has failed since the last call.
-    pub(super) fn take_failed_commits(&self) -> Offsets {
-        let failed = self.failed_commits.lock();
-        std::mem::take(&mut *failed.unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 impl ClientContext for Context {
@@ -177,18 +168,9 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        if let Err(error) = &result {
-            warn!(error = %describe(error), "could not commit offsets, the next commit includes them");
-        }
-        let failed = self.failed_commits.lock();
-        let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
-        for element in offsets.elements() {
-            if let Offset::Offset(offset) = element.offset()
-                && (result.is_err() || element.error().is_err())
-            {
-                failed.insert(element.partition(), offset);
-            }
+    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
+        if let Err(error) = result {
+            warn!(error = %describe(&error), "could not commit offsets, the next commit includes them");
         }
     }
 }

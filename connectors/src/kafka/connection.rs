@@ -162,7 +162,7 @@ impl Connection {
 // === impl Committer ===
 
 impl Committer {
-    /// Commits without waiting. A failure is logged, and [`Committer::take_failed`] returns the offsets.
+    /// Commits without waiting. Nobody learns of a failure, so this is only for offsets that may be repeated.
     pub fn commit(&self, offsets: &Offsets) -> Result<(), KafkaError> {
         self.commit_in(offsets, CommitMode::Async)
     }
@@ -170,11 +170,6 @@ impl Committer {
     /// Commits and waits for the broker's answer.
     pub fn commit_and_wait(&self, offsets: &Offsets) -> Result<(), KafkaError> {
         self.commit_in(offsets, CommitMode::Sync)
-    }
-
-    /// Offsets whose [`Committer::commit`] has failed since the last call.
-    pub fn take_failed(&self) -> Offsets {
-        self.consumer.context().take_failed_commits()
     }
 
     fn commit_in(&self, offsets: &Offsets, mode: CommitMode) -> Result<(), KafkaError> {

@@ -61,6 +61,9 @@ pub(super) struct Watcher {
 /// Longer than a healthy broker takes under load. A shutdown waits at most this long for a dead one.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The id is asked for last, and only helps: a broker that does not tell it must not hold reading up.
+const ID_TIMEOUT: Duration = Duration::from_secs(2);
+
 // === impl Topic ===
 
 impl Topic {
@@ -92,7 +95,7 @@ impl Topic {
                 partitions.insert(partition, Watermarks { low, high: *high });
             }
         }
-        let id = topic_id(&self.consumer, &self.name, left());
+        let id = topic_id(&self.consumer, &self.name, left().min(ID_TIMEOUT));
         Ok(Found { partitions, id })
     }
 

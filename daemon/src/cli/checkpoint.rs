@@ -91,7 +91,7 @@ fn show(folder: &Path, name: Option<&str>) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use ostar_connectors::checkpoint::Manifest;
+    use ostar_connectors::checkpoint::{Manifest, Orders};
     use ostar_model::proportions::LabelProportions;
 
     use super::*;
@@ -115,6 +115,7 @@ mod tests {
             emitted: None,
             topic_id: None,
             shares: None,
+            orders: Orders::default(),
             writer: String::new(),
         }
     }

@@ -64,7 +64,7 @@ impl IngestMetrics {
             ),
             consumption_stopped: families.gauge(
                 "ostar_consumption_stopped",
-                "1 while reading is stopped after too many bad events, until `ostard ctl resume`; else 0.",
+                "1 while reading is stopped after too many bad events, until `ostard ctl read-on` or a restart; else 0.",
             ),
             waiting: families.gauges(
                 "ostar_waiting_chunks",

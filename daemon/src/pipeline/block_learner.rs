@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::{
-    checkpoint::Shares,
+    checkpoint::{Orders, Shares},
     event::{Offsets, Rewound},
 };
 use ostar_model::{
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     config::LearnerSection,
-    current::{Current, Version},
+    current::{Current, ServingMode, Version},
     metrics::Metrics,
     status::Status,
 };
@@ -144,6 +144,43 @@ impl BlockLearner {
             adapted: block.adapted.clone(),
             served: block.served.clone(),
         })
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.status.paused
+    }
+
+    /// Orders in force, for the next start.
+    pub(crate) fn orders(&self) -> Orders {
+        let current = &self.publisher.current;
+        let (mode, configured) = (current.mode(), current.configured_mode());
+        let is_ordered = mode != configured;
+        Orders {
+            paused: self.status.paused,
+            mode: is_ordered.then(|| mode.name().to_owned()),
+            configured_mode: is_ordered.then(|| configured.name().to_owned()),
+        }
+    }
+
+    /// Carries out again what was ordered before a restart.
+    pub(crate) fn obey(&mut self, orders: &Orders) {
+        if orders.paused {
+            info!("alignment stays paused, as it was ordered before the restart");
+            self.set_paused(true);
+        }
+        let current = &self.publisher.current;
+        let configured = current.configured_mode();
+        let ordered = orders.mode.as_deref().and_then(ServingMode::named);
+        if let Some(mode) = ordered
+            && orders.configured_mode.as_deref() == Some(configured.name())
+        {
+            info!(
+                mode = mode.name(),
+                configured = configured.name(),
+                "the serving mode stays what was ordered before the restart"
+            );
+            current.set_mode(mode);
+        }
     }
 
     /// Where each partition is read from, if the learner does not know it yet, and which topic that is.

@@ -150,6 +150,7 @@ impl Checkpoints {
             emitted: Some(self.emitted.get()),
             topic_id: progress.topic_id.clone(),
             shares: block_learner.shares(),
+            orders: block_learner.orders(),
             writer: self.identity.writer.clone(),
             offsets: progress.offsets.clone(),
             // Set by the store.

@@ -14,6 +14,8 @@ pub(crate) struct PipelineFlags {
     stopping: AtomicBool,
     /// Set by [`PipelineFlags::stop`]: until then outputs may be waited for.
     outputs_until: OnceLock<Instant>,
+    /// Ingest has stopped after too many bad events.
+    reading_stopped: AtomicBool,
     resume_reading: AtomicBool,
 }
 
@@ -41,6 +43,14 @@ impl PipelineFlags {
     pub(crate) fn gives_up_outputs(&self) -> bool {
         let until = self.outputs_until.get();
         until.is_some_and(|until| Instant::now() >= *until)
+    }
+
+    pub(crate) fn set_reading_stopped(&self, stopped: bool) {
+        self.reading_stopped.store(stopped, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_reading_stopped(&self) -> bool {
+        self.reading_stopped.load(Ordering::Relaxed)
     }
 
     /// Ingest reads again, if it has stopped after too many bad events.

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use crossbeam_channel::Sender;
 use ostar_connectors::{
-    event::{Chunk, Decoder, RecordMeta, Rejected},
+    event::{Chunk, Decoder, Offsets, RecordMeta, Rejected},
     kafka::{LimitExceeded, LostOffsets, Notice, Polled, Reader, Record, RejectLimits},
 };
 use tracing::{error, info, warn};
@@ -58,6 +58,8 @@ pub(crate) struct Decoding {
     pub(crate) limits: RejectLimits,
     /// Bytes of a rejected payload that are kept for the dead letter.
     pub(crate) dead_letter_bytes: usize,
+    /// Bad events before these offsets have stopped an earlier run, or could have: they do not count again.
+    pub(crate) emitted: Offsets,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -91,6 +93,10 @@ impl Decoding {
             size: payload.len(),
             payload: kept,
         });
+        let emitted = self.emitted.get(&record.partition);
+        if emitted.is_some_and(|emitted| record.offset < *emitted) {
+            return None;
+        }
         self.limits.rejected()
     }
 }
@@ -260,26 +266,28 @@ impl Ingest {
         let topic_id = self.reader.topic_id().map(str::to_owned);
         let rewound = self.chunk.rewound.get_or_insert_default();
         rewound.offsets.insert(lost.partition, lost.resumed_at);
+        self.decoding.emitted.remove(&lost.partition);
         rewound.topic_id = topic_id;
         // It goes even if no event follows.
         self.opened.get_or_insert_with(Instant::now);
     }
 
-    /// Pauses reading after too many bad events, until a person has looked (`ostard ctl resume`): whatever is wrong would
+    /// Pauses reading after too many bad events, until a person has looked (`ostard ctl read-on`, or a restart): whatever is wrong would
     /// send all further events to the dead letters.
     fn wait_for_resume(&mut self, reason: &str) -> Result<()> {
         error!(
             reason,
-            "stopped reading after too many bad events, `ostard ctl resume` continues"
+            "stopped reading after too many bad events, `ostard ctl read-on` or a restart continues"
         );
         self.health.set_condition(
             "events",
-            format!("stopped reading: {reason}; `ostard ctl resume` continues"),
+            format!("stopped reading: {reason}; `ostard ctl read-on` or a restart continues"),
         );
         self.metrics.ingest.set_consumption_stopped(true);
         self.reader.pause();
-        // A resume from before the stop does not count.
+        // An order from before the stop does not count.
         self.flags.take_resume();
+        self.flags.set_reading_stopped(true);
         while !self.flags.take_resume() {
             if self.flags.is_stopping() {
                 return Ok(());
@@ -291,6 +299,7 @@ impl Ingest {
                 self.on_notice(notice);
             }
         }
+        self.flags.set_reading_stopped(false);
         self.reader.resume();
         self.decoding.limits.reset();
         self.metrics.ingest.set_consumption_stopped(false);

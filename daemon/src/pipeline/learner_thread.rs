@@ -46,7 +46,10 @@ impl LearnerThread {
         loop {
             select! {
                 recv(orders) -> order => match order {
-                    Ok(request) => carry_out(request, &mut block_learner, &mut checkpoints),
+                    Ok(request) => {
+                        let stopped = flags.is_reading_stopped();
+                        carry_out(request, &mut block_learner, &mut checkpoints, stopped);
+                    }
                     // A closed channel is always ready and would keep the loop busy.
                     Err(_) => orders = never(),
                 },
@@ -96,38 +99,66 @@ pub(crate) fn carry_out_before_reading(request: Request, block_learner: &mut Blo
             "the topic cannot be read yet; nothing was learned since the newest checkpoint"
                 .to_owned(),
         ),
-        order => carry_out_in_memory(order, block_learner),
+        order => carry_out_in_memory(order, block_learner, false),
     };
     // Whoever gave the order may have gone.
     let _ = request.reply.send(outcome);
 }
 
-fn carry_out(request: Request, block_learner: &mut BlockLearner, checkpoints: &mut Checkpoints) {
+fn carry_out(
+    request: Request,
+    block_learner: &mut BlockLearner,
+    checkpoints: &mut Checkpoints,
+    reading_stopped: bool,
+) {
     let outcome = match request.order {
         Order::Checkpoint => match checkpoints.write(block_learner) {
             Ok(folder) => Ok(format!("wrote {}", folder.display())),
             Err(error) => Err(format!("{error:#}")),
         },
-        order => carry_out_in_memory(order, block_learner),
+        order => {
+            let outcome = carry_out_in_memory(order, block_learner, reading_stopped);
+            // Orders are state: they survive a crash, too. If this fails, the next checkpoint has them.
+            if outcome.is_ok()
+                && let Err(error) = checkpoints.write(block_learner)
+            {
+                error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+            }
+            outcome
+        }
     };
     // Whoever gave the order may have gone.
     let _ = request.reply.send(outcome);
 }
 
-fn carry_out_in_memory(order: Order, block_learner: &mut BlockLearner) -> Result<String, String> {
+fn carry_out_in_memory(
+    order: Order,
+    block_learner: &mut BlockLearner,
+    reading_stopped: bool,
+) -> Result<String, String> {
     match order {
         Order::Pause => {
             block_learner.set_paused(true);
             Ok("alignment is paused; proportions still follow the stream".to_owned())
         }
+        Order::Resume if !block_learner.is_paused() && reading_stopped => Err(
+            "alignment is not paused; reading is stopped after too many bad events: `ostard ctl read-on` continues it"
+                .to_owned(),
+        ),
         Order::Resume => {
             block_learner.set_paused(false);
-            Ok("alignment is resumed".to_owned())
+            let reading = if reading_stopped {
+                "; reading stays stopped after too many bad events until `ostard ctl read-on`"
+            } else {
+                ""
+            };
+            Ok(format!("alignment is resumed{reading}"))
         }
         Order::Rollback => match block_learner.roll_back() {
             Ok(()) => Ok("restored the last weights that the guard accepted".to_owned()),
             Err(error) => Err(format!("{error:#}")),
         },
+        Order::ReadOn => Err("reading is not stopped".to_owned()),
         Order::SetMode(_) | Order::Checkpoint => {
             Err("the learner does not carry out this order alone".to_owned())
         }

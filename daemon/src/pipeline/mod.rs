@@ -137,6 +137,7 @@ impl Pipeline {
                 decoder: Decoder::new(&config.events, &description.input, classes)?,
                 limits: RejectLimits::new(&config.dead_letters),
                 dead_letter_bytes: config.dead_letters.max_bytes,
+                emitted: emitted.get(),
                 metrics: Arc::clone(metrics),
             },
             patience: config.kafka.patience.get(),
@@ -156,7 +157,7 @@ impl Pipeline {
             outputs: open_outputs(config, checkpoint_folder)?,
             flags: Arc::clone(&flags),
             emitted: emitted.get(),
-            commits: Commits::new(committer, emitted, Arc::clone(metrics)),
+            commits: Commits::start(committer, emitted, Arc::clone(metrics))?,
             classes: description.classes.clone(),
             patience: config.kafka.patience.get(),
             health: Arc::clone(&health),
@@ -183,8 +184,16 @@ impl Pipeline {
 
     /// Carries out an order that concerns reading or learning.
     pub(crate) fn order(&self, request: Request) {
-        if request.order == Order::Resume {
-            self.flags.resume_reading();
+        if request.order == Order::ReadOn {
+            let outcome = if self.flags.is_reading_stopped() {
+                self.flags.resume_reading();
+                Ok("reading goes on; too many further bad events stop it again".to_owned())
+            } else {
+                Err("reading is not stopped".to_owned())
+            };
+            // Whoever gave the order may have gone.
+            let _ = request.reply.send(outcome);
+            return;
         }
         if let Err(refused) = self.learner_orders.try_send(request) {
             let reply = refused.into_inner().reply;

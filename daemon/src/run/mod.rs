@@ -99,6 +99,7 @@ impl Process {
             resumed.shares,
             self.publisher.clone(),
         );
+        block_learner.obey(&resumed.orders);
         self.health.set_started();
         let publisher = &self.publisher;
         let carry_out = |request: Request| match request.order {
@@ -183,6 +184,10 @@ impl Process {
             Order::SetMode(mode) => {
                 // Whoever gave the order may have gone.
                 let _ = request.reply.send(Ok(self.set_mode(mode)));
+                // An order survives a crash. Nobody waits for this checkpoint.
+                let (reply, _) = tokio::sync::oneshot::channel();
+                let order = Order::Checkpoint;
+                pipeline.order(Request { order, reply });
             }
             _ => pipeline.order(request),
         }

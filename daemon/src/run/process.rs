@@ -132,13 +132,13 @@ impl Process {
         Some(join.lock().unwrap_or_else(PoisonError::into_inner).report())
     }
 
-    /// Changes the serving mode until the next start; gives the reply to the order.
+    /// Changes the serving mode; gives the reply to the order.
     pub(super) fn set_mode(&self, mode: ServingMode) -> String {
         set_mode(&self.publisher, mode)
     }
 }
 
-/// Changes the serving mode until the next start; gives the reply to the order.
+/// Changes the serving mode; gives the reply to the order.
 pub(super) fn set_mode(publisher: &Publisher, mode: ServingMode) -> String {
     publisher.current.set_mode(mode);
     // The mode is not part of the status, but watchers of the state are told both: wake them.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use ostar_connectors::{
-    checkpoint::{Checkpoint, Manifest, Shares},
+    checkpoint::{Checkpoint, Manifest, Orders, Shares},
     event::Offsets,
 };
 use ostar_model::Bundle;
@@ -23,6 +23,8 @@ pub(super) struct Resumed {
     pub(super) progress: Progress,
     /// Shares as they were shown; `None` with another bundle.
     pub(super) shares: Option<Shares>,
+    /// Orders that were in force.
+    pub(super) orders: Orders,
     /// `None` if there is no checkpoint.
     pub(super) earlier: Option<Earlier>,
 }
@@ -78,6 +80,7 @@ pub(super) fn resume(
                 topic_id: manifest.topic_id,
             },
             shares: manifest.shares,
+            orders: manifest.orders,
             earlier,
         });
     }
@@ -102,6 +105,7 @@ pub(super) fn resume(
             topic_id: manifest.topic_id,
         },
         shares: None,
+        orders: manifest.orders,
         earlier,
     })
 }
