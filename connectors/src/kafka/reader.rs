@@ -158,6 +158,12 @@ impl Reader {
         }
     }
 
+    /// Looks at the broker if that is due, without polling, so that [`Reader::lags`] are true while nothing is read.
+    /// Notices wait for the next poll. After an error the reader cannot be used any more.
+    pub fn refresh(&mut self) -> Result<(), KafkaError> {
+        self.state.look(&self.topic)
+    }
+
     /// The offset to read next in each partition, after everything that was polled.
     pub fn offsets(&self) -> Offsets {
         self.state.progress.offsets()
@@ -199,11 +205,17 @@ impl State {
             return Ok(None);
         }
         self.polls_left = POLLS_BETWEEN_CHECKS;
+        self.look(topic)?;
+        Ok(self.notices.pop_front())
+    }
+
+    /// Takes the watcher's report, if there is one, and asks for the next when it is due.
+    fn look(&mut self, topic: &Topic) -> Result<(), KafkaError> {
         self.wait(Duration::ZERO, topic)?;
         if !self.watcher.is_waiting() && Instant::now() >= self.next_look {
             self.watcher.request(self.progress.offsets());
         }
-        Ok(self.notices.pop_front())
+        Ok(())
     }
 
     /// Waits for the watcher's report and acts on it; without one under way, waits for the timeout.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_connectors::{
     event::{Chunk, Decoder, Offsets, RecordMeta, Rejected},
     kafka::{LimitExceeded, LostOffsets, Notice, Polled, Reader, Record, RejectLimits},
@@ -126,7 +126,7 @@ impl Ingest {
             let exceeded = match polled {
                 Polled::Idle => None,
                 Polled::Notice(notice) => {
-                    self.on_notice(notice);
+                    self.on_notice(notice)?;
                     None
                 }
                 Polled::Record(record) => {
@@ -141,7 +141,7 @@ impl Ingest {
             }
             let due = self.opened.is_some_and(|at| now - at >= CHUNK_DELAY);
             if due || self.is_full() || exceeded.is_some() {
-                self.hand_over();
+                self.hand_over()?;
             }
             if let Some(exceeded) = exceeded {
                 self.wait_for_resume(&exceeded.to_string())?;
@@ -149,8 +149,7 @@ impl Ingest {
             self.check_patience();
             self.measure_lag(now);
         }
-        self.hand_over();
-        Ok(())
+        self.hand_over()
     }
 
     fn is_full(&self) -> bool {
@@ -185,18 +184,25 @@ impl Ingest {
         }
     }
 
-    fn hand_over(&mut self) {
+    /// Gives the chunk to emission. While that waits for outputs or for the learner, lag is still measured.
+    fn hand_over(&mut self) -> Result<()> {
         self.opened = None;
         if self.chunk.next.is_empty() && self.chunk.rewound.is_none() {
-            return;
+            return Ok(());
         }
         self.metrics.ingest.accepted(self.chunk.len());
         self.observe_delay();
         // Before sending, which may block: the metric then shows a full channel.
         self.show_waiting();
         let next = self.chunk.cleared();
+        let mut chunk = std::mem::replace(&mut self.chunk, next);
         // Emission's thread has already reported its failure if it is gone.
-        let _ = self.chunks.send(std::mem::replace(&mut self.chunk, next));
+        while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(chunk, POLL) {
+            chunk = unsent;
+            self.reader.refresh()?;
+            self.measure_lag(Instant::now());
+        }
+        Ok(())
     }
 
     fn show_waiting(&self) {
@@ -215,7 +221,7 @@ impl Ingest {
         }
     }
 
-    fn on_notice(&mut self, notice: Notice) {
+    fn on_notice(&mut self, notice: Notice) -> Result<()> {
         match notice {
             Notice::PartitionsAdded(partitions) => {
                 info!(
@@ -235,7 +241,7 @@ impl Ingest {
                 self.metrics.ingest.offsets_lost(lost.lost);
                 if lost.cause.repeats_offsets() {
                     self.metrics.ingest.rewound(lost.cause);
-                    self.rewind(&lost);
+                    self.rewind(&lost)?;
                 }
             }
             Notice::BrokerDown { reason } => {
@@ -256,12 +262,13 @@ impl Ingest {
                 self.health.clear("kafka");
             }
         }
+        Ok(())
     }
 
     /// Tells the others that a partition's offsets begin anew, after what was read before.
-    fn rewind(&mut self, lost: &LostOffsets) {
+    fn rewind(&mut self, lost: &LostOffsets) -> Result<()> {
         if !self.chunk.next.is_empty() {
-            self.hand_over();
+            self.hand_over()?;
         }
         let topic_id = self.reader.topic_id().map(str::to_owned);
         let rewound = self.chunk.rewound.get_or_insert_default();
@@ -270,6 +277,7 @@ impl Ingest {
         rewound.topic_id = topic_id;
         // It goes even if no event follows.
         self.opened.get_or_insert_with(Instant::now);
+        Ok(())
     }
 
     /// Pauses reading after too many bad events, until a person has looked (`ostard ctl read-on`, or a restart): whatever is wrong would
@@ -296,7 +304,7 @@ impl Ingest {
             self.measure_lag(Instant::now());
             // Paused partitions give no records. Polling keeps the consumer from being taken for dead.
             if let Polled::Notice(notice) = self.reader.poll(POLL)? {
-                self.on_notice(notice);
+                self.on_notice(notice)?;
             }
         }
         self.flags.set_reading_stopped(false);

@@ -31,6 +31,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         full_parking,
     ),
     ("outputs_are_parked_when_their_patience_ends", patience_ends),
+    (
+        "lag_is_true_while_reading_waits_for_outputs",
+        lag_while_waiting,
+    ),
 ];
 
 const LEARNED: &str = "ostar_learned_events_total";
@@ -229,4 +233,27 @@ fn patience_ends(kafka: &mut Kafka) -> Result<()> {
     let line: Value = serde_json::from_slice(&values[0])?;
     ensure!(line["output"] == "predictions", "{line}");
     Ok(())
+}
+
+fn lag_while_waiting(kafka: &mut Kafka) -> Result<()> {
+    const EVENTS: usize = 60_000;
+    let place = Place::new()?;
+    kafka.create_topic("waiting", 1, &[])?;
+    let (rows, _) = gaussians::draw(1_000, 0.5, 0.0, 3);
+    let events = rows.iter().cycle().map(|row| gaussians::raw(row));
+    kafka.produce("waiting", 0, events.clone().take(EVENTS))?;
+    let settings = place
+        .settings(kafka, "waiting", "state")
+        // This topic does not exist, and the broker does not create topics.
+        .with("predictions.topic", "waiting-predictions")
+        .with("kafka.metadata_refresh", "500ms");
+    let daemon = start(&settings)?;
+    let waiting = "ostar_waiting_chunks{part=\"outputs\"}";
+    daemon.metric_is(waiting, 16.0)?;
+    let lag = "ostar_consumer_lag_records{partition=\"0\"}";
+    daemon.metric_reaches(lag, 10_000.0)?;
+    let before = daemon.metric(lag)?.unwrap_or_default();
+    kafka.produce("waiting", 0, events.take(7))?;
+    daemon.metric_is(lag, before + 7.0)?;
+    daemon.stop_cleanly()
 }
