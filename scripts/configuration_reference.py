@@ -23,6 +23,7 @@ def section(schema, name, value, default=None):
     defaults = value.get("default", default) or {}
     rows, below, choices = [], [], []
     for key, field in shape["properties"].items():
+        field = required(field)
         inner = resolve(schema, field)
         if "properties" in inner:
             below.append(section(schema, f"{name}.{key}", field, defaults.get(key)))
@@ -43,6 +44,12 @@ def resolve(schema, value):
     while "$ref" in value:
         value = schema["$defs"][value["$ref"].rsplit("/", 1)[1]]
     return value
+
+
+def required(field):
+    """A field that may be absent, as if it had to be there."""
+    others = [each for each in field.get("anyOf", []) if each != {"type": "null"}]
+    return {**field, **others[0]} if len(others) == 1 else field
 
 
 def kind(shape):

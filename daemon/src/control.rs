@@ -8,7 +8,10 @@ use crate::current::ServingMode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Pause,
+    /// Takes alignment steps again.
     Resume,
+    /// Reads again after too many bad events.
+    ReadOn,
     Checkpoint,
     Rollback,
     SetMode(ServingMode),

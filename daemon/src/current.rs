@@ -51,6 +51,7 @@ pub(crate) struct Current {
     served: ArcSwap<Served>,
     /// Index into [`ServingMode::NAMED`]. Changed by orders, read with every prediction.
     mode: AtomicU8,
+    configured: ServingMode,
 }
 
 // === impl Version ===
@@ -67,6 +68,12 @@ impl ServingMode {
     /// The name in configuration, metrics and APIs.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMED[self as usize].0
+    }
+
+    /// The mode of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let found = Self::NAMED.iter().find(|(known, _)| *known == name);
+        found.map(|(_, mode)| *mode)
     }
 
     /// The candidate whose predictions callers get; `gate` is what the snapshot's gate chose.
@@ -102,6 +109,7 @@ impl Current {
         Arc::new(Self {
             served: ArcSwap::from_pointee(Served { snapshot, version }),
             mode: AtomicU8::new(mode as u8),
+            configured: mode,
         })
     }
 
@@ -115,6 +123,11 @@ impl Current {
 
     pub(crate) fn mode(&self) -> ServingMode {
         ServingMode::NAMED[usize::from(self.mode.load(Ordering::Relaxed))].1
+    }
+
+    /// `serving.mode`, whatever was ordered.
+    pub(crate) fn configured_mode(&self) -> ServingMode {
+        self.configured
     }
 
     pub(crate) fn set_mode(&self, mode: ServingMode) {

@@ -5,7 +5,10 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{cli::Unanswered, config::Problems};
+use crate::{
+    cli::{Refused, Unanswered},
+    config::Problems,
+};
 
 /// Exit codes, also listed in docs/CLI.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +17,10 @@ pub(crate) enum Exit {
     Failure = 1,
     /// A flag or the configuration is wrong. Trying again will not help. clap uses the same code.
     Usage = 2,
-    /// A running daemon could not be reached, or refused the call.
+    /// A running daemon could not be reached, or did not take the call.
     Unanswered = 3,
+    /// A running daemon has got the order and could not carry it out.
+    Refused = 4,
 }
 
 /// Prints the error of a command, if there is one, and returns its exit code.
@@ -38,6 +43,8 @@ impl Exit {
             Self::Usage
         } else if error.is::<Unanswered>() {
             Self::Unanswered
+        } else if error.is::<Refused>() {
+            Self::Refused
         } else {
             Self::Failure
         }
@@ -46,7 +53,7 @@ impl Exit {
     /// The next thing to try, for errors that cannot say it themselves.
     fn hint(self) -> Option<&'static str> {
         match self {
-            Self::Failure => None,
+            Self::Failure | Self::Refused => None,
             Self::Usage => Some("`ostard config print` prints every key with its value and origin"),
             Self::Unanswered => Some(
                 "`curl http://HOST:8080/readyz` (the daemon's http.listen) says whether it is ready, and if not, why",

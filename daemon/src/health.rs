@@ -22,7 +22,12 @@ struct Inner {
     failure: Option<String>,
     /// Reasons not to be ready, by the part that set them.
     obstacles: BTreeMap<&'static str, String>,
+    /// What is wrong although predictions are served, by the part that set it.
+    conditions: BTreeMap<&'static str, String>,
 }
+
+/// Parts that may have a condition. Metrics have a series for each.
+pub(crate) const CONDITIONS: [&str; 5] = ["checkpoints", "events", "kafka", "labels", "outputs"];
 
 impl Health {
     pub(crate) fn new() -> Arc<Self> {
@@ -34,14 +39,34 @@ impl Health {
         self.change(|inner| inner.started = true);
     }
 
-    /// Makes the process not ready for this reason, until the part calls [`Health::clear`].
+    /// Tells that something is wrong although predictions are served, until the part calls [`Health::clear`]. The
+    /// process stays ready: an outage of Kafka must not take the model from those who ask it.
+    pub(crate) fn set_condition(&self, part: &'static str, reason: impl Into<String>) {
+        debug_assert!(CONDITIONS.contains(&part), "{part} has no series");
+        self.change(|inner| inner.conditions.insert(part, reason.into()));
+    }
+
+    /// What is wrong although predictions are served, by part.
+    pub(crate) fn conditions(&self) -> BTreeMap<&'static str, String> {
+        self.with(|inner| inner.conditions.clone())
+    }
+
+    /// Makes the process not ready for this reason. Only for what keeps it from predicting.
     pub(crate) fn obstruct(&self, part: &'static str, reason: impl Into<String>) {
         self.change(|inner| inner.obstacles.insert(part, reason.into()));
     }
 
-    /// Takes back what the part obstructed, if anything.
+    /// Takes back what the part told, if anything.
     pub(crate) fn clear(&self, part: &'static str) {
-        self.change(|inner| inner.obstacles.remove(part));
+        let known = self.with(|inner| {
+            inner.obstacles.contains_key(part) || inner.conditions.contains_key(part)
+        });
+        if known {
+            self.change(|inner| {
+                inner.obstacles.remove(part);
+                inner.conditions.remove(part)
+            });
+        }
     }
 
     /// Makes the process unlive for good. The first reason is kept: later ones are consequences.
@@ -106,6 +131,11 @@ mod tests {
         assert!(health.readiness().unwrap_err().starts_with("starting"));
         health.set_started();
         assert_eq!(health.readiness(), Ok(()));
+        health.set_condition("outputs", "unknown topic");
+        assert_eq!(health.readiness(), Ok(()));
+        assert_eq!(health.conditions()["outputs"], "unknown topic");
+        health.clear("outputs");
+        assert!(health.conditions().is_empty());
         health.obstruct("kafka", "no broker for 30s");
         health.obstruct("events", "too many bad ones");
         let reasons = health.readiness().unwrap_err();

@@ -27,13 +27,15 @@ pub(crate) struct Status {
     pub(crate) standby: bool,
     /// Set by the demo after the last event: no further status follows.
     pub(crate) ended: bool,
-    /// Of the newest block; `None` before the first.
+    /// When the newest block was full, in milliseconds since 1970. After a restart, that of the checkpoint.
+    pub(crate) shares_at_ms: Option<u64>,
+    /// Of the newest block; `None` before the first. After a restart it has the checkpoint's shares, and no rows.
     pub(crate) block: Option<BlockReport>,
     /// Estimated without labels; at most a second old.
     pub(crate) accuracies: EstimatedAccuracies,
     /// Of the newest refresh; `None` before the first, and for black boxes.
     pub(crate) refresh: Option<RefreshReport>,
-    /// What mode `auto` serves, and why. After a restart it is the checkpoint's, although `block` is `None`.
+    /// What mode `auto` serves, and why. After a restart it is the checkpoint's.
     pub(crate) gate: GateState,
     /// Two-dimensional picture of the newest refresh, for the live page.
     #[serde(skip)]

@@ -56,6 +56,14 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The same without a key.
+    pub fn without(mut self, key: &str) -> Self {
+        self.0.remove(key);
+        self
+    }
+}
+
 // === impl Daemon ===
 
 impl Daemon {
@@ -178,6 +186,11 @@ impl Daemon {
         Ok(())
     }
 
+    /// Whether the process has not ended.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.process.try_wait()?.is_none())
+    }
+
     /// Waits until the process has ended by itself.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         crate::until("the daemon's end", TIMEOUT, || {
@@ -246,6 +259,12 @@ fn timeless(manifest: &Value) -> Value {
     if let Some(keys) = manifest.as_object_mut() {
         keys.remove("created_at_ms");
         keys.remove("epoch");
+        // Of the folder, and of outputs that may still be under way when the last checkpoint is written.
+        keys.remove("writer");
+        if let Some(shares) = keys.get_mut("shares").and_then(Value::as_object_mut) {
+            shares.remove("at_ms");
+        }
+        keys.remove("emitted");
     }
     manifest
 }

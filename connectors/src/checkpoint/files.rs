@@ -59,43 +59,60 @@ pub(super) fn write(
     Ok(path)
 }
 
+/// Replaces a small file durably: a reader sees the old or the new content.
+pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = folder.join(format!("{name}.new"));
+    if temporary.exists() {
+        fs::remove_file(&temporary)?;
+    }
+    write_synced(&temporary, bytes)?;
+    fs::rename(&temporary, folder.join(name))?;
+    sync_folder(folder)
+}
+
 /// Reads a checkpoint and compares the digests.
 pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
-    let corrupt = |problem| StoreError::Corrupt {
-        path: path.into(),
-        problem,
-    };
-    let content = |name: &str| {
-        let file = path.join(name);
-        fs::read(&file).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => corrupt(format!("{name} is missing")),
-            _ => failed("read", &file, source),
-        })
-    };
-    let check = |name: &str, bytes: &[u8], expected: &str| {
-        let found = digest(bytes);
-        if found != expected {
-            return Err(corrupt(format!(
-                "{name} has digest {found}, expected {expected}"
-            )));
-        }
-        Ok(())
-    };
-    let bytes = content(MANIFEST)?;
-    let expected = content(MANIFEST_DIGEST)?;
-    check(
-        MANIFEST,
-        &bytes,
-        String::from_utf8_lossy(&expected).trim_end(),
-    )?;
-    let manifest = Manifest::from_bytes(path, &bytes)?;
-    let state = content(STATE)?;
-    check(STATE, &state, &manifest.state_digest)?;
+    let manifest = read_manifest(path)?;
+    let state = content(path, STATE)?;
+    check(path, STATE, &state, &manifest.state_digest)?;
     Ok(Checkpoint {
         manifest,
         state,
         path: path.into(),
     })
+}
+
+/// Reads a checkpoint's manifest and compares its digest.
+pub(super) fn read_manifest(path: &Path) -> Result<Manifest, StoreError> {
+    let bytes = content(path, MANIFEST)?;
+    let expected = content(path, MANIFEST_DIGEST)?;
+    let expected = String::from_utf8_lossy(&expected);
+    check(path, MANIFEST, &bytes, expected.trim_end())?;
+    Manifest::from_bytes(path, &bytes)
+}
+
+fn content(path: &Path, name: &str) -> Result<Vec<u8>, StoreError> {
+    let file = path.join(name);
+    fs::read(&file).map_err(|problem| match problem.kind() {
+        io::ErrorKind::NotFound => corrupt(path, format!("{name} is missing")),
+        _ => failed("read", &file, problem),
+    })
+}
+
+fn check(path: &Path, name: &str, bytes: &[u8], expected: &str) -> Result<(), StoreError> {
+    let found = digest(bytes);
+    if found != expected {
+        let problem = format!("{name} has digest {found}, expected {expected}");
+        return Err(corrupt(path, problem));
+    }
+    Ok(())
+}
+
+fn corrupt(path: &Path, problem: String) -> StoreError {
+    StoreError::Corrupt {
+        path: path.into(),
+        problem,
+    }
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use ostar_model::proportions::LabelProportions;
+use ostar_model::proportions::{LabelProportions, ProportionEstimate};
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use crate::event::Offsets;
 
 /// Format version that this build reads and writes.
-pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 1;
+///
+/// Version 2 added `emitted`, `topic_id`, `shares`, `orders` and `writer`, and has every partition in `offsets` from the first moment.
+pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 2;
 
 /// Contents of `manifest.json`: what the state was learned from and where to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,48 @@ pub struct Manifest {
     pub topic: String,
     /// The offset to read next in each partition; all events before it are in the state.
     pub offsets: Offsets,
+    /// In each partition, the offset behind the last event whose output is delivered or parked, and all before it.
+    /// `None` in version 1.
+    #[serde(default)]
+    pub emitted: Option<Offsets>,
+    /// The broker's id of the topic that the offsets belong to. `None` in version 1, and if the broker does not tell.
+    #[serde(default)]
+    pub topic_id: Option<String>,
+    /// Shares as they were shown after the newest block. `None` before the first, and in version 1.
+    #[serde(default)]
+    pub shares: Option<Shares>,
+    /// Orders that were in force.
+    #[serde(default)]
+    pub orders: Orders,
+    /// Identifies the folder in commits to the group. Empty in version 1.
+    #[serde(default)]
+    pub writer: String,
+}
+
+/// Orders that survive a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Orders {
+    /// No alignment steps are taken.
+    pub paused: bool,
+    /// The serving mode that was ordered; `None` if it is the configured one.
+    pub mode: Option<String>,
+    /// The configured mode at that time. If the configuration has another one now, it counts.
+    pub configured_mode: Option<String>,
+}
+
+/// Estimated shares of the classes, by candidate. Shown after a restart until the next block is full.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shares {
+    /// When the block was full, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// By the frozen model.
+    pub frozen: ProportionEstimate,
+    /// By the adapted model; `None` for a black box.
+    pub adapted: Option<ProportionEstimate>,
+    /// Those of the served candidate.
+    pub served: ProportionEstimate,
 }
 
 impl Manifest {

@@ -17,10 +17,12 @@ use std::{
 pub use files::digest;
 use files::{PREFIX, TEMPORARY_PREFIX};
 use manifest::MANIFEST_FORMAT_VERSION;
-pub use manifest::Manifest;
+pub use manifest::{Manifest, Orders, Shares};
 
 /// File in the parent folder that the writer locks.
 const LOCK: &str = "lock";
+/// File in the parent folder with the epoch of the newest writer.
+const EPOCH: &str = "epoch";
 
 /// The folder `checkpoints.folder`.
 #[derive(Debug, Clone)]
@@ -61,14 +63,14 @@ pub struct ListedCheckpoint {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// An operation of the file system failed.
-    #[error("cannot {attempt} {}: {source}", path.display())]
+    #[error("cannot {attempt} {}: {problem}", path.display())]
     File {
         /// The operation, as a verb.
         attempt: &'static str,
         /// File or folder of the operation.
         path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
+        /// Error of the operating system. Part of the text, so it is not given as the source once more.
+        problem: io::Error,
     },
     /// A file of the checkpoint is missing, or its digest does not match.
     #[error("checkpoint {} is damaged: {problem}", path.display())]
@@ -89,6 +91,20 @@ pub enum StoreError {
         path: PathBuf,
         /// Format version of its manifest.
         found: u32,
+    },
+    /// Another process has become the writer, although this one holds the lock: somebody removed the lock file.
+    #[error(
+        "another process writes checkpoints to {}: it has epoch {theirs}, this one has {ours}; never remove the file \
+         `lock`",
+        folder.display()
+    )]
+    Superseded {
+        /// Folder of the checkpoints.
+        folder: PathBuf,
+        /// Epoch of this process.
+        ours: u64,
+        /// Epoch of the newer writer.
+        theirs: u64,
     },
     /// No checkpoint of that name.
     #[error("there is no checkpoint {name:?} in {}", folder.display())]
@@ -134,6 +150,28 @@ impl CheckpointStore {
         }))
     }
 
+    /// Takes the next epoch for this writer: one more than any before, and than `newest`. Writers of older epochs are
+    /// refused from now on.
+    pub fn claim_epoch(&self, lock: &WriterLock, newest: u64) -> Result<u64, StoreError> {
+        debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
+        let epoch = self.claimed_epoch()?.max(newest) + 1;
+        let path = self.folder.join(EPOCH);
+        files::replace(&self.folder, EPOCH, format!("{epoch}\n").as_bytes())
+            .map_err(|problem| failed("write", &path, problem))?;
+        Ok(epoch)
+    }
+
+    /// Epoch of the newest writer; 0 if none has claimed one.
+    fn claimed_epoch(&self) -> Result<u64, StoreError> {
+        let path = self.folder.join(EPOCH);
+        match fs::read_to_string(&path) {
+            // An unreadable number is as good as none: the next claim replaces it.
+            Ok(text) => Ok(text.trim().parse().unwrap_or(0)),
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(problem) => Err(failed("read", &path, problem)),
+        }
+    }
+
     /// Writes a checkpoint durably, then removes the oldest ones beyond `keep`. Sets the manifest's `format_version`,
     /// `created_at_ms` and `state_digest`.
     pub fn write(
@@ -143,6 +181,14 @@ impl CheckpointStore {
         state: &[u8],
     ) -> Result<PathBuf, StoreError> {
         debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
+        let theirs = self.claimed_epoch()?;
+        if theirs > manifest.epoch {
+            return Err(StoreError::Superseded {
+                folder: self.folder.clone(),
+                ours: manifest.epoch,
+                theirs,
+            });
+        }
         let names = self.names()?;
         let sequence = names.last().map_or(1, |(sequence, _)| sequence + 1);
         let path = files::write(&self.folder, sequence, manifest, state)?;
@@ -163,13 +209,20 @@ impl CheckpointStore {
                 Ok(checkpoint) => return Ok(Some(checkpoint)),
                 // The writer may have removed it between listing and reading.
                 Err(_) if !path.exists() => (),
-                Err(error @ StoreError::Corrupt { .. }) => {
+                Err(error @ (StoreError::Corrupt { .. } | StoreError::File { .. })) => {
                     tracing::warn!(checkpoint = name, %error, "skipped a damaged checkpoint");
                 }
                 Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+
+    /// The manifest of the newest checkpoint, without its state; `None` if there is none or it cannot be read. Cheap, to
+    /// see whether there is a new one.
+    pub fn newest_manifest(&self) -> Result<Option<Manifest>, StoreError> {
+        let newest = self.names()?.pop();
+        Ok(newest.and_then(|(_, name)| files::read_manifest(&self.folder.join(name)).ok()))
     }
 
     /// Reads and checks all checkpoints, oldest first.
@@ -227,10 +280,10 @@ impl CheckpointStore {
     }
 }
 
-fn failed(attempt: &'static str, path: &Path, source: io::Error) -> StoreError {
+fn failed(attempt: &'static str, path: &Path, problem: io::Error) -> StoreError {
     StoreError::File {
         attempt,
         path: path.into(),
-        source,
+        problem,
     }
 }

@@ -22,6 +22,11 @@ fn manifest(step: u64) -> Manifest {
         proportions: LabelProportions::from_counts(&[1.0, 2.0]).unwrap(),
         topic: "mail".into(),
         offsets: Offsets::from([(0, 100 * step as i64), (1, 7)]),
+        emitted: Some(Offsets::from([(0, 90), (1, 7)])),
+        topic_id: Some("id".into()),
+        shares: None,
+        orders: Orders::default(),
+        writer: "00aa".into(),
     }
 }
 
@@ -133,12 +138,12 @@ fn any_flipped_bit_of_the_manifest_is_noticed() {
 fn a_checkpoint_of_a_newer_version_is_an_error_and_not_skipped() {
     let (_folder, store) = store(2, 9);
     let folder = folder_of(&store, 2);
-    let newer = br#"{"format_version": 2, "something": "new"}"#;
+    let newer = br#"{"format_version": 3, "something": "new"}"#;
     fs::write(folder.join("manifest.json"), newer).unwrap();
     fs::write(folder.join("manifest.digest"), digest(newer)).unwrap();
     let error = store.newest().unwrap_err().to_string();
     assert!(
-        error.contains("has format version 2, this version reads 1"),
+        error.contains("has format version 3, this version reads 2"),
         "{error}"
     );
 }
@@ -179,4 +184,40 @@ fn a_folder_that_cannot_be_made_is_named() {
         error.starts_with("cannot create ") && error.contains("file/inside"),
         "{error}"
     );
+}
+
+#[test]
+fn a_writer_of_an_older_epoch_is_refused() {
+    let (_folder, store) = store(1, 9);
+    let lock = store.try_lock().unwrap().unwrap();
+    // The manifests of these tests have epoch 3.
+    assert_eq!(store.claim_epoch(&lock, 2).unwrap(), 3);
+    store.write(&lock, &manifest(2), &state(2)).unwrap();
+    assert_eq!(store.claim_epoch(&lock, 3).unwrap(), 4);
+    let refused = store.write(&lock, &manifest(3), &state(3)).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("has epoch 4, this one has 3"), "{text}");
+    assert_eq!(newest_step(&store), Some(2));
+    // An epoch is never used twice, even if its owner wrote no checkpoint.
+    assert_eq!(store.claim_epoch(&lock, 3).unwrap(), 5);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_read_does_not_block_the_one_before() {
+    let (_folder, store) = store(2, 9);
+    let state = folder_of(&store, 2).join("state.safetensors");
+    fs::remove_file(&state).unwrap();
+    // Reading a folder as a file fails like a bad disk.
+    fs::create_dir(&state).unwrap();
+    assert_eq!(newest_step(&store), Some(1));
+}
+
+#[test]
+fn an_error_of_the_disk_is_told_once() {
+    let (folder, _store) = store(1, 9);
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = CheckpointStore::open(file.join("below"), 1).unwrap_err();
+    let text = format!("{:#}", anyhow::Error::from(error));
+    assert_eq!(text.matches("os error").count(), 1, "{text}");
 }

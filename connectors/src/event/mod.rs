@@ -48,8 +48,10 @@ pub struct Rejected {
     pub partition: i32,
     /// Offset in that partition.
     pub offset: i64,
-    /// The record's key, copied.
+    /// The first `dead_letters.max_bytes` bytes of the record's key.
     pub key: Option<Vec<u8>>,
+    /// Bytes of the record's key before it was cut.
+    pub key_size: usize,
     /// The first `dead_letters.max_bytes` bytes of the record's value.
     pub payload: Vec<u8>,
     /// Bytes of the record's value before it was cut.
@@ -65,8 +67,22 @@ pub struct Chunk {
     pub events: Vec<EventMeta>,
     /// Events of the same stretch of the stream that failed decoding; they have no row.
     pub rejected: Vec<Rejected>,
+    /// Bytes of keys and payloads that `rejected` holds.
+    pub rejected_bytes: usize,
     /// The offsets to read after this chunk, rejected events included.
     pub next: Offsets,
+    /// Applies before the events of this chunk.
+    pub rewound: Option<Rewound>,
+}
+
+/// Offsets that begin anew: the topic was recreated, or the end of its log was lost. Events from these offsets on are new,
+/// although events with the same offsets were read before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rewound {
+    /// Only the partitions that begin anew.
+    pub offsets: Offsets,
+    /// The broker's id of the topic; `None` if it does not tell.
+    pub topic_id: Option<String>,
 }
 
 // === impl Chunk ===
@@ -78,7 +94,9 @@ impl Chunk {
             rows,
             events: Vec::new(),
             rejected: Vec::new(),
+            rejected_bytes: 0,
             next: Offsets::new(),
+            rewound: None,
         }
     }
 

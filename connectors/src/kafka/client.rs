@@ -62,7 +62,7 @@ pub(super) fn consumer_config(settings: &KafkaSettings) -> Result<ClientConfig, 
     for (option, value) in CONSUMER_DEFAULTS {
         set_default(&mut config, option, value);
     }
-    config.set("group.id", &settings.group);
+    config.set("group.id", settings.group());
     Ok(config)
 }
 

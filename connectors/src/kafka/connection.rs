@@ -1,6 +1,6 @@
 //! Reaches the topic and the group's committed offsets, before reading starts.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rdkafka::{
     Offset, TopicPartitionList,
@@ -14,7 +14,8 @@ use super::{
     progress::Progress,
     reader::Reader,
     settings::{KafkaSettings, Start},
-    topic::{Partitions, Topic},
+    topic::{Found, Topic},
+    writer::Writer,
 };
 use crate::event::Offsets;
 
@@ -22,7 +23,9 @@ use crate::event::Offsets;
 pub struct Connection {
     settings: KafkaSettings,
     topic: Topic,
-    partitions: Partitions,
+    found: Found,
+    /// Id of the topic that the resumed offsets belong to; `None` if unknown.
+    expected_id: Option<String>,
 }
 
 /// Commits offsets to the group. Clones share the reader's client, which lives until the last of them is dropped.
@@ -31,7 +34,21 @@ pub struct Committer {
     consumer: Arc<Consumer>,
     topic: String,
     group: String,
+    /// Metadata of each commit; empty for none.
+    metadata: String,
 }
+
+/// An offset that was committed to the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The offset to read next.
+    pub offset: i64,
+    /// What its writer says of itself: see [`Writer`].
+    pub metadata: String,
+}
+
+/// The group's commits by partition.
+pub type Commits = BTreeMap<i32, Commit>;
 
 /// Polls that drain librdkafka's pending errors after failed connections, with room to spare.
 const POLLS_FOR_REASON: usize = 64;
@@ -49,36 +66,57 @@ impl Connection {
             name: settings.topic.clone(),
             brokers: settings.brokers.clone(),
         };
-        let partitions = fetch_first_partitions(&topic, timeout)?;
+        let found = first_look(&topic, timeout)?;
         Ok(Self {
             settings: settings.clone(),
             topic,
-            partitions,
+            found,
+            expected_id: None,
         })
     }
 
-    /// A handle that commits to `kafka.group`; it can outlive the connection.
-    pub fn committer(&self) -> Committer {
+    /// The broker's id of the topic; `None` if it does not tell.
+    pub fn topic_id(&self) -> Option<&str> {
+        self.found.id.as_deref()
+    }
+
+    /// The id of the topic that the offsets of [`Connection::read_from`] belong to. If the broker has another one, the
+    /// topic was recreated, and the offsets mean nothing.
+    pub fn expecting(mut self, id: Option<String>) -> Self {
+        self.expected_id = id;
+        self
+    }
+
+    /// A handle that commits to `kafka.group` as this writer; it can outlive the connection.
+    pub fn committer(&self, writer: Option<&Writer>) -> Committer {
         Committer {
             consumer: Arc::clone(&self.topic.consumer),
             topic: self.topic.name.clone(),
-            group: self.settings.group.clone(),
+            group: self.settings.group().to_owned(),
+            metadata: writer.map(Writer::to_string).unwrap_or_default(),
         }
     }
 
     /// Offsets that the group has committed; partitions without a commit are absent.
-    pub fn committed(&self, timeout: Duration) -> Result<Offsets, KafkaError> {
+    pub fn committed(&self, timeout: Duration) -> Result<Commits, KafkaError> {
         let mut asked = TopicPartitionList::new();
-        for partition in self.partitions.keys() {
+        for partition in self.found.partitions.keys() {
             asked.add_partition(&self.topic.name, *partition);
         }
         let committed = self
             .topic
             .consumer
             .committed_offsets(asked, timeout)
-            .map_err(|error| group_error(&self.settings.group, &error))?;
+            .map_err(|error| group_error(self.settings.group(), &error))?;
         // The list must be dropped before its client: librdkafka hangs the other way round.
-        Ok(numeric_offsets(&committed))
+        let mut commits = Commits::new();
+        for element in committed.elements() {
+            if let Offset::Offset(offset) = element.offset() {
+                let metadata = element.metadata().to_owned();
+                commits.insert(element.partition(), Commit { offset, metadata });
+            }
+        }
+        Ok(commits)
     }
 
     /// Starts to read all partitions from the offsets given, or from `kafka.start` if there are none at all. A
@@ -89,7 +127,7 @@ impl Connection {
             _ => Offsets::new(),
         };
         let mut progress = Progress::default();
-        for (partition, watermarks) in &self.partitions {
+        for (partition, watermarks) in &self.found.partitions {
             let next = match resume.get(partition) {
                 Some(next) => *next,
                 None if !resume.is_empty() => watermarks.low,
@@ -101,14 +139,17 @@ impl Connection {
             };
             progress.start(*partition, next, *watermarks);
         }
-        Reader::start(self.settings, self.topic, progress, &self.partitions)
+        // Without offsets there is nothing that another topic could have had.
+        let expected = self.expected_id.filter(|_| !resume.is_empty());
+        Reader::start(self.settings, self.topic, progress, self.found, expected)
     }
 
     fn offsets_at_start_time(&self, timeout: Duration) -> Result<Offsets, KafkaError> {
         let time_ms = self.settings.start_time_ms.unwrap_or_default();
         let asked = partition_list(
             &self.topic.name,
-            self.partitions
+            self.found
+                .partitions
                 .keys()
                 .map(|partition| (*partition, time_ms)),
         )?;
@@ -121,7 +162,7 @@ impl Connection {
 // === impl Committer ===
 
 impl Committer {
-    /// Commits without waiting. A failure is logged; the next commit includes these offsets.
+    /// Commits without waiting. Nobody learns of a failure, so this is only for offsets that may be repeated.
     pub fn commit(&self, offsets: &Offsets) -> Result<(), KafkaError> {
         self.commit_in(offsets, CommitMode::Async)
     }
@@ -135,7 +176,16 @@ impl Committer {
         if offsets.is_empty() {
             return Ok(());
         }
-        let list = partition_list(&self.topic, offsets.iter().map(|(p, o)| (*p, *o)))?;
+        let mut list = TopicPartitionList::new();
+        for (partition, offset) in offsets {
+            let mut element = list.add_partition(&self.topic, *partition);
+            element
+                .set_offset(Offset::Offset(*offset))
+                .map_err(|error| KafkaError::Fatal(describe(&error)))?;
+            if !self.metadata.is_empty() {
+                element.set_metadata(&self.metadata);
+            }
+        }
         self.consumer
             .commit(&list, mode)
             .map_err(|error| group_error(&self.group, &error))
@@ -174,22 +224,20 @@ fn group_error(group: &str, error: &RdKafkaError) -> KafkaError {
     }
 }
 
-/// Fetches the partitions; if no broker answers, the error has librdkafka's reason.
-fn fetch_first_partitions(topic: &Topic, timeout: Duration) -> Result<Partitions, KafkaError> {
-    topic
-        .fetch_partitions(timeout)
-        .map_err(|error| match error {
-            KafkaError::Unreachable { brokers, reason } => {
-                // Reasons arrive by polling. Nothing is assigned yet, so these polls cannot swallow a record.
-                for _ in 0..POLLS_FOR_REASON {
-                    topic.consumer.poll(Duration::ZERO);
-                }
-                let explained = topic.consumer.context().take_last_error();
-                KafkaError::Unreachable {
-                    brokers,
-                    reason: explained.unwrap_or(reason),
-                }
+/// Looks at the topic; if no broker answers, the error has librdkafka's reason.
+fn first_look(topic: &Topic, timeout: Duration) -> Result<Found, KafkaError> {
+    topic.look(timeout).map_err(|error| match error {
+        KafkaError::Unreachable { brokers, reason } => {
+            // Reasons arrive by polling. Nothing is assigned yet, so these polls cannot swallow a record.
+            for _ in 0..POLLS_FOR_REASON {
+                topic.consumer.poll(Duration::ZERO);
             }
-            other => other,
-        })
+            let explained = topic.consumer.context().take_last_error();
+            KafkaError::Unreachable {
+                brokers,
+                reason: explained.unwrap_or(reason),
+            }
+        }
+        other => other,
+    })
 }

@@ -1,10 +1,7 @@
-//! A producer that counts deliveries, so that a flush can say whether everything arrived.
+//! A producer that reports the fate of every single message.
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -13,34 +10,62 @@ use rdkafka::{
     config::RDKafkaLogLevel,
     error::{KafkaError as RdKafkaError, RDKafkaErrorCode},
     message::DeliveryResult,
-    producer::{BaseProducer, BaseRecord, Producer, ProducerContext},
+    producer::{BaseProducer, BaseRecord, Producer, ProducerContext, PurgeConfig},
 };
 
 use super::{
     client::{self, log_line},
     error::{KafkaError, describe},
-    outputs::OutputError,
     settings::KafkaSettings,
 };
 
-/// Sends messages and counts their deliveries. One thread owns it and polls for delivery reports as it sends.
+/// Sends messages and collects their delivery reports. One thread owns it and polls.
 pub(super) struct Delivery {
     config: ClientConfig,
     producer: BaseProducer<Reports>,
-    /// Messages since the counters were last reset, by `settle`.
-    sent: u64,
+    /// Messages without a report.
+    waiting: usize,
 }
 
-/// Delivery reports of one producer, counted. librdkafka calls it on the thread that polls.
+/// What became of the message that was sent with this ticket.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) ticket: usize,
+    pub(super) outcome: Result<(), Refusal>,
+}
+
+/// Why a message was not delivered.
+#[derive(Debug, Clone)]
+pub(super) struct Refusal {
+    pub(super) kind: RefusalKind,
+    pub(super) reason: String,
+}
+
+/// What to do with a refused message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusalKind {
+    /// It may be taken later: a topic that is gone, a client that failed.
+    ForNow,
+    /// It will never be taken: the daemon may not write there, or the message alone is too large for the client.
+    ForGood,
+    /// The broker refused the message's whole batch, perhaps because of another one. Alone it may be taken.
+    Batch,
+}
+
+/// Why a message could not be queued.
+#[derive(Debug)]
+pub(super) enum Unsent {
+    /// librdkafka's queue has been full for a second.
+    Full,
+    Refused(Refusal),
+}
+
+/// Delivery reports of one producer. librdkafka adds to them on the thread that polls.
 #[derive(Default)]
 struct Reports {
-    delivered: AtomicU64,
-    failed: AtomicU64,
-    last_failure: Mutex<Option<String>>,
+    arrived: Mutex<Vec<Report>>,
 }
 
-/// Messages between two polls for delivery reports.
-const SENDS_BETWEEN_POLLS: u64 = 256;
 /// How long a send waits for room in a full queue before it returns, so that the caller can check for a shutdown.
 const QUEUE_FULL_WAIT: Duration = Duration::from_secs(1);
 const POLL_SLICE: Duration = Duration::from_millis(50);
@@ -54,23 +79,30 @@ impl Delivery {
         Ok(Self {
             config,
             producer,
-            sent: 0,
+            waiting: 0,
         })
     }
 
-    /// Queues a message. Waits only if librdkafka's queue is full.
+    /// Queues a message; its report will carry the ticket. Waits only if librdkafka's queue is full.
     pub(super) fn send(
         &mut self,
-        mut record: BaseRecord<'_, [u8], [u8]>,
-    ) -> Result<(), OutputError> {
-        if self.sent.is_multiple_of(SENDS_BETWEEN_POLLS) {
-            self.producer.poll(Duration::ZERO);
-        }
+        record: BaseRecord<'_, [u8], [u8]>,
+        ticket: usize,
+    ) -> Result<(), Unsent> {
+        let mut record = BaseRecord {
+            topic: record.topic,
+            partition: record.partition,
+            payload: record.payload,
+            key: record.key,
+            timestamp: record.timestamp,
+            headers: record.headers,
+            delivery_opaque: ticket,
+        };
         let deadline = Instant::now() + QUEUE_FULL_WAIT;
         loop {
             let (error, refused) = match self.producer.send(record) {
                 Ok(()) => {
-                    self.sent += 1;
+                    self.waiting += 1;
                     return Ok(());
                 }
                 Err(refusal) => refusal,
@@ -80,77 +112,73 @@ impl Delivery {
                     self.producer.poll(POLL_SLICE);
                     record = refused;
                 }
-                Some(RDKafkaErrorCode::QueueFull) => return Err(OutputError::Full),
-                Some(RDKafkaErrorCode::Fatal) => {
-                    // Counted as lost. The next flush reports it and makes a new producer, as for any other loss.
-                    self.sent += 1;
-                    self.producer.context().fail(&error);
-                    return Ok(());
-                }
-                _ => {
-                    return Err(OutputError::Refused {
-                        topic: refused.topic.to_owned(),
-                        reason: describe(&error),
-                    });
+                Some(RDKafkaErrorCode::QueueFull) => return Err(Unsent::Full),
+                code => {
+                    // The client itself refuses this very message: there is no batch yet.
+                    let kind = match RefusalKind::of(code) {
+                        RefusalKind::Batch => RefusalKind::ForGood,
+                        kind => kind,
+                    };
+                    let reason = describe(&error);
+                    return Err(Unsent::Refused(Refusal { kind, reason }));
                 }
             }
         }
     }
 
-    /// `Ok` if everything sent since the last `Ok` or [`OutputError::Lost`] has arrived.
-    pub(super) fn flush(&mut self, timeout: Duration) -> Result<(), OutputError> {
-        let deadline = Instant::now() + timeout;
-        loop {
-            let reports = self.producer.context();
-            let failed = reports.failed.load(Ordering::Acquire);
-            let waiting = self.sent - failed - reports.delivered.load(Ordering::Acquire);
-            if waiting == 0 {
-                return self.settle(failed);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(OutputError::Timeout { waiting });
-            }
-            self.producer.poll(left.min(POLL_SLICE));
-        }
-    }
-
-    /// Resets the counters once no message is under way, and replaces a producer that has failed for good.
-    fn settle(&mut self, failed: u64) -> Result<(), OutputError> {
-        let reports = self.producer.context();
-        let reason = reports.take_last_failure();
-        reports.delivered.store(0, Ordering::Release);
-        reports.failed.store(0, Ordering::Release);
-        self.sent = 0;
-        if failed == 0 {
-            return Ok(());
-        }
+    /// Waits for reports, at most this long, and returns those that have arrived.
+    pub(super) fn poll(&mut self, timeout: Duration) -> Result<Vec<Report>, KafkaError> {
+        self.producer.poll(timeout);
+        let arrived = self.producer.context().take();
+        self.waiting -= arrived.len();
         // After a fatal error an idempotent producer sends nothing any more.
-        if self.producer.client().fatal_error().is_some() {
+        if self.waiting == 0 && self.producer.client().fatal_error().is_some() {
             self.producer = client::create(&self.config, Reports::default())?;
         }
-        Err(OutputError::Lost {
-            lost: failed,
-            reason: reason.unwrap_or_default(),
-        })
+        Ok(arrived)
+    }
+
+    /// Messages without a report.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Takes all messages back that are not delivered yet. Those that are on their way to the broker may still arrive.
+    pub(super) fn take_back(&self) {
+        self.producer
+            .purge(PurgeConfig::default().queue().inflight());
+    }
+}
+
+// === impl RefusalKind ===
+
+impl RefusalKind {
+    fn of(code: Option<RDKafkaErrorCode>) -> Self {
+        use RDKafkaErrorCode as Code;
+        match code {
+            Some(
+                Code::MessageSizeTooLarge
+                | Code::InvalidMessageSize
+                | Code::InvalidRecord
+                | Code::InvalidDifferentRecord,
+            ) => Self::Batch,
+            Some(
+                Code::TopicAuthorizationFailed
+                | Code::InvalidTopic
+                | Code::PolicyViolation
+                | Code::InvalidTimestamp,
+            ) => Self::ForGood,
+            _ => Self::ForNow,
+        }
     }
 }
 
 // === impl Reports ===
 
 impl Reports {
-    fn fail(&self, error: &RdKafkaError) {
-        let mut last = self
-            .last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *last = Some(describe(error));
-        self.failed.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn take_last_failure(&self) -> Option<String> {
-        let last = self.last_failure.lock();
-        last.unwrap_or_else(PoisonError::into_inner).take()
+    fn take(&self) -> Vec<Report> {
+        let arrived = self.arrived.lock();
+        std::mem::take(&mut *arrived.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -165,12 +193,18 @@ impl ClientContext for Reports {
 }
 
 impl ProducerContext for Reports {
-    type DeliveryOpaque = ();
+    type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        match result {
-            Ok(_) => drop(self.delivered.fetch_add(1, Ordering::AcqRel)),
-            Err((error, _)) => self.fail(error),
-        }
+    fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
+        let outcome = match result {
+            Ok(_) => Ok(()),
+            Err((error, _)) => Err(Refusal {
+                kind: RefusalKind::of(error.rdkafka_error_code()),
+                reason: describe(error),
+            }),
+        };
+        let arrived = self.arrived.lock();
+        let mut arrived = arrived.unwrap_or_else(PoisonError::into_inner);
+        arrived.push(Report { ticket, outcome });
     }
 }

@@ -55,6 +55,21 @@ pub enum KafkaError {
         /// Message of the broker.
         reason: String,
     },
+    /// Somebody else commits to the group.
+    #[error(
+        "kafka.group {group:?} has commits of topic {topic:?} by another writer: {theirs:?}, this is {ours:?}; set \
+         kafka.group to a name of its own for one of the two, or delete the group's offsets if the other is gone"
+    )]
+    ForeignCommit {
+        /// Value of `kafka.group`.
+        group: String,
+        /// Topic of the commits.
+        topic: String,
+        /// What this daemon writes into its commits.
+        ours: String,
+        /// What was found.
+        theirs: String,
+    },
     /// librdkafka cannot recover; the client has to be made again.
     #[error("kafka client failed: {0}")]
     Fatal(String),

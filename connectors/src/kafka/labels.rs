@@ -32,9 +32,11 @@ impl LabelReader {
             ..kafka.clone()
         };
         let connection = Connection::open(&settings, timeout)?;
-        let committer = connection.committer();
+        let committer = connection.committer(None);
         let committed = connection.committed(timeout)?;
-        let reader = connection.read_from(&committed, timeout)?;
+        let committed = committed.iter();
+        let committed = committed.map(|(partition, commit)| (*partition, commit.offset));
+        let reader = connection.read_from(&committed.collect(), timeout)?;
         // Commit the starting point: without a commit, a restart would skip labels that arrived in between.
         committer.commit(&reader.offsets())?;
         Ok(Self {

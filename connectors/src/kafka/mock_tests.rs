@@ -74,8 +74,8 @@ fn events_are_read_from_all_partitions_and_commits_read_back() -> anyhow::Result
     produce(&settings, 0, 30)?;
     produce(&settings, 1, 20)?;
     let connection = Connection::open(&settings, TIMEOUT)?;
-    assert_eq!(connection.committed(TIMEOUT)?, Offsets::new());
-    let committer = connection.committer();
+    assert_eq!(connection.committed(TIMEOUT)?, Commits::new());
+    let committer = connection.committer(None);
     let mut reader = connection.read_from(&Offsets::new(), TIMEOUT)?;
     assert_eq!(read(&mut reader, 50, 0)?, (50, vec![]));
     committer.commit_and_wait(&reader.offsets())?;
@@ -83,7 +83,24 @@ fn events_are_read_from_all_partitions_and_commits_read_back() -> anyhow::Result
 
     let connection = Connection::open(&settings, TIMEOUT)?;
     let committed = connection.committed(TIMEOUT)?;
-    assert_eq!(committed, Offsets::from([(0, 30), (1, 20)]));
+    let commit = |offset| Commit {
+        offset,
+        metadata: String::new(),
+    };
+    assert_eq!(committed, Commits::from([(0, commit(30)), (1, commit(20))]));
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_the_broker_refuses_is_an_error() -> anyhow::Result<()> {
+    let (cluster, settings) = cluster("events", 1)?;
+    let connection = Connection::open(&settings, TIMEOUT)?;
+    let committer = connection.committer(None);
+    let refused = rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    cluster.request_errors(rdkafka::types::RDKafkaApiKey::OffsetCommit, &[refused]);
+    let offsets = Offsets::from([(0, 5)]);
+    assert!(committer.commit_and_wait(&offsets).is_err());
+    committer.commit_and_wait(&offsets)?;
     Ok(())
 }
 
@@ -147,7 +164,7 @@ fn predictions_are_flushed_to_their_topic() -> anyhow::Result<()> {
         topic: Some("predictions".to_owned()),
         format: PredictionFormat::Protobuf,
     };
-    let mut outputs = Outputs::open(&settings, &predictions, &DeadLetterSettings::default())?;
+    let mut outputs = open(&settings, &predictions, &DeadLetterSettings::default())?;
     assert!(outputs.takes_predictions());
     let prediction = Prediction::default();
     for offset in 0..1_000 {
@@ -177,14 +194,15 @@ fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
         max_bytes: 3,
         ..DeadLetterSettings::default()
     };
-    let mut outputs = Outputs::open(&settings, &PredictionSettings::default(), &dead_letters)?;
+    let mut outputs = open(&settings, &PredictionSettings::default(), &dead_letters)?;
     // Without a topic a prediction goes nowhere, and no broker is asked for.
     outputs.send_prediction(&event(0), &Prediction::default())?;
     for offset in 0..2 {
         outputs.send_dead_letter(&DeadLetter {
             partition: 1,
             offset,
-            key: None,
+            key: Some(b"a long key"),
+            key_size: 10,
             payload: b"hello",
             size: 5,
             reason: "bad_json",
@@ -200,10 +218,25 @@ fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
     assert_eq!(lines.len(), 2);
     let expected = serde_json::json!({
         "topic": "events", "partition": 1, "offset": 1, "reason": "bad_json", "detail": "no object",
-        "size": 5, "key": null, "payload": "aGVs",
+        "size": 5, "key": "YSBs", "key_size": 10, "payload": "aGVs",
     });
     assert_eq!(lines[1], expected);
     Ok(())
+}
+
+fn open(
+    settings: &KafkaSettings,
+    predictions: &PredictionSettings,
+    dead_letters: &DeadLetterSettings,
+) -> anyhow::Result<Outputs> {
+    let (parked, outputs) = (ParkedSettings::default(), OutputSettings::default());
+    Ok(Outputs::open(
+        settings,
+        predictions,
+        dead_letters,
+        &parked,
+        &outputs,
+    )?)
 }
 
 fn event(offset: i64) -> EventMeta {

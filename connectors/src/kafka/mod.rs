@@ -1,18 +1,21 @@
 //! Kafka: reads events and late labels, sends predictions and dead letters.
 //!
 //! [`Connection`] finds the topic and fetches the group's committed offsets. [`Reader`] reads all partitions from given
-//! offsets; events that it could not read are reported by a [`Notice`] or an error. [`Outputs`] delivers at least once.
+//! offsets; events that it could not read are reported by a [`Notice`] or an error. [`Outputs`] delivers each message, or parks it.
 
 mod client;
 mod connection;
-mod dead_letter_file;
 mod delivery;
 mod error;
 mod labels;
 mod limits;
+mod line_file;
+mod lines;
+mod message;
 #[cfg(test)]
 mod mock_tests;
 mod options;
+mod outbox;
 mod outputs;
 mod prediction_json;
 mod progress;
@@ -21,18 +24,23 @@ mod record;
 mod sender;
 mod settings;
 mod topic;
+mod topic_id;
+mod writer;
 
-pub use connection::{Committer, Connection};
+pub use connection::{Commit, Commits, Committer, Connection};
 pub use error::KafkaError;
 pub use labels::LabelReader;
 pub use limits::{LimitExceeded, RejectLimits};
+pub use message::Output;
 pub use options::{Options, is_secret};
-pub use outputs::{DeadLetter, OutputError, Outputs};
-pub use progress::{LostOffsets, PartitionLag};
+pub use outputs::{DeadLetter, OutputCounts, OutputError, Outputs};
+pub use progress::{LossCause, LostOffsets, PartitionLag};
 pub use reader::{Notice, Polled, Reader};
 pub use record::Record;
 pub use sender::Sender;
 pub(crate) use settings::check_topic;
 pub use settings::{
-    DeadLetterSettings, KafkaSettings, OnLostOffsets, PredictionFormat, PredictionSettings, Start,
+    DeadLetterSettings, KafkaSettings, OnLostOffsets, OutputSettings, ParkedSettings,
+    PredictionFormat, PredictionSettings, Start,
 };
+pub use writer::Writer;

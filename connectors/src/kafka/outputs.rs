@@ -1,38 +1,34 @@
-//! Sends predictions and dead letters, at least once, with headers that name their event.
+//! Sends predictions and dead letters: each until it is delivered, or parked because it never will be.
 
 use std::time::Duration;
 
 use prost::Message as _;
-use rdkafka::{
-    message::{Header, OwnedHeaders},
-    producer::BaseRecord,
-};
 
 use super::{
-    dead_letter_file::DeadLetterFile,
-    delivery::Delivery,
     error::KafkaError,
+    line_file::LineFile,
+    lines,
+    message::{Destination, Message, Output},
+    outbox::{Destinations, Outbox, Parking},
     prediction_json,
-    settings::{DeadLetterSettings, KafkaSettings, PredictionFormat, PredictionSettings},
+    settings::{
+        DeadLetterSettings, KafkaSettings, OutputSettings, ParkedSettings, PredictionFormat,
+        PredictionSettings,
+    },
 };
-use crate::{event::EventMeta, proto::Prediction};
+use crate::{
+    event::{EventMeta, Offsets},
+    proto::Prediction,
+};
 
 /// Sends predictions and dead letters to topics or a file. One thread owns it.
 pub struct Outputs {
-    /// Topic of the events, for the headers.
+    /// Topic of the events.
     event_topic: String,
-    predictions: Option<(String, PredictionFormat)>,
-    dead_letters: DeadLetterSink,
+    predictions: Option<PredictionFormat>,
+    dead_letters: Option<Destination>,
     max_bytes: usize,
-    /// `None` if nothing goes to a topic; then no producer is made.
-    delivery: Option<Delivery>,
-    buffer: Vec<u8>,
-}
-
-enum DeadLetterSink {
-    Nowhere,
-    Topic(String),
-    File(DeadLetterFile),
+    outbox: Outbox,
 }
 
 /// A rejected event, borrowed from its chunk.
@@ -42,8 +38,10 @@ pub struct DeadLetter<'a> {
     pub partition: i32,
     /// Offset in that partition.
     pub offset: i64,
-    /// The record's key; `None` if it has none.
+    /// The record's key, or the beginning of it; `None` if it has none.
     pub key: Option<&'a [u8]>,
+    /// Bytes of the record's key before it was cut.
+    pub key_size: usize,
     /// The record's value, or the beginning of it.
     pub payload: &'a [u8],
     /// Bytes of the record's value before it was cut.
@@ -54,22 +52,38 @@ pub struct DeadLetter<'a> {
     pub detail: &'a str,
 }
 
+/// What became of the messages of one output since it was last asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutputCounts {
+    /// Messages that the broker acknowledged, or that are in the file.
+    pub delivered: u64,
+    /// Attempts that the broker refused for now. The messages are sent again.
+    pub refused: u64,
+    /// Messages that were refused for good and parked.
+    pub parked: u64,
+}
+
 /// Why an output was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The producer could not be made.
     #[error(transparent)]
     Kafka(#[from] KafkaError),
-    /// librdkafka's queue has been full for a second. The message was not queued: call again.
+    /// There are too many messages under way. This one was not taken: call again.
     #[error("the queue of outgoing messages is full; is a broker running?")]
     Full,
-    /// Some messages are still under way. Nothing is lost: flush again.
-    #[error("{waiting} outgoing messages are not delivered yet")]
+    /// Some messages are neither delivered nor parked yet. Nothing is lost: flush again.
+    #[error(
+        "{waiting} outgoing messages are not delivered yet{}",
+        refused.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default()
+    )]
     Timeout {
-        /// Messages without a delivery report.
-        waiting: u64,
+        /// Messages that are neither delivered nor parked.
+        waiting: usize,
+        /// Why the last one was refused; `None` if none was.
+        refused: Option<String>,
     },
-    /// Messages are lost: everything sent since the last successful flush has to be sent again.
+    /// Messages of a [`Sender`](super::Sender) are lost.
     #[error("{lost} outgoing messages were not delivered: {reason}")]
     Lost {
         /// Messages whose delivery failed.
@@ -77,7 +91,7 @@ pub enum OutputError {
         /// Why the last of them failed.
         reason: String,
     },
-    /// librdkafka will never take this message, for example because it is too large.
+    /// A message of a [`Sender`](super::Sender) was refused, for example because it is too large.
     #[error("a message to topic {topic:?} was refused: {reason}")]
     Refused {
         /// Topic that the message was for.
@@ -85,10 +99,12 @@ pub enum OutputError {
         /// Message of librdkafka.
         reason: String,
     },
-    /// The file of dead letters cannot be opened or written.
-    #[error("cannot write dead_letters.file {path}: {problem}")]
+    /// A file of outputs cannot be opened.
+    #[error("cannot write {key} {path}: {problem}")]
     File {
-        /// Value of `dead_letters.file`.
+        /// Key of the configuration.
+        key: &'static str,
+        /// Its value.
         path: String,
         /// Error of the operating system.
         problem: std::io::Error,
@@ -98,31 +114,45 @@ pub enum OutputError {
 // === impl Outputs ===
 
 impl Outputs {
-    /// Opens the file or makes the producer that the configuration asks for. Does not wait for a broker.
+    /// Opens the files and makes the producer that the configuration asks for. Does not wait for a broker.
     pub fn open(
         kafka: &KafkaSettings,
         predictions: &PredictionSettings,
         dead_letters: &DeadLetterSettings,
+        parked: &ParkedSettings,
+        outputs: &OutputSettings,
     ) -> Result<Self, OutputError> {
+        let letters = dead_letters.file.as_deref();
+        let letters = letters.map(|path| LineFile::new(path, u64::MAX));
+        if let Some(file) = &letters {
+            file.create().map_err(|problem| OutputError::File {
+                key: "dead_letters.file",
+                path: file.path().display().to_string(),
+                problem,
+            })?;
+        }
+        let destinations = Destinations {
+            event_topic: kafka.topic.clone(),
+            predictions: predictions.topic.clone(),
+            dead_letters: dead_letters.topic.clone(),
+            dead_letter_file: letters,
+            parking: match (&parked.topic, &parked.file) {
+                (Some(topic), _) => Parking::Topic(topic.clone()),
+                (None, Some(path)) => Parking::File(LineFile::new(path, parked.max_bytes)),
+                (None, None) => Parking::Nowhere,
+            },
+        };
         let sink = match (&dead_letters.topic, &dead_letters.file) {
-            (Some(topic), _) => DeadLetterSink::Topic(topic.clone()),
-            (None, Some(path)) => DeadLetterSink::File(DeadLetterFile::open(path)?),
-            (None, None) => DeadLetterSink::Nowhere,
+            (Some(_), _) => Some(Destination::Topic),
+            (None, Some(_)) => Some(Destination::File),
+            (None, None) => None,
         };
-        let to_topic = predictions.topic.is_some() || matches!(sink, DeadLetterSink::Topic(_));
-        let delivery = if to_topic {
-            Some(Delivery::new(kafka)?)
-        } else {
-            None
-        };
-        let topic = predictions.topic.clone();
         Ok(Self {
             event_topic: kafka.topic.clone(),
-            predictions: topic.map(|topic| (topic, predictions.format)),
+            predictions: predictions.topic.as_ref().map(|_| predictions.format),
             dead_letters: sink,
             max_bytes: dead_letters.max_bytes,
-            delivery,
-            buffer: Vec::new(),
+            outbox: Outbox::new(kafka, destinations, outputs)?,
         })
     }
 
@@ -131,77 +161,111 @@ impl Outputs {
         self.predictions.is_some()
     }
 
-    /// Sends an event's prediction with the event's id as key. Does nothing without `predictions.topic`.
+    /// Sends an event's prediction with the event's id as key. Does nothing without `predictions.topic`. After
+    /// [`OutputError::Full`] call again.
     pub fn send_prediction(
         &mut self,
         event: &EventMeta,
         prediction: &Prediction,
     ) -> Result<(), OutputError> {
-        let (Some((topic, format)), Some(delivery)) = (&self.predictions, &mut self.delivery)
-        else {
+        let Some(format) = self.predictions else {
             return Ok(());
         };
-        self.buffer.clear();
+        self.outbox.make_room()?;
+        let mut payload = Vec::new();
         match format {
-            PredictionFormat::Json => prediction_json::write(prediction, &mut self.buffer),
-            PredictionFormat::Protobuf => self.buffer.extend(prediction.encode_to_vec()),
+            PredictionFormat::Json => prediction_json::write(prediction, &mut payload),
+            PredictionFormat::Protobuf => payload = prediction.encode_to_vec(),
         }
-        let headers = origin_headers(&self.event_topic, event.partition, event.offset);
-        let record = BaseRecord::to(topic)
-            .payload(&self.buffer[..])
-            .headers(headers);
-        delivery.send(if prediction.id.is_empty() {
-            record
-        } else {
-            record.key(prediction.id.as_bytes())
-        })
+        let key = (!prediction.id.is_empty()).then(|| prediction.id.clone().into_bytes());
+        self.outbox.send(Message {
+            output: Output::Predictions,
+            destination: Destination::Topic,
+            partition: event.partition,
+            offset: event.offset,
+            key,
+            payload,
+            extra: Vec::new(),
+            alone: false,
+            refused_since: None,
+        });
+        Ok(())
     }
 
-    /// Sends or writes a rejected event, its payload cut to `dead_letters.max_bytes`. Does nothing if neither a topic
-    /// nor a file is configured.
+    /// Sends or writes a rejected event, its key and its payload each cut to `dead_letters.max_bytes`. Does nothing if
+    /// neither a topic nor a file is configured. After [`OutputError::Full`] call again.
     pub fn send_dead_letter(&mut self, letter: &DeadLetter<'_>) -> Result<(), OutputError> {
-        let kept = &letter.payload[..letter.payload.len().min(self.max_bytes)];
-        match (&mut self.dead_letters, &mut self.delivery) {
-            (DeadLetterSink::File(file), _) => file.append(&self.event_topic, letter, kept),
-            (DeadLetterSink::Topic(topic), Some(delivery)) => {
-                let headers = origin_headers(&self.event_topic, letter.partition, letter.offset)
-                    .insert(header("ostar-reason", letter.reason))
-                    .insert(header("ostar-detail", letter.detail))
-                    .insert(header("ostar-size", &letter.size.to_string()));
-                let record = BaseRecord::to(topic).payload(kept).headers(headers);
-                delivery.send(match letter.key {
-                    Some(key) => record.key(key),
-                    None => record,
-                })
-            }
-            _ => Ok(()),
-        }
+        let Some(destination) = self.dead_letters else {
+            return Ok(());
+        };
+        self.outbox.make_room()?;
+        let cut = |bytes: &[u8]| bytes.len().min(self.max_bytes);
+        let letter = DeadLetter {
+            key: letter.key.map(|key| &key[..cut(key)]),
+            payload: &letter.payload[..cut(letter.payload)],
+            ..*letter
+        };
+        let (key, payload, extra) = match destination {
+            Destination::File => (
+                None,
+                lines::dead_letter(&self.event_topic, &letter),
+                Vec::new(),
+            ),
+            _ => (
+                letter.key.map(<[u8]>::to_vec),
+                letter.payload.to_vec(),
+                letter_headers(&letter),
+            ),
+        };
+        self.outbox.send(Message {
+            output: Output::DeadLetters,
+            destination,
+            partition: letter.partition,
+            offset: letter.offset,
+            key,
+            payload,
+            extra,
+            alone: false,
+            refused_since: None,
+        });
+        Ok(())
     }
 
-    /// `Ok` if everything sent so far is delivered or on disk. After [`OutputError::Timeout`] flush again; after
-    /// [`OutputError::Lost`] send everything again that was sent since the last `Ok`.
+    /// `Ok` if everything sent so far is delivered, on disk or parked. After an error flush again: nothing is lost, and
+    /// nothing that was acknowledged is sent twice.
     pub fn flush(&mut self, timeout: Duration) -> Result<(), OutputError> {
-        if let DeadLetterSink::File(file) = &mut self.dead_letters {
-            file.sync()?;
-        }
-        match &mut self.delivery {
-            Some(delivery) => delivery.flush(timeout),
-            None => Ok(()),
-        }
+        self.outbox.flush(timeout)
+    }
+
+    /// In each partition, the first event whose output is neither delivered nor parked.
+    pub fn unsettled(&self) -> Offsets {
+        self.outbox.unsettled()
+    }
+
+    /// Messages that are neither delivered nor parked.
+    pub fn waiting(&self, output: Output) -> usize {
+        self.outbox.waiting(output)
+    }
+
+    /// What became of an output's messages since the last call.
+    pub fn take_counts(&mut self, output: Output) -> OutputCounts {
+        self.outbox.take_counts(output)
+    }
+
+    /// Why the last message was parked, since the last call.
+    pub fn take_parked_reason(&mut self) -> Option<String> {
+        self.outbox.take_parked_reason()
     }
 }
 
-/// Headers that name the event, so that consumers can recognise an output that is delivered twice.
-fn origin_headers(topic: &str, partition: i32, offset: i64) -> OwnedHeaders {
-    OwnedHeaders::new()
-        .insert(header("ostar-topic", topic))
-        .insert(header("ostar-partition", &partition.to_string()))
-        .insert(header("ostar-offset", &offset.to_string()))
-}
-
-fn header<'a>(key: &'a str, value: &'a str) -> Header<'a, &'a str> {
-    Header {
-        key,
-        value: Some(value),
+fn letter_headers(letter: &DeadLetter<'_>) -> Vec<(&'static str, String)> {
+    let mut headers = vec![
+        ("ostar-reason", letter.reason.to_owned()),
+        ("ostar-detail", letter.detail.to_owned()),
+        ("ostar-size", letter.size.to_string()),
+    ];
+    if letter.key.is_some_and(|key| key.len() < letter.key_size) {
+        headers.push(("ostar-key-size", letter.key_size.to_string()));
     }
+    headers
 }

@@ -19,8 +19,19 @@ pub struct LostOffsets {
     pub resumed_at: i64,
     /// Offsets skipped. After a topic was recreated, what the old one still held is unknown and not counted.
     pub lost: u64,
-    /// The partition ends before the expected offset: the topic was recreated or truncated.
-    pub recreated: bool,
+    /// Why the offset is gone.
+    pub cause: LossCause,
+}
+
+/// Why the next offset of a partition is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossCause {
+    /// Retention removed events before they were read.
+    Retention,
+    /// The broker has lost the end of its log. New events get offsets that others had.
+    Truncated,
+    /// The topic was deleted and made anew. All of its events are new.
+    Recreated,
 }
 
 /// How far reading is behind the end of a partition.
@@ -47,14 +58,32 @@ struct Position {
     last_time_ms: Option<i64>,
 }
 
+// === impl LossCause ===
+
+impl LossCause {
+    /// In metrics and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retention => "retention",
+            Self::Truncated => "truncated",
+            Self::Recreated => "recreated",
+        }
+    }
+
+    /// Whether events from the resumed offset on are new, although events with these offsets were read before.
+    pub fn repeats_offsets(self) -> bool {
+        self != Self::Retention
+    }
+}
+
 // === impl LostOffsets ===
 
 impl fmt::Display for LostOffsets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = if self.recreated {
-            "the topic was recreated or truncated"
-        } else {
-            "retention removed events before they were read"
+        let cause = match self.cause {
+            LossCause::Retention => "retention removed events before they were read",
+            LossCause::Truncated => "the broker lost the end of its log",
+            LossCause::Recreated => "the topic was recreated",
         };
         write!(
             formatter,
@@ -119,12 +148,13 @@ impl Progress {
     }
 
     /// Moves partitions whose next offset the broker does not have. A partition that has advanced since `asked_at` is
-    /// skipped: `found` may be older than its position.
+    /// skipped: `found` may be older than its position. `is_same` tells that the topic is known to be the same as before.
     pub(super) fn skip_lost(
         &mut self,
         asked_at: &Offsets,
         found: &Partitions,
         choice: OnLostOffsets,
+        is_same: bool,
     ) -> Vec<LostOffsets> {
         let mut losses = Vec::new();
         for (partition, watermarks) in found {
@@ -136,20 +166,32 @@ impl Progress {
             if asked_at.get(partition) != Some(&expected) || held.contains(&expected) {
                 continue;
             }
-            let resumed_at = match choice {
-                OnLostOffsets::Latest => watermarks.high,
-                OnLostOffsets::Earliest | OnLostOffsets::Stop => watermarks.low,
+            let cause = if expected <= watermarks.high {
+                LossCause::Retention
+            } else if is_same {
+                LossCause::Truncated
+            } else {
+                LossCause::Recreated
             };
-            let recreated = expected > watermarks.high;
-            let first_lost = if recreated { watermarks.low } else { expected };
-            position.next = resumed_at;
-            losses.push(LostOffsets {
-                partition: *partition,
-                expected,
-                resumed_at,
-                lost: (resumed_at - first_lost).unsigned_abs(),
-                recreated,
-            });
+            losses.push(position.skip(*partition, *watermarks, choice, cause));
+        }
+        losses
+    }
+
+    /// Starts over in all partitions, because the topic was recreated. Those that it no longer has are forgotten.
+    pub(super) fn restart(
+        &mut self,
+        found: &Partitions,
+        choice: OnLostOffsets,
+    ) -> Vec<LostOffsets> {
+        self.partitions
+            .retain(|partition, _| found.contains_key(partition));
+        let mut losses = Vec::new();
+        for (partition, watermarks) in found {
+            if let Some(position) = self.partitions.get_mut(partition) {
+                let cause = LossCause::Recreated;
+                losses.push(position.skip(*partition, *watermarks, choice, cause));
+            }
         }
         losses
     }
@@ -172,6 +214,38 @@ impl Progress {
     }
 }
 
+// === impl Position ===
+
+impl Position {
+    fn skip(
+        &mut self,
+        partition: i32,
+        watermarks: Watermarks,
+        choice: OnLostOffsets,
+        cause: LossCause,
+    ) -> LostOffsets {
+        let expected = self.next;
+        let resumed_at = match (cause, choice) {
+            // All before the end was read, and the rest is gone.
+            (LossCause::Truncated, _) | (_, OnLostOffsets::Latest) => watermarks.high,
+            (_, OnLostOffsets::Earliest | OnLostOffsets::Stop) => watermarks.low,
+        };
+        let first_lost = match cause {
+            LossCause::Retention => expected,
+            LossCause::Truncated => resumed_at,
+            LossCause::Recreated => watermarks.low,
+        };
+        self.next = resumed_at;
+        LostOffsets {
+            partition,
+            expected,
+            resumed_at,
+            lost: (resumed_at - first_lost).unsigned_abs(),
+            cause,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,10 +262,11 @@ mod tests {
 
     fn skip(next: i64, found: &Partitions, choice: OnLostOffsets) -> Option<(i64, u64, bool)> {
         let mut progress = reading_at(next);
-        let losses = progress.skip_lost(&progress.offsets(), found, choice);
+        let losses = progress.skip_lost(&progress.offsets(), found, choice, false);
         let loss = losses.first()?;
         assert_eq!(progress.offsets()[&0], loss.resumed_at);
-        Some((loss.resumed_at, loss.lost, loss.recreated))
+        let recreated = loss.cause == LossCause::Recreated;
+        Some((loss.resumed_at, loss.lost, recreated))
     }
 
     #[test]
@@ -211,11 +286,34 @@ mod tests {
     }
 
     #[test]
+    fn a_truncated_partition_is_read_on_at_its_end() {
+        let mut progress = reading_at(100);
+        let (at, choice) = (progress.offsets(), OnLostOffsets::Earliest);
+        let losses = progress.skip_lost(&at, &holds(0, 60), choice, true);
+        let [loss] = &losses[..] else {
+            panic!("{losses:?}");
+        };
+        assert_eq!(loss.cause, LossCause::Truncated);
+        assert_eq!((loss.resumed_at, loss.lost), (60, 0));
+    }
+
+    #[test]
+    fn a_topic_made_anew_is_read_from_its_beginning_however_long_it_is() {
+        let mut progress = reading_at(100);
+        progress.start(1, 7, Watermarks { low: 0, high: 9 });
+        let losses = progress.restart(&holds(0, 5_000), OnLostOffsets::Earliest);
+        assert_eq!(losses.len(), 1, "the new topic has one partition");
+        assert_eq!(losses[0].cause, LossCause::Recreated);
+        assert_eq!(progress.offsets(), Offsets::from([(0, 0)]));
+    }
+
+    #[test]
     fn a_partition_that_was_read_from_since_the_look_is_left_alone() {
         let mut progress = reading_at(10);
         let asked_at = progress.offsets();
         assert!(progress.advance(0, 10, None));
-        let losses = progress.skip_lost(&asked_at, &holds(25, 40), OnLostOffsets::Earliest);
+        let choice = OnLostOffsets::Earliest;
+        let losses = progress.skip_lost(&asked_at, &holds(25, 40), choice, true);
         assert_eq!(losses, []);
     }
 

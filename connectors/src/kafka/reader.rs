@@ -17,7 +17,7 @@ use super::{
     progress::{LostOffsets, PartitionLag, Progress},
     record::Record,
     settings::{KafkaSettings, OnLostOffsets},
-    topic::{Partitions, Report, Topic, Watcher},
+    topic::{Found, Report, Topic, Watcher},
 };
 use crate::event::Offsets;
 
@@ -58,6 +58,8 @@ struct State {
     settings: KafkaSettings,
     watcher: Watcher,
     progress: Progress,
+    /// `None` if the broker does not tell.
+    topic_id: Option<String>,
     /// Each poll returns at most one.
     notices: VecDeque<Notice>,
     next_look: Instant,
@@ -74,6 +76,22 @@ const POLLS_BETWEEN_CHECKS: u32 = 64;
 /// Interval of looks at the broker while it does not answer.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Whether a topic is the one it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Creation {
+    Same,
+    Another,
+    Unknown,
+}
+
+fn compare(before: Option<&str>, now: Option<&str>) -> Creation {
+    match (before, now) {
+        (Some(before), Some(now)) if before == now => Creation::Same,
+        (Some(_), Some(_)) => Creation::Another,
+        _ => Creation::Unknown,
+    }
+}
+
 // === impl Reader ===
 
 impl Reader {
@@ -81,14 +99,23 @@ impl Reader {
         settings: KafkaSettings,
         topic: Topic,
         mut progress: Progress,
-        found: &Partitions,
+        found: Found,
+        expected_id: Option<String>,
     ) -> Result<Self, KafkaError> {
-        let losses = progress.skip_lost(&progress.offsets(), found, settings.on_lost_offsets);
+        let choice = settings.on_lost_offsets;
+        let losses = match compare(expected_id.as_deref(), found.id.as_deref()) {
+            Creation::Another => progress.restart(&found.partitions, choice),
+            creation => {
+                let is_same = creation == Creation::Same;
+                progress.skip_lost(&progress.offsets(), &found.partitions, choice, is_same)
+            }
+        };
         let mut state = State {
             watcher: Watcher::start(topic.clone())?,
             next_look: Instant::now() + settings.metadata_refresh.get(),
             settings,
             progress,
+            topic_id: found.id,
             notices: VecDeque::new(),
             broker_is_up: true,
             suspects_loss: false,
@@ -131,9 +158,20 @@ impl Reader {
         }
     }
 
+    /// Looks at the broker if that is due, without polling, so that [`Reader::lags`] are true while nothing is read.
+    /// Notices wait for the next poll. After an error the reader cannot be used any more.
+    pub fn refresh(&mut self) -> Result<(), KafkaError> {
+        self.state.look(&self.topic)
+    }
+
     /// The offset to read next in each partition, after everything that was polled.
     pub fn offsets(&self) -> Offsets {
         self.state.progress.offsets()
+    }
+
+    /// The broker's id of the topic; `None` if it does not tell.
+    pub fn topic_id(&self) -> Option<&str> {
+        self.state.topic_id.as_deref()
     }
 
     /// How far reading is behind in each partition, by the last look at the broker.
@@ -167,11 +205,17 @@ impl State {
             return Ok(None);
         }
         self.polls_left = POLLS_BETWEEN_CHECKS;
+        self.look(topic)?;
+        Ok(self.notices.pop_front())
+    }
+
+    /// Takes the watcher's report, if there is one, and asks for the next when it is due.
+    fn look(&mut self, topic: &Topic) -> Result<(), KafkaError> {
         self.wait(Duration::ZERO, topic)?;
         if !self.watcher.is_waiting() && Instant::now() >= self.next_look {
             self.watcher.request(self.progress.offsets());
         }
-        Ok(self.notices.pop_front())
+        Ok(())
     }
 
     /// Waits for the watcher's report and acts on it; without one under way, waits for the timeout.
@@ -183,7 +227,7 @@ impl State {
     }
 
     fn take_report(&mut self, report: Report, topic: &Topic) -> Result<(), KafkaError> {
-        let found = match report.partitions {
+        let Found { partitions, id } = match report.found {
             Ok(found) => found,
             Err(error) => {
                 self.next_look = Instant::now() + RETRY_INTERVAL;
@@ -200,17 +244,27 @@ impl State {
             self.broker_is_up = true;
             self.notices.push_back(Notice::BrokerUp);
         }
-        self.progress.note_watermarks(&found);
-        let added = self.progress.add_new(&found);
-        let reassign = self.suspects_loss || !added.is_empty();
+        let creation = compare(self.topic_id.as_deref(), id.as_deref());
+        self.topic_id = id.or(self.topic_id.take());
+        let suspects_loss = std::mem::take(&mut self.suspects_loss);
+        let choice = self.settings.on_lost_offsets;
+        let is_another = creation == Creation::Another;
+        if is_another {
+            let losses = self.progress.restart(&partitions, choice);
+            self.report_losses(losses)?;
+        } else if suspects_loss {
+            let is_same = creation == Creation::Same;
+            let asked_at = &report.asked_at;
+            let losses = self
+                .progress
+                .skip_lost(asked_at, &partitions, choice, is_same);
+            self.report_losses(losses)?;
+        }
+        self.progress.note_watermarks(&partitions);
+        let added = self.progress.add_new(&partitions);
+        let reassign = is_another || suspects_loss || !added.is_empty();
         if !added.is_empty() {
             self.notices.push_back(Notice::PartitionsAdded(added));
-        }
-        if self.suspects_loss {
-            self.suspects_loss = false;
-            let choice = self.settings.on_lost_offsets;
-            let losses = self.progress.skip_lost(&report.asked_at, &found, choice);
-            self.report_losses(losses)?;
         }
         if reassign {
             self.assign(topic)?;

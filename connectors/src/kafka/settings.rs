@@ -11,6 +11,9 @@ use super::{
 };
 use crate::settings::{KeyPath, Period, Problem};
 
+/// The default of `kafka.group` in version 0.1.
+const EARLIER_GROUP: &str = "ostard";
+
 /// Section `kafka`: where events come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -19,8 +22,9 @@ pub struct KafkaSettings {
     pub brokers: String,
     /// Topic that events are read from.
     pub topic: String,
-    /// Consumer group that offsets are committed to. All partitions are read, whatever other members it has.
-    pub group: String,
+    /// Consumer group that offsets are committed to, for tools that show lag. Not set: `ostard-` and the names of bundle
+    /// and topic. All partitions are read, whatever other members it has. Two daemons may not share it.
+    pub group: Option<String>,
     /// Where to start without a checkpoint. With `latest` and `timestamp`, offsets that the group has committed come
     /// first. With `earliest`, events before them are learned but not emitted again.
     pub start: Start,
@@ -30,7 +34,7 @@ pub struct KafkaSettings {
     pub on_lost_offsets: OnLostOffsets,
     /// Interval of looking for new partitions and measuring lag.
     pub metadata_refresh: Period,
-    /// The daemon becomes unready after so long without a broker.
+    /// After so long without a broker the daemon has the condition `kafka`. It stays ready: predictions are served.
     pub patience: Period,
     /// Options of librdkafka by name. Those that ostard relies on are refused.
     pub options: Options,
@@ -93,7 +97,7 @@ pub struct DeadLetterSettings {
     pub topic: Option<String>,
     /// File that rejected events are appended to, as JSON lines, instead of a topic.
     pub file: Option<PathBuf>,
-    /// Most bytes kept of a rejected event's payload.
+    /// Most bytes kept of a rejected event's payload, and of its key.
     pub max_bytes: usize,
     /// Reading pauses when a larger share of the last `ratio_over` events was rejected; 1 disables this.
     pub max_ratio: f64,
@@ -103,6 +107,28 @@ pub struct DeadLetterSettings {
     pub max_consecutive: usize,
 }
 
+/// Section `parked`: where outputs go that are refused for good.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ParkedSettings {
+    /// Topic of the parked outputs.
+    pub topic: Option<String>,
+    /// File that parked outputs are appended to, as JSON lines, instead of a topic. Without either it is `parked.jsonl`
+    /// in `checkpoints.folder`.
+    pub file: Option<PathBuf>,
+    /// The file does not grow beyond this. When it is full, reading stops until it is moved away.
+    pub max_bytes: u64,
+}
+
+/// Section `outputs`: how predictions and dead letters are delivered.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OutputSettings {
+    /// How long an output is tried while its topic is gone or no broker answers, before it is parked. Not set: for ever.
+    /// Reading waits meanwhile.
+    pub patience: Option<Period>,
+}
+
 // === impl KafkaSettings ===
 
 impl Default for KafkaSettings {
@@ -110,7 +136,7 @@ impl Default for KafkaSettings {
         Self {
             brokers: "127.0.0.1:9092".to_owned(),
             topic: String::new(),
-            group: "ostard".to_owned(),
+            group: None,
             start: Start::Earliest,
             start_time_ms: None,
             on_lost_offsets: OnLostOffsets::Earliest,
@@ -124,12 +150,30 @@ impl Default for KafkaSettings {
 }
 
 impl KafkaSettings {
+    /// The group that offsets are committed to. `ostard` if none is set: that is the group of version 0.1.
+    pub fn group(&self) -> &str {
+        self.group.as_deref().unwrap_or(EARLIER_GROUP)
+    }
+
+    /// The group for a bundle, if none is set.
+    pub fn default_group(&self, bundle: &str) -> String {
+        format!("{EARLIER_GROUP}-{bundle}-{}", self.topic)
+    }
+
+    /// The same with the group of version 0.1, which all daemons shared.
+    pub fn with_earlier_group(&self) -> Self {
+        Self {
+            group: None,
+            ..self.clone()
+        }
+    }
+
     /// Reports everything that is wrong with the section. Reads no secrets and talks to no broker.
     pub fn validate(&self, problems: &mut Vec<Problem>) {
         for (key, value, example) in [
             ("brokers", &self.brokers, "127.0.0.1:9092"),
             ("topic", &self.topic, "events"),
-            ("group", &self.group, "ostard"),
+            ("group", &self.group().to_owned(), "ostard-spam-events"),
         ] {
             if value.trim().is_empty() {
                 problems.push(Problem::value(
@@ -240,6 +284,34 @@ impl DeadLetterSettings {
             let path = "dead_letters.max_bytes";
             let hint = "expected at most 900000";
             problems.push(Problem::value(path, self.max_bytes, hint));
+        }
+    }
+}
+
+// === impl ParkedSettings ===
+
+impl Default for ParkedSettings {
+    fn default() -> Self {
+        Self {
+            topic: None,
+            file: None,
+            max_bytes: 100_000_000,
+        }
+    }
+}
+
+impl ParkedSettings {
+    /// Reports everything that is wrong with the section.
+    pub fn validate(&self, problems: &mut Vec<Problem>) {
+        check_topic("parked.topic", self.topic.as_deref(), problems);
+        if let (Some(_), Some(file)) = (&self.topic, &self.file) {
+            let hint = "expected only one of parked.topic and parked.file";
+            problems.push(Problem::value("parked.file", file, hint));
+        }
+        // Smaller than a large message, the file could never take it.
+        if self.max_bytes < 1_000_000 {
+            let hint = "expected at least 1000000";
+            problems.push(Problem::value("parked.max_bytes", self.max_bytes, hint));
         }
     }
 }

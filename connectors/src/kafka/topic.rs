@@ -10,9 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rdkafka::{consumer::Consumer as _, error::KafkaError as RdKafkaError};
+use rdkafka::{
+    Offset, TopicPartitionList, consumer::Consumer as _, error::KafkaError as RdKafkaError,
+};
 
-use super::{client::Consumer, error::KafkaError};
+use super::{client::Consumer, error::KafkaError, topic_id::topic_id};
 use crate::event::Offsets;
 
 /// The offsets that a partition holds: `low` is the first, `high` the one that the next event will get.
@@ -25,6 +27,14 @@ pub(super) struct Watermarks {
 /// The partitions of a topic at some moment.
 pub(super) type Partitions = BTreeMap<i32, Watermarks>;
 
+/// What a look at the broker has found.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) partitions: Partitions,
+    /// Tells this creation of the topic from others; `None` if the broker does not say.
+    pub(super) id: Option<String>,
+}
+
 /// A topic and the client that reads it.
 #[derive(Clone)]
 pub(super) struct Topic {
@@ -36,10 +46,10 @@ pub(super) struct Topic {
 pub(super) struct Report {
     /// Positions of the reader when it asked.
     pub(super) asked_at: Offsets,
-    pub(super) partitions: Result<Partitions, KafkaError>,
+    pub(super) found: Result<Found, KafkaError>,
 }
 
-/// A thread that fetches the topic's partitions on request. Dropping it waits for the request under way.
+/// A thread that looks at the topic on request. Dropping it waits for the request under way.
 pub(super) struct Watcher {
     /// Set to `None` by drop, which ends the thread.
     requests: Option<SyncSender<Offsets>>,
@@ -51,11 +61,14 @@ pub(super) struct Watcher {
 /// Longer than a healthy broker takes under load. A shutdown waits at most this long for a dead one.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The id is asked for last, and only helps: a broker that does not tell it must not hold reading up.
+const ID_TIMEOUT: Duration = Duration::from_secs(2);
+
 // === impl Topic ===
 
 impl Topic {
-    /// Fetches the topic's partitions and their watermarks.
-    pub(super) fn fetch_partitions(&self, timeout: Duration) -> Result<Partitions, KafkaError> {
+    /// Fetches the topic's partitions, their watermarks, and the topic's id.
+    pub(super) fn look(&self, timeout: Duration) -> Result<Found, KafkaError> {
         let deadline = Instant::now() + timeout;
         let metadata = self
             .consumer
@@ -72,16 +85,51 @@ impl Topic {
         if topic.partitions().is_empty() {
             return Err(self.no_topic("it has no partitions yet".to_owned()));
         }
+        let ids: Vec<i32> = topic.partitions().iter().map(|p| p.id()).collect();
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let lows = self.edges(&ids, Offset::Beginning, left())?;
+        let highs = self.edges(&ids, Offset::End, left())?;
         let mut partitions = Partitions::new();
-        for partition in topic.partitions().iter().map(|p| p.id()) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let (low, high) = self
-                .consumer
-                .fetch_watermarks(&self.name, partition, left)
-                .map_err(|error| self.unreachable(&error))?;
-            partitions.insert(partition, Watermarks { low, high });
+        for (partition, low) in lows {
+            if let Some(high) = highs.get(&partition) {
+                partitions.insert(partition, Watermarks { low, high: *high });
+            }
         }
-        Ok(partitions)
+        let id = topic_id(&self.consumer, &self.name, left().min(ID_TIMEOUT));
+        Ok(Found { partitions, id })
+    }
+
+    /// The first or the last offset of all partitions, with one request to each broker: asked one after the other, a
+    /// thousand partitions would take too long.
+    fn edges(
+        &self,
+        partitions: &[i32],
+        edge: Offset,
+        timeout: Duration,
+    ) -> Result<Offsets, KafkaError> {
+        let mut asked = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            asked
+                .add_partition_offset(&self.name, *partition, edge)
+                .map_err(|error| self.unreachable(&error))?;
+        }
+        // The protocol asks for both edges as for a time, with a number that no time has.
+        let answered = self
+            .consumer
+            .offsets_for_times(asked, timeout)
+            .map_err(|error| self.unreachable(&error))?;
+        let mut offsets = Offsets::new();
+        for element in answered.elements() {
+            element.error().map_err(|error| self.unreachable(&error))?;
+            let Offset::Offset(offset) = element.offset() else {
+                return Err(self.no_topic(format!(
+                    "the broker does not tell the offsets of partition {}",
+                    element.partition()
+                )));
+            };
+            offsets.insert(element.partition(), offset);
+        }
+        Ok(offsets)
     }
 
     /// An error with the reason that librdkafka last gave.
@@ -112,7 +160,7 @@ impl Watcher {
             for asked_at in requests {
                 let report = Report {
                     asked_at,
-                    partitions: topic.fetch_partitions(FETCH_TIMEOUT),
+                    found: topic.look(FETCH_TIMEOUT),
                 };
                 if report_sender.send(report).is_err() {
                     return;

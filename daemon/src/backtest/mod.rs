@@ -110,8 +110,14 @@ impl Replay {
         };
         let labels = Arc::new(Mutex::new(LabelJoin::new(&labels, classes)));
         let metrics = Arc::clone(&publisher.metrics);
-        let block_learner =
-            BlockLearner::new(learner, &config.learner, 1, Progress::default(), publisher);
+        let block_learner = BlockLearner::new(
+            learner,
+            &config.learner,
+            1,
+            Progress::default(),
+            None,
+            publisher,
+        );
         Ok(Self {
             decoder: Decoder::new(&config.events, &description.input, classes)?,
             frozen: FrozenScoring::new(block_learner.learner().model().clone()),

@@ -91,7 +91,7 @@ fn show(folder: &Path, name: Option<&str>) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use ostar_connectors::checkpoint::Manifest;
+    use ostar_connectors::checkpoint::{Manifest, Orders};
     use ostar_model::proportions::LabelProportions;
 
     use super::*;
@@ -112,6 +112,11 @@ mod tests {
             proportions: LabelProportions::new(vec![0.75, 0.25]).unwrap(),
             topic: "mails".into(),
             offsets: [(0, events as i64)].into(),
+            emitted: None,
+            topic_id: None,
+            shares: None,
+            orders: Orders::default(),
+            writer: String::new(),
         }
     }
 

@@ -33,10 +33,15 @@ pub(super) struct ConnectionArgs {
     timeout: Period,
 }
 
-/// A daemon could not be reached, or refused the call. Ends the command with exit code 3.
+/// A daemon could not be reached, or did not take the call. Ends the command with exit code 3.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unanswered(String);
+
+/// A daemon has got the order and could not carry it out. Ends the command with exit code 4.
+#[derive(Debug, thiserror::Error)]
+#[error("the daemon could not carry out the order: {0}")]
+pub(crate) struct Refused(pub(super) String);
 
 /// Adds the bearer token, if there is one, to each call.
 #[derive(Debug, Clone)]

@@ -6,14 +6,14 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::{
-    client::{Connection, ConnectionArgs, Unanswered, block_on},
+    client::{Connection, ConnectionArgs, Refused, Unanswered, block_on},
     mode::ModeParser,
 };
 use crate::{
     current::ServingMode,
     proto::{
-        CheckpointRequest, Mode, PauseRequest, ResumeRequest, RollbackRequest, SetModeRequest,
-        control_client::ControlClient,
+        CheckpointRequest, Mode, PauseRequest, ReadOnRequest, ResumeRequest, RollbackRequest,
+        SetModeRequest, control_client::ControlClient,
     },
 };
 
@@ -39,13 +39,15 @@ pub(super) struct Ctl {
 enum Order {
     /// Stop alignment. Events are still read and scored, and class shares are still followed.
     Pause,
-    /// Resume alignment after `pause`, and reading after too many bad events.
+    /// Resume alignment after `pause`.
     Resume,
+    /// Read on after too many bad events have stopped the reading.
+    ReadOn,
     /// Write a checkpoint now.
     Checkpoint,
     /// Go back to the last weights that the guard agreed to.
     Rollback,
-    /// Change what is served, until the next start.
+    /// Change what is served. It survives restarts, until serving.mode is changed.
     Mode {
         /// The new serving mode.
         #[arg(value_parser = ModeParser)]
@@ -72,7 +74,11 @@ impl Ctl {
             .connection
             .connect(&self.address, "grpc.control_listen");
         let client = ControlClient::new(connection.await?);
-        Ok(self.order.send(client).await.map_err(Unanswered::from)?)
+        let given = self.order.send(client).await;
+        given.map_err(|status| match status.code() {
+            tonic::Code::FailedPrecondition => Refused(status.message().to_owned()).into(),
+            _ => Unanswered::from(status).into(),
+        })
     }
 }
 
@@ -81,6 +87,7 @@ impl Order {
         let response = match self {
             Self::Pause => client.pause(PauseRequest {}).await,
             Self::Resume => client.resume(ResumeRequest {}).await,
+            Self::ReadOn => client.read_on(ReadOnRequest {}).await,
             Self::Checkpoint => client.checkpoint(CheckpointRequest {}).await,
             Self::Rollback => client.rollback(RollbackRequest {}).await,
             Self::Mode { mode } => {
@@ -130,6 +137,13 @@ mod tests {
             _: Request<ResumeRequest>,
         ) -> Result<Response<ControlResponse>, Status> {
             told("resume")
+        }
+
+        async fn read_on(
+            &self,
+            _: Request<ReadOnRequest>,
+        ) -> Result<Response<ControlResponse>, Status> {
+            told("read-on")
         }
 
         async fn checkpoint(
@@ -184,7 +198,7 @@ mod tests {
     #[tokio::test]
     async fn every_order_arrives_and_its_answer_comes_back() {
         let address = served().await;
-        for order in ["pause", "resume", "rollback"] {
+        for order in ["pause", "resume", "read-on", "rollback"] {
             let answer = ctl(&format!("{order} --address {address}")).give().await;
             assert_eq!(answer.unwrap(), order);
         }

@@ -22,7 +22,7 @@ mod state;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-pub(crate) use client::Unanswered;
+pub(crate) use client::{Refused, Unanswered};
 
 /// Follows how the classes of a deployed classifier shift, without labels, and serves corrected predictions.
 #[derive(Debug, Parser)]

@@ -41,7 +41,9 @@ pub(crate) use sections::{
 
 use ostar_connectors::{
     event::EventSettings,
-    kafka::{DeadLetterSettings, KafkaSettings, PredictionSettings},
+    kafka::{
+        DeadLetterSettings, KafkaSettings, OutputSettings, ParkedSettings, PredictionSettings,
+    },
     labels::LabelSettings,
 };
 
@@ -60,6 +62,10 @@ pub(crate) struct Config {
     pub(crate) predictions: PredictionSettings,
     /// Events that cannot be decoded or scored: where they go, and how many stop the reading.
     pub(crate) dead_letters: DeadLetterSettings,
+    /// How predictions and dead letters are delivered.
+    pub(crate) outputs: OutputSettings,
+    /// Predictions and dead letters that the broker refuses for good: where they go instead.
+    pub(crate) parked: ParkedSettings,
     /// Labels that arrive later. The daemon measures accuracy with them and never learns from them.
     pub(crate) labels: LabelSettings,
     /// When and how the daemon learns.

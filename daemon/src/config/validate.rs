@@ -16,6 +16,7 @@ impl Config {
         self.events.validate(&mut problems);
         self.predictions.validate(&mut problems);
         self.dead_letters.validate(&mut problems);
+        self.parked.validate(&mut problems);
         self.labels.validate(&mut problems);
         self.requests.validate(&mut problems);
         self.check_folders(&mut problems);
@@ -48,6 +49,7 @@ impl Config {
             ("kafka.topic", Some(&self.kafka.topic)),
             ("predictions.topic", self.predictions.topic.as_ref()),
             ("dead_letters.topic", self.dead_letters.topic.as_ref()),
+            ("parked.topic", self.parked.topic.as_ref()),
             ("labels.topic", self.labels.topic.as_ref()),
         ];
         for (place, (key, topic)) in roles.iter().enumerate() {

@@ -10,8 +10,8 @@ use crate::{
     control::Order,
     metrics::Method,
     proto::{
-        CheckpointRequest, ControlResponse, PauseRequest, ResumeRequest, RollbackRequest,
-        SetModeRequest, control_server::Control,
+        CheckpointRequest, ControlResponse, PauseRequest, ReadOnRequest, ResumeRequest,
+        RollbackRequest, SetModeRequest, control_server::Control,
     },
     serving::Services,
 };
@@ -46,6 +46,10 @@ impl Control for ControlService {
 
     async fn resume(&self, _: Request<ResumeRequest>) -> Answer {
         self.give(Ok(Order::Resume)).await
+    }
+
+    async fn read_on(&self, _: Request<ReadOnRequest>) -> Answer {
+        self.give(Ok(Order::ReadOn)).await
     }
 
     async fn checkpoint(&self, _: Request<CheckpointRequest>) -> Answer {

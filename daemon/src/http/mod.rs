@@ -43,7 +43,8 @@ pub(crate) fn router(
     } else {
         (health, page.guarded.merge(metrics))
     };
-    let guarded = guarded.merge(open_inference);
+    let status = Router::new().route("/status", get(status));
+    let guarded = guarded.merge(status).merge(open_inference);
     let guarded = match token {
         None => guarded,
         Some(token) => {
@@ -80,7 +81,36 @@ async fn livez(State(services): State<Arc<Services>>) -> Response {
 }
 
 async fn readyz(State(services): State<Arc<Services>>) -> Response {
-    answer(services.health.readiness())
+    let health = &services.health;
+    match health.readiness() {
+        // Whoever asks whether it is ready may want to know what is wrong nevertheless.
+        Ok(()) => {
+            let conditions = health.conditions();
+            let lines = conditions
+                .iter()
+                .map(|(part, reason)| format!("{part}: {reason}\n"));
+            ("ok\n".to_owned() + &lines.collect::<String>()).into_response()
+        }
+        Err(reason) => answer(Err(reason)),
+    }
+}
+
+/// What is wrong although predictions are served, by part, and how far the learner is.
+async fn status(State(services): State<Arc<Services>>) -> Response {
+    let status = services.status.borrow().clone();
+    let version = services.current.load().version;
+    Json(json!({
+        "ready": services.health.readiness().is_ok(),
+        "not_ready_because": services.health.readiness().err(),
+        "conditions": services.health.conditions(),
+        "version": version.to_string(),
+        "mode": services.current.mode().name(),
+        "events": status.events,
+        "shares_at_ms": status.shares_at_ms,
+        "paused": status.paused,
+        "standby": status.standby,
+    }))
+    .into_response()
 }
 
 async fn startupz(State(services): State<Arc<Services>>) -> Response {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ostar_connectors::event::RejectReason;
+use ostar_connectors::{event::RejectReason, kafka::LossCause};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::families::{Buckets, Families, Measured};
@@ -15,6 +15,7 @@ pub(crate) struct IngestMetrics {
     lag_records: Measured,
     lag_seconds: Measured,
     offsets_lost: IntCounter,
+    rewinds: IntCounterVec,
     broker_connected: IntGauge,
     consumption_stopped: IntGauge,
     waiting: IntGaugeVec,
@@ -51,13 +52,19 @@ impl IngestMetrics {
                 "ostar_offsets_lost_total",
                 "Records that the broker deleted before they were read (retention, or a recreated topic).",
             ),
+            rewinds: families.counters_from_zero(
+                "ostar_topic_rewinds_total",
+                "Partitions whose offsets began anew: the topic was recreated, or the end of its log was lost.",
+                "cause",
+                [LossCause::Recreated, LossCause::Truncated].map(LossCause::as_str),
+            ),
             broker_connected: families.gauge(
                 "ostar_broker_connected",
                 "1 if a broker answers, else 0.",
             ),
             consumption_stopped: families.gauge(
                 "ostar_consumption_stopped",
-                "1 while reading is stopped after too many bad events, until `ostard ctl resume`; else 0.",
+                "1 while reading is stopped after too many bad events, until `ostard ctl read-on` or a restart; else 0.",
             ),
             waiting: families.gauges(
                 "ostar_waiting_chunks",
@@ -91,6 +98,10 @@ impl IngestMetrics {
 
     pub(crate) fn offsets_lost(&self, records: u64) {
         self.offsets_lost.inc_by(records);
+    }
+
+    pub(crate) fn rewound(&self, cause: LossCause) {
+        self.rewinds.with_label_values(&[cause.as_str()]).inc();
     }
 
     pub(crate) fn set_broker_connected(&self, connected: bool) {

@@ -1,6 +1,6 @@
 //! Metrics of the learner and the guard.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostar_model::{
     Candidate,
@@ -26,6 +26,7 @@ pub(crate) struct LearnerMetrics {
     proportion: WithInterval,
     effective_rows: Measured,
     proportions_known: IntGauge,
+    shares_at: Measured,
     pub(crate) gate: GateMetrics,
     losses: Losses,
     transport_weight: Measured,
@@ -88,6 +89,11 @@ impl LearnerMetrics {
             proportions_known: families.gauge(
                 "ostar_proportions_known",
                 "1 if the served shares can be told, 0 before the first block and while they cannot.",
+            ),
+            shares_at: families.measured(
+                "ostar_label_proportion_timestamp_seconds",
+                "When the shares were estimated, in seconds since 1970. After a restart, those of the checkpoint are shown.",
+                &[],
             ),
             gate: GateMetrics::new(families),
             losses: Losses::new(families),
@@ -153,13 +159,20 @@ impl LearnerMetrics {
     pub(crate) fn observe_block(&self, block: &BlockReport) {
         self.blocks.inc();
         self.events.inc_by(block.rows as u64);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.show_shares(block, now.map_or(0, |now| now.as_millis() as u64));
+        self.gate.observe(&block.verdict);
+    }
+
+    /// Shows the shares of a block, which may be from before a restart.
+    pub(crate) fn show_shares(&self, block: &BlockReport, at_ms: u64) {
+        self.shares_at.set(&[], at_ms as f64 / 1_000.0);
         self.observe_estimate(Candidate::Frozen.name(), &block.frozen);
         if let Some(adapted) = &block.adapted {
             self.observe_estimate(Candidate::Adapted.name(), adapted);
         }
         self.observe_estimate("served", &block.served);
         self.proportions_known.set(i64::from(block.served.known));
-        self.gate.observe(&block.verdict);
     }
 
     pub(crate) fn observe_step(&self, step: &StepReport, duration: Duration) {

@@ -1,13 +1,15 @@
 //! Metrics of the outputs: predictions and dead letters.
 
+use ostar_connectors::kafka::{self, Output};
 use prometheus::{IntCounter, IntGauge};
 
 use super::families::Families;
 
 #[derive(Debug)]
 pub(crate) struct OutputMetrics {
-    pub(crate) predictions: OutputCounts,
-    pub(crate) dead_letters: OutputCounts,
+    predictions: OutputCounts,
+    dead_letters: OutputCounts,
+    commit_failures: IntCounter,
 }
 
 /// Counts of one output topic.
@@ -15,6 +17,7 @@ pub(crate) struct OutputMetrics {
 pub(crate) struct OutputCounts {
     delivered: IntCounter,
     failed: IntCounter,
+    parked: IntCounter,
     in_flight: IntGauge,
 }
 
@@ -22,33 +25,49 @@ impl OutputMetrics {
     pub(super) fn new(families: &Families<'_>) -> Self {
         let records = families.counters(
             "ostar_output_records_total",
-            "Records sent to an output topic, by outcome.",
+            "Predictions and dead letters: delivered, parked because they were refused for good, or failed attempts that are repeated.",
             &["output", "outcome"],
         );
         let in_flight = families.gauges(
             "ostar_output_in_flight_records",
-            "Records that were sent but not confirmed yet.",
+            "Predictions and dead letters that are neither delivered nor parked yet.",
             &["output"],
         );
         let counts = |output: &str| OutputCounts {
             delivered: records.with_label_values(&[output, "delivered"]),
             failed: records.with_label_values(&[output, "failed"]),
+            parked: records.with_label_values(&[output, "parked"]),
             in_flight: in_flight.with_label_values(&[output]),
         };
         Self {
-            predictions: counts("predictions"),
-            dead_letters: counts("dead_letters"),
+            predictions: counts(Output::Predictions.as_str()),
+            dead_letters: counts(Output::DeadLetters.as_str()),
+            commit_failures: families.counter(
+                "ostar_commit_failures_total",
+                "Commits to the consumer group that failed. Their offsets are committed again.",
+            ),
+        }
+    }
+}
+
+impl OutputMetrics {
+    pub(crate) fn commit_failed(&self) {
+        self.commit_failures.inc();
+    }
+
+    pub(crate) fn of(&self, output: Output) -> &OutputCounts {
+        match output {
+            Output::Predictions => &self.predictions,
+            Output::DeadLetters => &self.dead_letters,
         }
     }
 }
 
 impl OutputCounts {
-    pub(crate) fn delivered(&self, records: u64) {
-        self.delivered.inc_by(records);
-    }
-
-    pub(crate) fn failed(&self, records: u64) {
-        self.failed.inc_by(records);
+    pub(crate) fn add(&self, counts: kafka::OutputCounts) {
+        self.delivered.inc_by(counts.delivered);
+        self.failed.inc_by(counts.refused);
+        self.parked.inc_by(counts.parked);
     }
 
     pub(crate) fn set_in_flight(&self, records: usize) {

@@ -7,7 +7,7 @@ use prometheus::{IntGauge, IntGaugeVec};
 use super::families::{Families, Measured};
 use crate::{
     current::{Current, ServingMode},
-    health::Health,
+    health::{CONDITIONS, Health},
     status::Status,
 };
 
@@ -17,6 +17,7 @@ pub(crate) struct ProcessMetrics {
     epoch: IntGauge,
     step: IntGauge,
     ready: IntGauge,
+    conditions: IntGaugeVec,
     paused: IntGauge,
     standby: IntGauge,
 }
@@ -49,6 +50,11 @@ impl ProcessMetrics {
                 "Step of the served state: alignment steps, or blocks of a black box.",
             ),
             ready: families.gauge("ostar_ready", "1 if /readyz answers 200, else 0."),
+            conditions: families.gauges(
+                "ostar_condition",
+                "1 while a part has a problem although predictions are served, else 0. /status says which problem.",
+                &["condition"],
+            ),
             paused: families.gauge("ostar_paused", "1 while learning is paused, else 0."),
             standby: families.gauge(
                 "ostar_standby",
@@ -69,6 +75,11 @@ impl ProcessMetrics {
         self.epoch.set(version.epoch as i64);
         self.step.set(version.step as i64);
         self.ready.set(health.readiness().is_ok().into());
+        let conditions = health.conditions();
+        for part in CONDITIONS {
+            let set = conditions.contains_key(part);
+            self.conditions.with_label_values(&[part]).set(set.into());
+        }
         self.paused.set(status.paused.into());
         self.standby.set(status.standby.into());
     }

@@ -7,6 +7,7 @@ use std::{
 
 use ostar_connectors::{
     event::RejectReason,
+    kafka::{Output, OutputCounts},
     labels::{LabelJoin, LabelSettings},
 };
 use ostar_model::{
@@ -45,9 +46,13 @@ fn observed() -> Arc<Metrics> {
     metrics
         .scoring
         .observe(ScoringPath::Stream, [0, 1, 1], 2, duration);
-    metrics.outputs.predictions.delivered(3);
-    metrics.outputs.dead_letters.failed(1);
-    metrics.outputs.predictions.set_in_flight(2);
+    let counts = OutputCounts {
+        delivered: 3,
+        refused: 1,
+        parked: 2,
+    };
+    metrics.outputs.of(Output::Predictions).add(counts);
+    metrics.outputs.of(Output::Predictions).set_in_flight(2);
 
     metrics.learner.observe_block(&learned.block);
     metrics.learner.observe_step(&learned.step, duration);

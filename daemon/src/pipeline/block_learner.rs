@@ -5,16 +5,19 @@
 use std::{
     ops::ControlFlow,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::event::Offsets;
+use ostar_connectors::{
+    checkpoint::{Orders, Shares},
+    event::{Offsets, Rewound},
+};
 use ostar_model::{
     Bundle,
     diagnostics::Decision,
     gate::{GateState, Verdict},
-    learner::{Learner, LearnerSettings, RefreshReport},
+    learner::{BlockReport, Learner, LearnerSettings, RefreshReport},
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -25,7 +28,7 @@ use super::{
 };
 use crate::{
     config::LearnerSection,
-    current::{Current, Version},
+    current::{Current, ServingMode, Version},
     metrics::Metrics,
     status::Status,
 };
@@ -40,6 +43,8 @@ pub(crate) struct Progress {
     pub(crate) events: u64,
     /// In each partition, the offset behind the last event that was learned.
     pub(crate) offsets: Offsets,
+    /// The broker's id of the topic that the offsets belong to; `None` if it does not tell.
+    pub(crate) topic_id: Option<String>,
 }
 
 /// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
@@ -95,6 +100,7 @@ impl BlockLearner {
         section: &LearnerSection,
         epoch: u64,
         progress: Progress,
+        shares: Option<Shares>,
         publisher: Publisher,
     ) -> Self {
         let this = Self {
@@ -106,6 +112,8 @@ impl BlockLearner {
             status: Status {
                 events: progress.events,
                 gate: learner.gate().clone(),
+                shares_at_ms: shares.as_ref().map(|shares| shares.at_ms),
+                block: shares.map(|shares| recall(shares, &learner)),
                 ..Status::default()
             },
             progress,
@@ -118,6 +126,9 @@ impl BlockLearner {
             let metrics = &this.publisher.metrics.learner;
             metrics.gate.observe(this.status.gate.verdict());
         }
+        if let (Some(block), Some(at_ms)) = (&this.status.block, this.status.shares_at_ms) {
+            this.publisher.metrics.learner.show_shares(block, at_ms);
+        }
         this.publish();
         this
     }
@@ -128,6 +139,66 @@ impl BlockLearner {
 
     pub(crate) fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// Shares of the newest block, for the next start to show.
+    pub(crate) fn shares(&self) -> Option<Shares> {
+        let block = self.status.block.as_ref()?;
+        Some(Shares {
+            at_ms: self.status.shares_at_ms?,
+            frozen: block.frozen.clone(),
+            adapted: block.adapted.clone(),
+            served: block.served.clone(),
+        })
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.status.paused
+    }
+
+    /// Orders in force, for the next start.
+    pub(crate) fn orders(&self) -> Orders {
+        let current = &self.publisher.current;
+        let (mode, configured) = (current.mode(), current.configured_mode());
+        let is_ordered = mode != configured;
+        Orders {
+            paused: self.status.paused,
+            mode: is_ordered.then(|| mode.name().to_owned()),
+            configured_mode: is_ordered.then(|| configured.name().to_owned()),
+        }
+    }
+
+    /// Carries out again what was ordered before a restart.
+    pub(crate) fn obey(&mut self, orders: &Orders) {
+        if orders.paused {
+            info!("alignment stays paused, as it was ordered before the restart");
+            self.set_paused(true);
+        }
+        let current = &self.publisher.current;
+        let configured = current.configured_mode();
+        let ordered = orders.mode.as_deref().and_then(ServingMode::named);
+        if let Some(mode) = ordered
+            && orders.configured_mode.as_deref() == Some(configured.name())
+        {
+            info!(
+                mode = mode.name(),
+                configured = configured.name(),
+                "the serving mode stays what was ordered before the restart"
+            );
+            current.set_mode(mode);
+        }
+    }
+
+    /// Where each partition is read from, if the learner does not know it yet, and which topic that is.
+    pub(crate) fn begin(&mut self, offsets: &Offsets, topic_id: Option<&str>) {
+        for (partition, began) in offsets {
+            self.learned.entry(*partition).or_insert(*began);
+            self.progress.offsets.entry(*partition).or_insert(*began);
+        }
+        // The id that the offsets belong to. If the topic was recreated, the reader says so before its first event.
+        if self.progress.topic_id.is_none() {
+            self.progress.topic_id = topic_id.map(str::to_owned);
+        }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -155,6 +226,12 @@ impl BlockLearner {
         behind: impl Fn() -> bool,
         mut after_block: impl FnMut(&Self) -> ControlFlow<()>,
     ) -> Result<()> {
+        if let Some(rewound) = &chunk.rewound {
+            self.rewind(rewound);
+            if after_block(self).is_break() {
+                return Ok(());
+            }
+        }
         let mut number = 0;
         while self.observe_next(chunk, &mut number)? {
             self.take_steps(&behind)?;
@@ -164,6 +241,14 @@ impl BlockLearner {
             }
         }
         self.track_waiting()
+    }
+
+    /// Learns from these offsets on, whatever had them before.
+    fn rewind(&mut self, rewound: &Rewound) {
+        self.blocks.rewind(&rewound.offsets);
+        self.learned.extend(&rewound.offsets);
+        self.progress.offsets.extend(&rewound.offsets);
+        self.progress.topic_id.clone_from(&rewound.topic_id);
     }
 
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
@@ -189,6 +274,7 @@ impl BlockLearner {
         self.status.gate = self.learner.gate().clone();
         self.status.block = Some(block);
         self.estimate_accuracies()?;
+        self.status.shares_at_ms = Some(now_ms());
         Ok(true)
     }
 
@@ -283,6 +369,22 @@ impl BlockLearner {
             ..self.status.clone()
         });
     }
+}
+
+/// The report of the newest block before a restart.
+pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
+    BlockReport {
+        rows: 0,
+        frozen: shares.frozen,
+        adapted: shares.adapted,
+        served: shares.served,
+        verdict: learner.gate().verdict().clone(),
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
 }
 
 fn decided(gate: &GateState) -> bool {

@@ -35,6 +35,12 @@ impl BlockBuilder {
         }
     }
 
+    /// Forgets offsets that begin anew. The rows that wait are kept: they are in no other block.
+    pub(crate) fn rewind(&mut self, rewound: &Offsets) {
+        self.next
+            .retain(|partition, _| !rewound.contains_key(partition));
+    }
+
     /// Rows that wait for others to complete a block.
     pub(crate) fn waiting(&self) -> FrozenRows<'_> {
         // A complete block was given out already; its rows are cleared when the next come.

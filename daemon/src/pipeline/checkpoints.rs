@@ -11,8 +11,11 @@ use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
 use ostar_model::Bundle;
 use tracing::info;
 
-use super::block_learner::{BlockLearner, version};
-use crate::{config::CheckpointSettings, metrics::Metrics};
+use super::{
+    block_learner::{BlockLearner, version},
+    commits::Emitted,
+};
+use crate::{config::CheckpointSettings, health::Health, metrics::Metrics};
 
 /// Writes a checkpoint every `checkpoints.every_events` events, at most once per `checkpoints.min_interval`.
 pub(crate) struct Checkpoints {
@@ -23,8 +26,13 @@ pub(crate) struct Checkpoints {
     min_interval: Duration,
     last_events: u64,
     last_time: Instant,
+    last_topic_id: Option<String>,
     identity: Identity,
+    emitted: Arc<Emitted>,
+    /// No block of this run is in a checkpoint yet.
+    is_first: bool,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
 }
 
 /// The bundle, settings and topic that a checkpoint belongs to. Part of every manifest.
@@ -35,12 +43,14 @@ pub(crate) struct Identity {
     pub(crate) settings_digest: String,
     pub(crate) classes: Vec<String>,
     pub(crate) topic: String,
+    /// Identifies the folder in commits to the group.
+    pub(crate) writer: String,
 }
 
 // === impl Identity ===
 
 impl Identity {
-    pub(crate) fn new(bundle: &Bundle, settings_digest: String, topic: &str) -> Self {
+    pub(crate) fn new(bundle: &Bundle, settings_digest: String, topic: &str, writer: &str) -> Self {
         let description = bundle.description();
         Self {
             bundle_name: description.name.clone(),
@@ -48,6 +58,7 @@ impl Identity {
             settings_digest,
             classes: description.classes.clone(),
             topic: topic.to_owned(),
+            writer: writer.to_owned(),
         }
     }
 }
@@ -60,7 +71,9 @@ impl Checkpoints {
         lock: WriterLock,
         section: &CheckpointSettings,
         identity: Identity,
+        emitted: Arc<Emitted>,
         metrics: Arc<Metrics>,
+        health: Arc<Health>,
     ) -> Self {
         metrics.checkpoints.set_every_events(section.every_events);
         Self {
@@ -70,8 +83,12 @@ impl Checkpoints {
             min_interval: section.min_interval.get(),
             last_events: 0,
             last_time: Instant::now(),
+            last_topic_id: None,
             identity,
+            emitted,
+            is_first: true,
             metrics,
+            health,
         }
     }
 
@@ -80,7 +97,12 @@ impl Checkpoints {
             .progress()
             .events
             .saturating_sub(self.last_events);
-        if unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval {
+        let is_due = unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval;
+        // A process that lives shorter than `min_interval` must get on, too. And the offsets of a topic that was recreated
+        // mean nothing to the next start.
+        let is_rewound = block_learner.progress().topic_id != self.last_topic_id;
+        if is_due || is_rewound || (self.is_first && unsaved > 0) {
+            self.is_first = false;
             self.write(block_learner)?;
         }
         Ok(())
@@ -92,14 +114,20 @@ impl Checkpoints {
         // every block.
         self.last_events = block_learner.progress().events;
         self.last_time = start;
+        self.last_topic_id = block_learner.progress().topic_id.clone();
         let written = self.try_write(block_learner);
         match &written {
             Ok((folder, bytes)) => {
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
+                self.health.clear("checkpoints");
                 info!(folder = %folder.display(), bytes, events = self.last_events, "wrote a checkpoint");
             }
-            Err(_) => self.metrics.checkpoints.failed(),
+            Err(error) => {
+                self.metrics.checkpoints.failed();
+                let reason = format!("{error:#}; a restart learns again what no checkpoint holds");
+                self.health.set_condition("checkpoints", reason);
+            }
         }
         written.map(|(folder, _)| folder)
     }
@@ -119,6 +147,11 @@ impl Checkpoints {
             classes: self.identity.classes.clone(),
             proportions: learner.proportions().clone(),
             topic: self.identity.topic.clone(),
+            emitted: Some(self.emitted.get()),
+            topic_id: progress.topic_id.clone(),
+            shares: block_learner.shares(),
+            orders: block_learner.orders(),
+            writer: self.identity.writer.clone(),
             offsets: progress.offsets.clone(),
             // Set by the store.
             format_version: 0,

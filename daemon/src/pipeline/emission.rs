@@ -1,8 +1,9 @@
 //! The second thread of the pipeline: scores chunks, hands them to the learner, writes predictions and dead letters, and
-//! commits what is flushed.
+//! commits what is delivered.
 
 use std::{
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -10,13 +11,15 @@ use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ostar_connectors::{
     event::{Chunk, Offsets},
-    kafka::{Committer, DeadLetter, KafkaError, OutputError, Outputs},
+    kafka::{DeadLetter, Output, OutputError, Outputs},
     proto,
 };
 use ostar_model::argmax;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{
+    commits::Commits,
+    flags::PipelineFlags,
     scored::{FrozenScoring, ScoredChunk},
     scoring::{Predictions, Scoring},
 };
@@ -26,45 +29,47 @@ use crate::{health::Health, metrics::Metrics};
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// They are also flushed after this many events. Together with [`FLUSH_EVERY`] this bounds what a crash repeats.
 const FLUSH_EVENTS: usize = 2_000;
-/// How long one attempt to flush waits for the broker.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one attempt to flush waits for the broker, so that stopping is noticed.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
+/// The log tells of a broker that is slower than this.
+const SLOW: Duration = Duration::from_secs(2);
+/// How often the log says that outputs wait.
+const WARN_EVERY: Duration = Duration::from_secs(30);
 
 /// Writes the outputs of every event, in the order of events.
 pub(crate) struct Emission {
     pub(crate) frozen: FrozenScoring,
     pub(crate) scoring: Scoring,
     pub(crate) outputs: Outputs,
-    pub(crate) committer: Committer,
-    /// Outputs of events before these offsets were flushed by an earlier run.
+    pub(crate) commits: Commits,
+    /// Outputs of events before these offsets were delivered by an earlier run, of this creation of the topic.
     pub(crate) emitted: Offsets,
     pub(crate) classes: Vec<String>,
-    /// How long flushes may fail before the process is not ready.
+    /// How long a silent broker is waited for before a condition tells so.
     pub(crate) patience: Duration,
+    pub(crate) flags: Arc<PipelineFlags>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) pending: Pending,
+    pub(crate) progress: Progress,
 }
 
-/// Outputs between sending and commit.
+/// How far outputs are.
 #[derive(Default)]
-pub(crate) struct Pending {
-    /// Chunks whose outputs were sent but not flushed.
-    unflushed: Vec<(Arc<ScoredChunk>, Predictions)>,
-    /// Messages that were sent since the last flush.
-    sent: Sent,
-    /// The last flush lost messages: all of `unflushed` has to be sent again.
-    send_again: bool,
-    /// Start of the current run of failed flushes.
-    failing_since: Option<Instant>,
-    /// Offsets behind the chunks that were flushed since the last commit.
-    flushed: Offsets,
+pub(crate) struct Progress {
+    /// Events whose outputs were sent since the last flush.
+    events: usize,
+    /// Offsets behind them.
+    sent: Offsets,
+    /// Outputs that were delivered or parked since the last flush.
+    delivered: usize,
+    /// Start of the current wait for outputs.
+    waiting_since: Option<Instant>,
+    /// When the log last told of the current wait.
+    warned: Option<Instant>,
 }
 
-#[derive(Debug, Default)]
-struct Sent {
-    predictions: u64,
-    dead_letters: u64,
-}
+/// The process stops before all outputs are delivered.
+struct GivenUp;
 
 impl Emission {
     /// Runs until ingest closes the channel. The learner gets each chunk before its outputs are written, so that it does
@@ -74,6 +79,22 @@ impl Emission {
         chunks: &Receiver<Chunk>,
         learner: Sender<Arc<ScoredChunk>>,
     ) -> Result<()> {
+        let outcome = self.take_chunks(chunks, &learner)?;
+        // Before the last flush, which may take long: the learner can end meanwhile.
+        drop(learner);
+        if outcome.is_ok() {
+            // What is not delivered now is above the commit: the next start sends it.
+            let _ = self.settle();
+        }
+        self.commits.commit(true);
+        Ok(())
+    }
+
+    fn take_chunks(
+        &mut self,
+        chunks: &Receiver<Chunk>,
+        learner: &Sender<Arc<ScoredChunk>>,
+    ) -> Result<Result<(), GivenUp>> {
         let mut last_commit = Instant::now();
         loop {
             let wait = FLUSH_EVERY.saturating_sub(last_commit.elapsed());
@@ -84,52 +105,52 @@ impl Emission {
                     // The learner's thread has already reported its failure if it is gone.
                     let _ = learner.send(Arc::clone(&chunk));
                     let predictions = self.scoring.score(&chunk)?;
-                    self.emit(&chunk, &predictions)?;
-                    self.show_in_flight();
-                    self.pending.unflushed.push((chunk, predictions));
+                    if let Err(given_up) = self.rewind(&chunk) {
+                        return Ok(Err(given_up));
+                    }
+                    if let Err(given_up) = self.emit(&chunk, &predictions) {
+                        return Ok(Err(given_up));
+                    }
+                    self.count();
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.metrics.ingest.set_waiting("learner", learner.len());
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return Ok(Ok(())),
             }
-            let waiting: usize = self
-                .pending
-                .unflushed
-                .iter()
-                .map(|(chunk, _)| chunk.events.len())
-                .sum();
             let due = last_commit.elapsed() >= FLUSH_EVERY;
-            if due || waiting >= FLUSH_EVENTS {
-                let delivered = self.flush();
+            if due || self.progress.events >= FLUSH_EVENTS {
+                let settled = match self.settle() {
+                    Ok(settled) => settled,
+                    Err(given_up) => return Ok(Err(given_up)),
+                };
                 // Where no outputs are written, a crash repeats none: commit once per FLUSH_EVERY, without waiting.
-                if due || delivered > 0 {
-                    self.commit(match delivered {
-                        0 => Committer::commit,
-                        1.. => Committer::commit_and_wait,
-                    });
+                if due || settled > 0 {
+                    self.commits.commit(settled > 0);
                     last_commit = Instant::now();
                 }
             }
         }
-        // Before the last flushes, which may take long: the learner can end meanwhile.
-        drop(learner);
-        // Without a limit of its own: `Pipeline::stop` waits for this thread no longer than the shutdown deadline.
-        while !self.pending.unflushed.is_empty() {
-            self.flush();
+    }
+
+    /// Where offsets begin anew, all events from them on are new. What had these offsets before is settled first.
+    fn rewind(&mut self, chunk: &ScoredChunk) -> Result<(), GivenUp> {
+        if let Some(rewound) = &chunk.rewound {
+            self.settle()?;
+            self.commits.rewind(&rewound.offsets);
+            self.emitted.extend(&rewound.offsets);
         }
-        self.commit(Committer::commit_and_wait);
         Ok(())
     }
 
-    fn emit(&mut self, chunk: &ScoredChunk, predictions: &Predictions) -> Result<(), OutputError> {
-        let emitted = &self.emitted;
-        let is_new =
-            |partition: i32, offset: i64| offset >= emitted.get(&partition).copied().unwrap_or(0);
+    /// Sends the outputs of a chunk.
+    fn emit(&mut self, chunk: &ScoredChunk, predictions: &Predictions) -> Result<(), GivenUp> {
+        self.progress.events += chunk.events.len() + chunk.rejected.len();
+        self.progress.sent.extend(&chunk.next);
         let rows = predictions.probabilities.chunks_exact(self.classes.len());
         if self.outputs.takes_predictions() {
-            for (event, probabilities) in chunk.events.iter().zip(rows) {
-                if !is_new(event.partition, event.offset) {
+            for (number, (event, probabilities)) in chunk.events.iter().zip(rows).enumerate() {
+                if !self.is_new(event.partition, event.offset) {
                     continue;
                 }
                 let class = argmax(probabilities);
@@ -143,114 +164,164 @@ impl Emission {
                         step: predictions.version.step,
                     }),
                 };
-                send(|| self.outputs.send_prediction(event, &prediction))?;
-                self.pending.sent.predictions += 1;
+                let sent = self.send(|outputs| outputs.send_prediction(event, &prediction));
+                if let Err(given_up) = sent {
+                    self.keep_below(chunk, number, 0);
+                    return Err(given_up);
+                }
             }
         }
-        for rejected in &chunk.rejected {
-            if is_new(rejected.partition, rejected.offset) {
-                let letter = DeadLetter {
-                    partition: rejected.partition,
-                    offset: rejected.offset,
-                    key: rejected.key.as_deref(),
-                    payload: &rejected.payload,
-                    size: rejected.size,
-                    reason: rejected.reject.reason.as_str(),
-                    detail: &rejected.reject.detail,
-                };
-                send(|| self.outputs.send_dead_letter(&letter))?;
-                self.pending.sent.dead_letters += 1;
+        for (number, rejected) in chunk.rejected.iter().enumerate() {
+            if !self.is_new(rejected.partition, rejected.offset) {
+                continue;
+            }
+            let letter = DeadLetter {
+                partition: rejected.partition,
+                offset: rejected.offset,
+                key: rejected.key.as_deref(),
+                key_size: rejected.key_size,
+                payload: &rejected.payload,
+                size: rejected.size,
+                reason: rejected.reject.reason.as_str(),
+                detail: &rejected.reject.detail,
+            };
+            if let Err(given_up) = self.send(|outputs| outputs.send_dead_letter(&letter)) {
+                self.keep_below(chunk, chunk.events.len(), number);
+                return Err(given_up);
             }
         }
         Ok(())
     }
 
-    /// Flushes and returns the number of messages delivered. After a failure the chunks stay, to be flushed or sent again.
-    fn flush(&mut self) -> u64 {
-        if self.pending.unflushed.is_empty() {
-            return 0;
-        }
-        let start = Instant::now();
-        match self.deliver() {
-            Ok(()) => {
-                self.pending.failing_since = None;
-                self.health.clear("outputs");
-                let outputs = &self.metrics.outputs;
-                let sent = std::mem::take(&mut self.pending.sent);
-                outputs.predictions.delivered(sent.predictions);
-                outputs.dead_letters.delivered(sent.dead_letters);
-                self.show_in_flight();
-                for (chunk, _) in self.pending.unflushed.drain(..) {
-                    self.pending.flushed.extend(&chunk.next);
-                }
-                sent.predictions + sent.dead_letters
-            }
-            Err(error) => {
-                warn!(%error, chunks = self.pending.unflushed.len(), "cannot deliver outputs");
-                let failing = self.pending.failing_since.get_or_insert(start).elapsed();
-                let is_lost = matches!(error, OutputError::Lost { .. });
-                // A broker that is away may come back within `patience`. Lost messages were refused: not ready at once.
-                if is_lost || failing >= self.patience {
-                    self.health.obstruct("outputs", error.to_string());
-                }
-                if is_lost {
-                    let sent = std::mem::take(&mut self.pending.sent);
-                    let outputs = &self.metrics.outputs;
-                    outputs.predictions.failed(sent.predictions);
-                    outputs.dead_letters.failed(sent.dead_letters);
-                    self.pending.send_again = true;
-                }
-                0
+    fn is_new(&self, partition: i32, offset: i64) -> bool {
+        offset >= self.emitted.get(&partition).copied().unwrap_or(0)
+    }
+
+    /// Hands a message over, again and again while there are too many under way.
+    fn send(
+        &mut self,
+        mut hand_over: impl FnMut(&mut Outputs) -> Result<(), OutputError>,
+    ) -> Result<(), GivenUp> {
+        loop {
+            match hand_over(&mut self.outputs) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.wait(&error)?,
             }
         }
     }
 
-    fn show_in_flight(&self) {
-        let outputs = &self.metrics.outputs;
-        outputs
-            .predictions
-            .set_in_flight(self.pending.sent.predictions as usize);
-        outputs
-            .dead_letters
-            .set_in_flight(self.pending.sent.dead_letters as usize);
+    /// The process stops in the middle of a chunk: nothing from these events on is settled.
+    fn keep_below(&mut self, chunk: &ScoredChunk, events: usize, rejected: usize) {
+        let events = chunk.events[events..].iter();
+        let events = events.map(|event| (event.partition, event.offset));
+        let rejected = chunk.rejected[rejected..].iter();
+        let rejected = rejected.map(|rejected| (rejected.partition, rejected.offset));
+        lower(&mut self.progress.sent, events.chain(rejected));
+        self.give_up();
     }
 
-    fn deliver(&mut self) -> Result<(), OutputError> {
-        if self.pending.send_again {
-            // Taken out, because `emit` needs all of `self`.
-            let unflushed = std::mem::take(&mut self.pending.unflushed);
-            let emitted = unflushed
-                .iter()
-                .try_for_each(|(chunk, predictions)| self.emit(chunk, predictions));
-            self.pending.unflushed = unflushed;
-            emitted?;
-            self.pending.send_again = false;
+    /// Waits until everything sent is delivered or parked. Returns the number of outputs.
+    fn settle(&mut self) -> Result<usize, GivenUp> {
+        if self.progress.events == 0 {
+            return Ok(0);
         }
-        self.outputs.flush(FLUSH_TIMEOUT)
+        loop {
+            let flushed = self.outputs.flush(FLUSH_TIMEOUT);
+            self.count();
+            match flushed {
+                Ok(()) => {
+                    self.end_wait();
+                    let sent = std::mem::take(&mut self.progress.sent);
+                    self.commits.settle(&sent);
+                    self.progress.events = 0;
+                    return Ok(std::mem::take(&mut self.progress.delivered));
+                }
+                Err(error) => {
+                    if let Err(given_up) = self.wait(&error) {
+                        self.give_up();
+                        return Err(given_up);
+                    }
+                }
+            }
+        }
     }
 
-    fn commit(&mut self, commit: fn(&Committer, &Offsets) -> Result<(), KafkaError>) {
-        let mut next = std::mem::take(&mut self.pending.flushed);
-        if next.is_empty() {
-            return;
+    /// Tells that outputs wait, and why; `Err` if the process stops and they are left to the next start.
+    fn wait(&mut self, error: &OutputError) -> Result<(), GivenUp> {
+        let since = self.progress.waiting_since;
+        let waited = since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.progress.waiting_since.get_or_insert_with(Instant::now);
+        // A silent broker may come back soon. A refusal is known at once.
+        let is_refused = !matches!(
+            error,
+            OutputError::Full | OutputError::Timeout { refused: None, .. }
+        );
+        let warned = self.progress.warned;
+        let is_due = warned.is_none_or(|warned| warned.elapsed() >= WARN_EVERY);
+        if is_due && (is_refused || waited >= SLOW) {
+            self.progress.warned = Some(Instant::now());
+            warn!(%error, "cannot deliver outputs, reading waits");
         }
-        // The group's offset never goes back. Events that are read again only to be learned were emitted before.
-        for (partition, offset) in &mut next {
-            let emitted = self.emitted.get(partition).copied().unwrap_or(0);
-            *offset = emitted.max(*offset);
+        if is_refused || waited >= self.patience {
+            self.health.set_condition("outputs", error.to_string());
         }
-        if let Err(error) = commit(&self.committer, &next) {
-            warn!(%error, "cannot commit offsets to the group");
+        if !matches!(error, OutputError::Full | OutputError::Timeout { .. }) {
+            // These errors come without waiting.
+            thread::sleep(FLUSH_TIMEOUT);
+        }
+        if self.flags.gives_up_outputs() {
+            return Err(GivenUp);
+        }
+        Ok(())
+    }
+
+    fn end_wait(&mut self) {
+        let since = self.progress.waiting_since.take();
+        if let (Some(since), Some(_)) = (since, self.progress.warned.take()) {
+            let seconds = since.elapsed().as_secs_f64();
+            info!(seconds, "outputs are delivered again");
+        }
+        self.health.clear("outputs");
+    }
+
+    /// Settles what comes before the first output that is neither delivered nor parked.
+    fn give_up(&mut self) {
+        let mut sent = std::mem::take(&mut self.progress.sent);
+        let unsettled = self.outputs.unsettled();
+        lower(&mut sent, unsettled.into_iter());
+        self.commits.settle(&sent);
+        let waiting: usize = Output::ALL
+            .map(|output| self.outputs.waiting(output))
+            .iter()
+            .sum();
+        warn!(
+            outputs = waiting,
+            "stopping before these outputs are delivered; the next start sends them"
+        );
+    }
+
+    /// Shows in metrics what became of outputs.
+    fn count(&mut self) {
+        let mut parked = 0;
+        for output in Output::ALL {
+            let counts = self.outputs.take_counts(output);
+            let metrics = self.metrics.outputs.of(output);
+            metrics.add(counts);
+            metrics.set_in_flight(self.outputs.waiting(output));
+            self.progress.delivered += (counts.delivered + counts.parked) as usize;
+            parked += counts.parked;
+        }
+        if let Some(reason) = self.outputs.take_parked_reason() {
+            warn!(outputs = parked, reason, "parked outputs that were refused");
         }
     }
 }
 
-/// Hands a message to librdkafka, again and again while its queue is full. Each attempt waits for room.
-fn send(mut hand_over: impl FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
-    loop {
-        match hand_over() {
-            Err(OutputError::Full) => warn!("queue of outgoing messages is full, waiting"),
-            outcome => return outcome,
+/// Lowers each partition's offset to the lowest of `limits`.
+fn lower(offsets: &mut Offsets, limits: impl Iterator<Item = (i32, i64)>) {
+    for (partition, limit) in limits {
+        if let Some(offset) = offsets.get_mut(&partition) {
+            *offset = limit.min(*offset);
         }
     }
 }

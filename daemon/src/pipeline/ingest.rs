@@ -6,10 +6,10 @@ use std::{
 };
 
 use anyhow::Result;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_connectors::{
-    event::{Chunk, Decoder, InputRows, RecordMeta, Rejected},
-    kafka::{LimitExceeded, Notice, Polled, Reader, Record, RejectLimits},
+    event::{Chunk, Decoder, Offsets, RecordMeta, Rejected},
+    kafka::{LimitExceeded, LostOffsets, Notice, Polled, Reader, Record, RejectLimits},
 };
 use tracing::{error, info, warn};
 
@@ -21,6 +21,8 @@ use crate::{health::Health, metrics::Metrics};
 const CHUNK_EVENTS: usize = 2_048;
 /// Most numbers and words of a chunk, so that wide events do not fill the memory: about a megabyte.
 const CHUNK_SIZE: usize = 1 << 18;
+/// Most bytes of rejected events in a chunk.
+const CHUNK_REJECTED_BYTES: usize = 1 << 20;
 /// Longest that an event waits for others to be scored with.
 const CHUNK_DELAY: Duration = Duration::from_millis(20);
 /// Events that are taken between two reads of the clock while more lie ready.
@@ -34,10 +36,15 @@ const LAG_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Ingest {
     pub(crate) reader: Reader,
     pub(crate) decoding: Decoding,
-    /// How long no broker may answer before the process is not ready.
+    /// How long no broker may answer before a condition tells so.
     pub(crate) patience: Duration,
-    /// Empty rows of the bundle's kind, that each chunk starts with.
-    pub(crate) no_rows: InputRows,
+    /// The chunk that is being filled.
+    pub(crate) chunk: Chunk,
+    /// When the first event of the chunk was read.
+    pub(crate) opened: Option<Instant>,
+    /// Since when no broker answers.
+    pub(crate) broker_lost: Option<Instant>,
+    pub(crate) lag_measured: Instant,
     /// Bounded: while it is full, nothing is read.
     pub(crate) chunks: Sender<Chunk>,
     pub(crate) flags: Arc<PipelineFlags>,
@@ -51,6 +58,8 @@ pub(crate) struct Decoding {
     pub(crate) limits: RejectLimits,
     /// Bytes of a rejected payload that are kept for the dead letter.
     pub(crate) dead_letter_bytes: usize,
+    /// Bad events before these offsets have stopped an earlier run, or could have: they do not count again.
+    pub(crate) emitted: Offsets,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -72,15 +81,22 @@ impl Decoding {
             return None;
         };
         self.metrics.ingest.rejected(reject.reason.as_str());
-        let kept = payload.len().min(self.dead_letter_bytes);
+        let cut = |bytes: &[u8]| bytes[..bytes.len().min(self.dead_letter_bytes)].to_vec();
+        let (key, kept) = (record.key().map(cut), cut(payload));
+        chunk.rejected_bytes += kept.len() + key.as_ref().map_or(0, Vec::len);
         chunk.rejected.push(Rejected {
             reject,
             partition: record.partition,
             offset: record.offset,
-            key: record.key().map(<[u8]>::to_vec),
+            key,
+            key_size: record.key().map_or(0, <[u8]>::len),
             size: payload.len(),
-            payload: payload[..kept].to_vec(),
+            payload: kept,
         });
+        let emitted = self.emitted.get(&record.partition);
+        if emitted.is_some_and(|emitted| record.offset < *emitted) {
+            return None;
+        }
         self.limits.rejected()
     }
 }
@@ -89,13 +105,8 @@ impl Decoding {
 
 impl Ingest {
     pub(crate) fn run(mut self) -> Result<()> {
-        let mut chunk = Chunk::new(self.no_rows.clone());
-        // When the first event of the chunk was read.
-        let mut opened: Option<Instant> = None;
         // A broker answered when the reader was opened, and notices only tell changes.
         self.metrics.ingest.set_broker_connected(true);
-        let mut broker_lost: Option<Instant> = None;
-        let mut lag_measured = Instant::now();
         // Reading the clock costs as much as decoding an event, here and inside librdkafka when a poll may wait. While
         // events lie ready, they are polled without waiting and the clock is read once every EVENTS_PER_CLOCK events.
         let mut now = Instant::now();
@@ -105,7 +116,9 @@ impl Ingest {
                 Polled::Idle => {
                     since_clock = EVENTS_PER_CLOCK;
                     now = Instant::now();
-                    let wait = opened.map_or(POLL, |at| CHUNK_DELAY.saturating_sub(now - at));
+                    let wait = self
+                        .opened
+                        .map_or(POLL, |at| CHUNK_DELAY.saturating_sub(now - at));
                     self.reader.poll(wait)?
                 }
                 polled => polled,
@@ -113,12 +126,12 @@ impl Ingest {
             let exceeded = match polled {
                 Polled::Idle => None,
                 Polled::Notice(notice) => {
-                    self.notice(notice, &mut broker_lost);
+                    self.on_notice(notice)?;
                     None
                 }
                 Polled::Record(record) => {
-                    opened.get_or_insert(now);
-                    self.decoding.take(&record, &mut chunk)
+                    self.opened.get_or_insert(now);
+                    self.decoding.take(&record, &mut self.chunk)
                 }
             };
             since_clock += 1;
@@ -126,38 +139,44 @@ impl Ingest {
                 since_clock = 0;
                 now = Instant::now();
             }
-            let due = opened.is_some_and(|at| now - at >= CHUNK_DELAY);
-            let full = chunk.len() >= CHUNK_EVENTS || chunk.rows.size() >= CHUNK_SIZE;
-            if due || full || exceeded.is_some() {
-                self.hand_over(&mut chunk);
-                opened = None;
+            let due = self.opened.is_some_and(|at| now - at >= CHUNK_DELAY);
+            if due || self.is_full() || exceeded.is_some() {
+                self.hand_over()?;
             }
             if let Some(exceeded) = exceeded {
                 self.wait_for_resume(&exceeded.to_string())?;
             }
-            self.check_patience(broker_lost);
-            if now - lag_measured >= LAG_EVERY {
-                lag_measured = now;
-                self.show_waiting();
-                self.measure_lag();
-            }
+            self.check_patience();
+            self.measure_lag(now);
         }
-        self.hand_over(&mut chunk);
-        Ok(())
+        self.hand_over()
     }
 
-    /// Makes the process not ready when no broker has answered for too long.
-    fn check_patience(&self, broker_lost: Option<Instant>) {
-        if let Some(lost) = broker_lost
+    fn is_full(&self) -> bool {
+        let chunk = &self.chunk;
+        chunk.len() + chunk.rejected.len() >= CHUNK_EVENTS
+            || chunk.rows.size() >= CHUNK_SIZE
+            || chunk.rejected_bytes >= CHUNK_REJECTED_BYTES
+    }
+
+    /// Tells when no broker has answered for too long.
+    fn check_patience(&self) {
+        if let Some(lost) = self.broker_lost
             && lost.elapsed() >= self.patience
         {
             let seconds = lost.elapsed().as_secs();
             self.health
-                .obstruct("kafka", format!("no broker has answered for {seconds} s"));
+                .set_condition("kafka", format!("no broker has answered for {seconds} s"));
         }
     }
 
-    fn measure_lag(&self) {
+    /// Shows lag and waiting chunks, once a second.
+    fn measure_lag(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.lag_measured) < LAG_EVERY {
+            return;
+        }
+        self.lag_measured = now;
+        self.show_waiting();
         for lag in self.reader.lags() {
             let behind = lag.seconds.map(Duration::from_secs_f64);
             let records = lag.records as i64;
@@ -165,17 +184,25 @@ impl Ingest {
         }
     }
 
-    fn hand_over(&self, chunk: &mut Chunk) {
-        if chunk.next.is_empty() {
-            return;
+    /// Gives the chunk to emission. While that waits for outputs or for the learner, lag is still measured.
+    fn hand_over(&mut self) -> Result<()> {
+        self.opened = None;
+        if self.chunk.next.is_empty() && self.chunk.rewound.is_none() {
+            return Ok(());
         }
-        self.metrics.ingest.accepted(chunk.len());
-        self.observe_delay(chunk);
+        self.metrics.ingest.accepted(self.chunk.len());
+        self.observe_delay();
         // Before sending, which may block: the metric then shows a full channel.
         self.show_waiting();
-        let next = chunk.cleared();
+        let next = self.chunk.cleared();
+        let mut chunk = std::mem::replace(&mut self.chunk, next);
         // Emission's thread has already reported its failure if it is gone.
-        let _ = self.chunks.send(std::mem::replace(chunk, next));
+        while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(chunk, POLL) {
+            chunk = unsent;
+            self.reader.refresh()?;
+            self.measure_lag(Instant::now());
+        }
+        Ok(())
     }
 
     fn show_waiting(&self) {
@@ -185,16 +212,16 @@ impl Ingest {
     }
 
     /// Measures one event per chunk, the newest.
-    fn observe_delay(&self, chunk: &Chunk) {
+    fn observe_delay(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        if let (Ok(now), Some(event)) = (now, chunk.events.last()) {
+        if let (Ok(now), Some(event)) = (now, self.chunk.events.last()) {
             let happened = Duration::from_millis(event.time_ms.max(0) as u64);
             let delay = now.saturating_sub(happened);
             self.metrics.ingest.observe_delay(delay);
         }
     }
 
-    fn notice(&self, notice: Notice, broker_lost: &mut Option<Instant>) {
+    fn on_notice(&mut self, notice: Notice) -> Result<()> {
         match notice {
             Notice::PartitionsAdded(partitions) => {
                 info!(
@@ -208,20 +235,24 @@ impl Ingest {
                     expected = lost.expected,
                     resumed_at = lost.resumed_at,
                     lost = lost.lost,
-                    recreated = lost.recreated,
+                    cause = lost.cause.as_str(),
                     "skipped offsets that the broker no longer has"
                 );
                 self.metrics.ingest.offsets_lost(lost.lost);
+                if lost.cause.repeats_offsets() {
+                    self.metrics.ingest.rewound(lost.cause);
+                    self.rewind(&lost)?;
+                }
             }
             Notice::BrokerDown { reason } => {
-                if broker_lost.is_none() {
+                if self.broker_lost.is_none() {
                     warn!(%reason, "no broker answers");
-                    *broker_lost = Some(Instant::now());
+                    self.broker_lost = Some(Instant::now());
                     self.metrics.ingest.set_broker_connected(false);
                 }
             }
             Notice::BrokerUp => {
-                if let Some(lost) = broker_lost.take() {
+                if let Some(lost) = self.broker_lost.take() {
                     info!(
                         seconds = lost.elapsed().as_secs_f64(),
                         "a broker answers again"
@@ -231,33 +262,52 @@ impl Ingest {
                 self.health.clear("kafka");
             }
         }
+        Ok(())
     }
 
-    /// Pauses reading after too many bad events, until a person has looked (`ostard ctl resume`): whatever is wrong would
+    /// Tells the others that a partition's offsets begin anew, after what was read before.
+    fn rewind(&mut self, lost: &LostOffsets) -> Result<()> {
+        if !self.chunk.next.is_empty() {
+            self.hand_over()?;
+        }
+        let topic_id = self.reader.topic_id().map(str::to_owned);
+        let rewound = self.chunk.rewound.get_or_insert_default();
+        rewound.offsets.insert(lost.partition, lost.resumed_at);
+        self.decoding.emitted.remove(&lost.partition);
+        rewound.topic_id = topic_id;
+        // It goes even if no event follows.
+        self.opened.get_or_insert_with(Instant::now);
+        Ok(())
+    }
+
+    /// Pauses reading after too many bad events, until a person has looked (`ostard ctl read-on`, or a restart): whatever is wrong would
     /// send all further events to the dead letters.
     fn wait_for_resume(&mut self, reason: &str) -> Result<()> {
         error!(
             reason,
-            "stopped reading after too many bad events, `ostard ctl resume` continues"
+            "stopped reading after too many bad events, `ostard ctl read-on` or a restart continues"
         );
-        self.health.obstruct(
+        self.health.set_condition(
             "events",
-            format!("stopped reading: {reason}; `ostard ctl resume` continues"),
+            format!("stopped reading: {reason}; `ostard ctl read-on` or a restart continues"),
         );
         self.metrics.ingest.set_consumption_stopped(true);
         self.reader.pause();
-        // A resume from before the stop does not count.
+        // An order from before the stop does not count.
         self.flags.take_resume();
+        self.flags.set_reading_stopped(true);
         while !self.flags.take_resume() {
             if self.flags.is_stopping() {
                 return Ok(());
             }
-            self.show_waiting();
+            self.check_patience();
+            self.measure_lag(Instant::now());
             // Paused partitions give no records. Polling keeps the consumer from being taken for dead.
             if let Polled::Notice(notice) = self.reader.poll(POLL)? {
-                self.notice(notice, &mut None);
+                self.on_notice(notice)?;
             }
         }
+        self.flags.set_reading_stopped(false);
         self.reader.resume();
         self.decoding.limits.reset();
         self.metrics.ingest.set_consumption_stopped(false);

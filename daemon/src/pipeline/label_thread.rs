@@ -2,70 +2,73 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use ostar_connectors::{
-    kafka::{LabelReader, Polled},
+    kafka::{KafkaSettings, LabelReader, Polled},
     labels::{LabelDecoder, LabelJoin},
 };
 use ostar_model::Bundle;
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use super::flags::PipelineFlags;
-use crate::{config::Config, metrics::Metrics};
+use crate::{config::Config, health::Health, metrics::Metrics};
 
-/// How long the broker may take to answer at the start.
-const OPEN: Duration = Duration::from_secs(10);
+/// How long one attempt to open the topic takes, so that stopping is noticed.
+const ATTEMPT: Duration = Duration::from_secs(2);
+/// Pause between two attempts.
+const RETRY: Duration = Duration::from_secs(1);
 /// How long a poll waits, so that stopping is noticed.
 const POLL: Duration = Duration::from_millis(50);
 /// How often metrics follow what was measured.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads the topic of labels.
+/// Reads the topic of labels, as soon as there is one. Learning and serving do not wait for it.
 pub(crate) struct LabelThread {
-    reader: LabelReader,
+    kafka: KafkaSettings,
+    topic: String,
     decoder: LabelDecoder,
     join: Arc<Mutex<LabelJoin>>,
+    health: Arc<Health>,
     metrics: Arc<Metrics>,
 }
 
 impl LabelThread {
-    pub(crate) fn open(
+    pub(crate) fn new(
         config: &Config,
         bundle: &Bundle,
         join: Arc<Mutex<LabelJoin>>,
+        health: &Arc<Health>,
         metrics: &Arc<Metrics>,
-    ) -> Result<Self> {
+    ) -> Self {
         let classes = &bundle.description().classes;
-        let topic = config.labels.topic.as_deref().unwrap_or_default();
-        let reader = LabelReader::open(&config.kafka, topic, OPEN);
-        Ok(Self {
-            reader: reader.context("cannot read labels.topic")?,
+        Self {
+            kafka: config.kafka.clone(),
+            topic: config.labels.topic.clone().unwrap_or_default(),
             decoder: LabelDecoder::new(&config.labels, classes),
             join,
+            health: Arc::clone(health),
             metrics: Arc::clone(metrics),
-        })
+        }
     }
 
-    pub(crate) fn run(mut self, flags: &PipelineFlags) -> Result<()> {
+    pub(crate) fn run(self, flags: &PipelineFlags) -> Result<()> {
+        let Some(mut reader) = self.open(flags)? else {
+            return Ok(());
+        };
         let mut shown = Instant::now();
         while !flags.is_stopping() {
-            match self.reader.poll(POLL)? {
-                Polled::Record(record) => match self.decoder.decode(Some(record.payload())) {
-                    Ok(label) => {
-                        let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
-                        join.add_label(&label.id, label.class);
-                    }
-                    Err(reject) => {
-                        debug!(%reject, "rejected a label");
-                        self.metrics.labels.rejected();
-                    }
-                },
-                // Ingest gets the same notices of the broker, and acts on them.
-                Polled::Notice(notice) => debug!(?notice, "notice from the labels topic"),
-                Polled::Idle => {}
+            match reader.poll(POLL) {
+                Ok(polled) => self.take(polled),
+                Err(error) if error.is_transient() => {
+                    // A commit failed. The next one includes its offsets.
+                    warn!(%error, "cannot commit offsets of labels");
+                    thread::sleep(POLL);
+                }
+                Err(error) => return Err(error).context("cannot read labels.topic"),
             }
             if shown.elapsed() >= SHOW_EVERY {
                 shown = Instant::now();
@@ -73,8 +76,59 @@ impl LabelThread {
             }
         }
         self.show();
-        self.reader.close()?;
+        if let Err(error) = reader.close() {
+            warn!(%error, "cannot commit offsets of labels; the next start reads the last ones again");
+        }
         Ok(())
+    }
+
+    /// Waits for the topic; `None` if the process stops before.
+    fn open(&self, flags: &PipelineFlags) -> Result<Option<LabelReader>> {
+        let mut told = false;
+        loop {
+            match LabelReader::open(&self.kafka, &self.topic, ATTEMPT) {
+                Ok(reader) => {
+                    if told {
+                        self.health.clear("labels");
+                        info!(topic = self.topic, "the topic of labels is there");
+                    }
+                    return Ok(Some(reader));
+                }
+                Err(error) if error.is_transient() => {
+                    if !told {
+                        told = true;
+                        warn!(%error, "cannot read labels yet, trying again");
+                    }
+                    self.health.set_condition("labels", error.to_string());
+                }
+                Err(error) => return Err(error).context("cannot read labels.topic"),
+            }
+            let retry = Instant::now() + RETRY;
+            while Instant::now() < retry {
+                if flags.is_stopping() {
+                    return Ok(None);
+                }
+                thread::sleep(POLL);
+            }
+        }
+    }
+
+    fn take(&self, polled: Polled<'_>) {
+        match polled {
+            Polled::Record(record) => match self.decoder.decode(Some(record.payload())) {
+                Ok(label) => {
+                    let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
+                    join.add_label(&label.id, label.class);
+                }
+                Err(reject) => {
+                    debug!(%reject, "rejected a label");
+                    self.metrics.labels.rejected();
+                }
+            },
+            // Ingest gets the same notices of the broker, and acts on them.
+            Polled::Notice(notice) => debug!(?notice, "notice from the labels topic"),
+            Polled::Idle => {}
+        }
     }
 
     fn show(&self) {

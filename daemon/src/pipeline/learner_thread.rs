@@ -4,6 +4,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use anyhow::Result;
 use crossbeam_channel::{Receiver, never, select};
+use ostar_connectors::checkpoint::StoreError;
 use tracing::{error, info};
 
 use super::{
@@ -40,11 +41,15 @@ impl LearnerThread {
             flags,
         } = self;
         lower_priority(nice.into());
+        let mut superseded = None;
         let behind = || when_behind == WhenBehind::Skip && chunks.len() > WAITING_CHUNKS / 2;
         loop {
             select! {
                 recv(orders) -> order => match order {
-                    Ok(request) => carry_out(request, &mut block_learner, &mut checkpoints),
+                    Ok(request) => {
+                        let stopped = flags.is_reading_stopped();
+                        carry_out(request, &mut block_learner, &mut checkpoints, stopped);
+                    }
                     // A closed channel is always ready and would keep the loop busy.
                     Err(_) => orders = never(),
                 },
@@ -53,6 +58,10 @@ impl LearnerThread {
                         // A full disk must not stop learning or serving: the last checkpoint is still there.
                         if let Err(error) = checkpoints.write_if_due(block_learner) {
                             error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+                            if is_superseded(&error) {
+                                superseded = Some(error);
+                                return ControlFlow::Break(());
+                            }
                         }
                         if flags.is_stopping() {
                             ControlFlow::Break(())
@@ -62,6 +71,10 @@ impl LearnerThread {
                     })?,
                     Err(_) => break,
                 },
+            }
+            // Two learners in one folder would both be wrong. The newer one has the lock.
+            if let Some(error) = superseded {
+                return Err(error);
             }
             // Chunks that still wait are not in the checkpoint's offsets: the next start reads them again.
             if flags.is_stopping() {
@@ -74,30 +87,82 @@ impl LearnerThread {
     }
 }
 
-fn carry_out(request: Request, block_learner: &mut BlockLearner, checkpoints: &mut Checkpoints) {
+fn is_superseded(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<StoreError>();
+    matches!(error, Some(StoreError::Superseded { .. }))
+}
+
+/// Carries out an order while the process still waits for its topic.
+pub(crate) fn carry_out_before_reading(request: Request, block_learner: &mut BlockLearner) {
     let outcome = match request.order {
-        Order::Pause => {
-            block_learner.set_paused(true);
-            Ok("alignment is paused; proportions still follow the stream".to_owned())
-        }
-        Order::Resume => {
-            block_learner.set_paused(false);
-            Ok("alignment is resumed".to_owned())
-        }
+        Order::Checkpoint => Err(
+            "the topic cannot be read yet; nothing was learned since the newest checkpoint"
+                .to_owned(),
+        ),
+        order => carry_out_in_memory(order, block_learner, false),
+    };
+    // Whoever gave the order may have gone.
+    let _ = request.reply.send(outcome);
+}
+
+fn carry_out(
+    request: Request,
+    block_learner: &mut BlockLearner,
+    checkpoints: &mut Checkpoints,
+    reading_stopped: bool,
+) {
+    let outcome = match request.order {
         Order::Checkpoint => match checkpoints.write(block_learner) {
             Ok(folder) => Ok(format!("wrote {}", folder.display())),
             Err(error) => Err(format!("{error:#}")),
         },
-        Order::Rollback => match block_learner.roll_back() {
-            Ok(()) => Ok("restored the last weights that the guard accepted".to_owned()),
-            Err(error) => Err(format!("{error:#}")),
-        },
-        Order::SetMode(_) => {
-            Err("the learner does not set the serving mode; the process does".to_owned())
+        order => {
+            let outcome = carry_out_in_memory(order, block_learner, reading_stopped);
+            // Orders are state: they survive a crash, too. If this fails, the next checkpoint has them.
+            if outcome.is_ok()
+                && let Err(error) = checkpoints.write(block_learner)
+            {
+                error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+            }
+            outcome
         }
     };
     // Whoever gave the order may have gone.
     let _ = request.reply.send(outcome);
+}
+
+fn carry_out_in_memory(
+    order: Order,
+    block_learner: &mut BlockLearner,
+    reading_stopped: bool,
+) -> Result<String, String> {
+    match order {
+        Order::Pause => {
+            block_learner.set_paused(true);
+            Ok("alignment is paused; proportions still follow the stream".to_owned())
+        }
+        Order::Resume if !block_learner.is_paused() && reading_stopped => Err(
+            "alignment is not paused; reading is stopped after too many bad events: `ostard ctl read-on` continues it"
+                .to_owned(),
+        ),
+        Order::Resume => {
+            block_learner.set_paused(false);
+            let reading = if reading_stopped {
+                "; reading stays stopped after too many bad events until `ostard ctl read-on`"
+            } else {
+                ""
+            };
+            Ok(format!("alignment is resumed{reading}"))
+        }
+        Order::Rollback => match block_learner.roll_back() {
+            Ok(()) => Ok("restored the last weights that the guard accepted".to_owned()),
+            Err(error) => Err(format!("{error:#}")),
+        },
+        Order::ReadOn => Err("reading is not stopped".to_owned()),
+        Order::SetMode(_) | Order::Checkpoint => {
+            Err("the learner does not carry out this order alone".to_owned())
+        }
+    }
 }
 
 /// Lets serving go first. On Linux every thread has its own nice value, which threads that it starts inherit.

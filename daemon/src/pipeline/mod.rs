@@ -14,6 +14,7 @@
 mod block_learner;
 mod blocks;
 mod checkpoints;
+mod commits;
 mod emission;
 mod flags;
 mod ingest;
@@ -24,6 +25,7 @@ mod scoring;
 mod threads;
 
 use std::{
+    path::Path,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -31,7 +33,7 @@ use std::{
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
 use ostar_connectors::{
-    event::{Decoder, InputRows, Offsets},
+    event::{Chunk, Decoder, InputRows},
     kafka::{Committer, Outputs, Reader, RejectLimits},
     labels::LabelJoin,
 };
@@ -39,12 +41,15 @@ use ostar_model::Bundle;
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    block_learner::{BlockLearner, Progress, Publisher, load_learner},
+    block_learner::{BlockLearner, Progress, Publisher, load_learner, recall},
     checkpoints::{Checkpoints, Identity},
+    commits::Emitted,
+    learner_thread::carry_out_before_reading,
     scored::FrozenScoring,
     scoring::Scoring,
 };
 use self::{
+    commits::Commits,
     emission::Emission,
     flags::PipelineFlags,
     ingest::{Decoding, Ingest},
@@ -64,16 +69,21 @@ const WAITING_CHUNKS: usize = 16;
 /// Orders that may wait for the learner. They are rare and given by people.
 const WAITING_ORDERS: usize = 4;
 
+/// Name of the file of parked outputs in `checkpoints.folder`.
+const PARKED_FILE: &str = "parked.jsonl";
+
 /// What a pipeline is started with.
 pub(crate) struct PipelineSetup<'a> {
     pub(crate) config: &'a Config,
+    /// `checkpoints.folder`, for outputs that are parked in a file.
+    pub(crate) checkpoint_folder: &'a Path,
     pub(crate) bundle: &'a Bundle,
     pub(crate) reader: Reader,
     pub(crate) committer: Committer,
     pub(crate) block_learner: BlockLearner,
     pub(crate) checkpoints: Checkpoints,
-    /// Outputs of events before these offsets were flushed by an earlier run.
-    pub(crate) emitted: Offsets,
+    /// How far outputs are. Those of events before these offsets are delivered or parked.
+    pub(crate) emitted: Arc<Emitted>,
     /// `None` if `labels.topic` is not set.
     pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(crate) publisher: Publisher,
@@ -93,6 +103,7 @@ impl Pipeline {
     pub(crate) fn start(setup: PipelineSetup<'_>) -> Result<Self> {
         let PipelineSetup {
             config,
+            checkpoint_folder,
             bundle,
             reader,
             committer,
@@ -126,10 +137,14 @@ impl Pipeline {
                 decoder: Decoder::new(&config.events, &description.input, classes)?,
                 limits: RejectLimits::new(&config.dead_letters),
                 dead_letter_bytes: config.dead_letters.max_bytes,
+                emitted: emitted.get(),
                 metrics: Arc::clone(metrics),
             },
             patience: config.kafka.patience.get(),
-            no_rows: InputRows::new(&description.input, classes),
+            chunk: Chunk::new(InputRows::new(&description.input, classes)),
+            opened: None,
+            broker_lost: None,
+            lag_measured: Instant::now(),
             chunks: to_emission,
             flags: Arc::clone(&flags),
             health: Arc::clone(&health),
@@ -139,20 +154,21 @@ impl Pipeline {
         let emission = Emission {
             frozen,
             scoring: Scoring::new(current, Arc::clone(metrics), labels.clone(), classes),
-            outputs: Outputs::open(&config.kafka, &config.predictions, &config.dead_letters)?,
-            committer,
-            emitted,
+            outputs: open_outputs(config, checkpoint_folder)?,
+            flags: Arc::clone(&flags),
+            emitted: emitted.get(),
+            commits: Commits::start(committer, emitted, Arc::clone(metrics))?,
             classes: description.classes.clone(),
             patience: config.kafka.patience.get(),
             health: Arc::clone(&health),
             metrics: Arc::clone(metrics),
-            pending: Default::default(),
+            progress: Default::default(),
         };
-        let (mut threads, failures) = Threads::new(health);
+        let (mut threads, failures) = Threads::new(Arc::clone(&health));
         threads.start("learner", move || learner.run())?;
         threads.start("emission", move || emission.run(&chunks, to_learner))?;
         if let Some(join) = labels {
-            let labels = LabelThread::open(config, bundle, join, metrics)?;
+            let labels = LabelThread::new(config, bundle, join, &health, metrics);
             let flags = Arc::clone(&flags);
             threads.start("labels", move || labels.run(&flags))?;
         }
@@ -168,8 +184,16 @@ impl Pipeline {
 
     /// Carries out an order that concerns reading or learning.
     pub(crate) fn order(&self, request: Request) {
-        if request.order == Order::Resume {
-            self.flags.resume_reading();
+        if request.order == Order::ReadOn {
+            let outcome = if self.flags.is_reading_stopped() {
+                self.flags.resume_reading();
+                Ok("reading goes on; too many further bad events stop it again".to_owned())
+            } else {
+                Err("reading is not stopped".to_owned())
+            };
+            // Whoever gave the order may have gone.
+            let _ = request.reply.send(outcome);
+            return;
         }
         if let Err(refused) = self.learner_orders.try_send(request) {
             let reply = refused.into_inner().reply;
@@ -190,7 +214,7 @@ impl Pipeline {
 
     /// Stops reading, lets the others finish, and waits for them until the deadline.
     pub(crate) fn stop(self, deadline: Instant) -> Result<()> {
-        self.flags.stop();
+        self.flags.stop(deadline);
         drop(self.learner_orders);
         self.threads.wait(deadline)?;
         let mut failures = self.failures;
@@ -199,4 +223,19 @@ impl Pipeline {
             Err(_) => Ok(()),
         }
     }
+}
+
+/// Opens the outputs. What is refused for good goes to a file next to the checkpoints, unless another place is set.
+fn open_outputs(config: &Config, checkpoint_folder: &Path) -> Result<Outputs> {
+    let mut parked = config.parked.clone();
+    if parked.topic.is_none() && parked.file.is_none() {
+        parked.file = Some(checkpoint_folder.join(PARKED_FILE));
+    }
+    Ok(Outputs::open(
+        &config.kafka,
+        &config.predictions,
+        &config.dead_letters,
+        &parked,
+        &config.outputs,
+    )?)
 }

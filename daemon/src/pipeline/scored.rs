@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ostar_connectors::event::{Chunk, EventMeta, Offsets, Rejected};
+use ostar_connectors::event::{Chunk, EventMeta, Offsets, Rejected, Rewound};
 use ostar_model::{
     evaluate::Scratch,
     learner::{FrozenModel, FrozenScores},
@@ -18,6 +18,8 @@ pub(crate) struct ScoredChunk {
     pub(crate) rejected: Vec<Rejected>,
     /// In each partition, the offset behind the chunk's last event, rejected ones included.
     pub(crate) next: Offsets,
+    /// Applies before the events of this chunk.
+    pub(crate) rewound: Option<Rewound>,
     /// Time that the frozen model took; part of the scoring time that metrics show.
     pub(crate) duration: Duration,
 }
@@ -47,6 +49,7 @@ impl FrozenScoring {
             frozen,
             rejected: chunk.rejected,
             next: chunk.next,
+            rewound: chunk.rewound,
             duration: start.elapsed(),
         })
     }

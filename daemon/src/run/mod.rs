@@ -1,22 +1,32 @@
 //! `ostard run`: serves, waits for the checkpoint lock, learns, and stops in order.
 
+mod offsets;
 mod process;
 mod resume;
 mod standby;
 mod topic;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Context, Result};
-use ostar_connectors::checkpoint::{CheckpointStore, WriterLock};
-use tracing::info;
+use ostar_connectors::{
+    checkpoint::{CheckpointStore, WriterLock, digest},
+    kafka::Writer,
+};
+use tracing::{error, info};
 
 pub(crate) use self::process::Process;
-use self::{resume::resume, topic::OpenTopic};
+use self::{offsets::Known, process::set_mode, resume::resume, topic::OpenTopic};
 use crate::{
     config::RunConfig,
     control::{Order, Request},
-    pipeline::{BlockLearner, Checkpoints, Identity, Pipeline, PipelineSetup, load_learner},
+    pipeline::{
+        BlockLearner, Checkpoints, Emitted, Identity, Pipeline, PipelineSetup,
+        carry_out_before_reading, load_learner,
+    },
     shutdown::Signals,
 };
 
@@ -58,44 +68,82 @@ impl Process {
     /// Resumes from the newest checkpoint and starts the threads; `None` if the process is told to stop before the topic
     /// can be read.
     async fn start_pipeline(
-        &self,
+        &mut self,
         store: CheckpointStore,
         lock: WriterLock,
         signals: &mut Signals,
     ) -> Result<Option<Pipeline>> {
         let config = &self.config;
         let newest = store.newest()?;
-        let epoch = newest
-            .as_ref()
-            .map_or(1, |newest| newest.manifest.epoch + 1);
+        let last_epoch = newest.as_ref().map_or(0, |newest| newest.manifest.epoch);
+        let epoch = self.claim_epoch(&store, &lock, last_epoch);
         let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
         let learner = load_learner(
             &self.bundle,
             &config.learner.method,
             resumed.state.as_deref(),
         )?;
-        let learned = &resumed.progress.offsets;
-        let topic = OpenTopic::wait(&config.kafka, learned, &self.health, signals).await?;
-        let Some(topic) = topic else {
-            return Ok(None);
+        let known = Known {
+            learned: resumed.progress.offsets.clone(),
+            topic_id: resumed.progress.topic_id.clone(),
+            writer: self.writer(resumed.earlier.as_ref()),
+            earlier: resumed.earlier,
+            has_default_group: self.has_default_group,
         };
-        let block_learner = BlockLearner::new(
+        // What was learned is served and shown before anything waits for Kafka.
+        let mut block_learner = BlockLearner::new(
             learner,
             &config.learner,
             epoch,
             resumed.progress,
+            resumed.shares,
             self.publisher.clone(),
         );
+        block_learner.obey(&resumed.orders);
+        self.health.set_started();
+        let publisher = &self.publisher;
+        let carry_out = |request: Request| match request.order {
+            Order::SetMode(mode) => drop(request.reply.send(Ok(set_mode(publisher, mode)))),
+            _ => carry_out_before_reading(request, &mut block_learner),
+        };
+        let topic = OpenTopic::wait(
+            &config.kafka,
+            &known,
+            &self.health,
+            signals,
+            &mut self.orders,
+            carry_out,
+        );
+        let Some(topic) = topic.await? else {
+            return Ok(None);
+        };
+        // Where every partition began is part of the state from the first moment.
+        block_learner.begin(&topic.reader.offsets(), topic.reader.topic_id());
         let settings_digest = config.learner.digest();
-        let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic);
+        let writer = &known.writer.id;
+        let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic, writer);
         let metrics = Arc::clone(&self.publisher.metrics);
-        let checkpoints = Checkpoints::new(store, lock, &config.checkpoints, identity, metrics);
+        let emitted = Emitted::new(topic.emitted);
+        let mut checkpoints = Checkpoints::new(
+            store,
+            lock,
+            &config.checkpoints,
+            identity,
+            Arc::clone(&emitted),
+            metrics,
+            Arc::clone(&self.health),
+        );
+        // Claims the epoch, and keeps where partitions began. A full disk must not stop serving.
+        if let Err(error) = checkpoints.write(&block_learner) {
+            error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+        }
         let pipeline = Pipeline::start(PipelineSetup {
             config,
+            checkpoint_folder: &self.checkpoint_folder,
             bundle: &self.bundle,
             reader: topic.reader,
             committer: topic.committer,
-            emitted: topic.emitted,
+            emitted,
             block_learner,
             checkpoints,
             labels: self.labels.clone(),
@@ -106,11 +154,40 @@ impl Process {
         Ok(Some(pipeline))
     }
 
+    /// The epoch of this process. If the folder cannot be written, checkpoints will fail, too: that is told at once.
+    fn claim_epoch(&self, store: &CheckpointStore, lock: &WriterLock, last: u64) -> u64 {
+        store.claim_epoch(lock, last).unwrap_or_else(|error| {
+            error!(%error, "cannot write to the checkpoint folder");
+            self.publisher.metrics.checkpoints.failed();
+            let reason = format!("{error}; a restart learns again what no checkpoint holds");
+            self.health.set_condition("checkpoints", reason);
+            last + 1
+        })
+    }
+
+    /// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.
+    fn writer(&self, earlier: Option<&resume::Earlier>) -> Writer {
+        let known = earlier.map(|earlier| earlier.writer.clone());
+        let id = known.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let moment = (now.unwrap_or_default().as_nanos(), std::process::id());
+            digest(format!("{moment:?} {}", self.checkpoint_folder.display()).as_bytes())
+        });
+        Writer {
+            id,
+            bundle: self.bundle.description().name.clone(),
+        }
+    }
+
     fn dispatch(&self, request: Request, pipeline: &Pipeline) {
         match request.order {
             Order::SetMode(mode) => {
                 // Whoever gave the order may have gone.
                 let _ = request.reply.send(Ok(self.set_mode(mode)));
+                // An order survives a crash. Nobody waits for this checkpoint.
+                let (reply, _) = tokio::sync::oneshot::channel();
+                let order = Order::Checkpoint;
+                pipeline.order(Request { order, reply });
             }
             _ => pipeline.order(request),
         }

@@ -32,7 +32,10 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// A process that serves. What else it does is up to whoever holds it.
 pub(crate) struct Process {
+    /// With `kafka.group` filled in.
     pub(crate) config: Config,
+    /// `kafka.group` was not set.
+    pub(super) has_default_group: bool,
     /// `bundle.path`.
     pub(super) bundle_folder: PathBuf,
     /// `checkpoints.folder`.
@@ -47,17 +50,23 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Loads the bundle and serves the frozen model until there is something newer.
+    /// Loads the bundle and serves the frozen model until there is something newer. Whoever holds it says when it has
+    /// started: a checkpoint may be there.
     pub(crate) async fn start(config: RunConfig) -> Result<Self> {
         let RunConfig {
             bundle_folder,
             checkpoint_folder,
-            config,
+            mut config,
         } = config;
         let bundle = Bundle::load(&bundle_folder)
             .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
         let health = Health::new();
         let description = bundle.description();
+        let has_default_group = config.kafka.group.is_none();
+        if has_default_group {
+            let group = config.kafka.default_group(&description.name);
+            config.kafka.group = Some(group);
+        }
         let metrics = Metrics::new(description);
         let learner = load_learner(&bundle, &config.learner.method, None)?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
@@ -83,7 +92,6 @@ impl Process {
         if let Some(address) = servers.control_address {
             info!(%address, "taking orders from `ostard ctl`");
         }
-        health.set_started();
         let labels = config
             .labels
             .topic
@@ -91,6 +99,7 @@ impl Process {
             .then(|| Arc::new(Mutex::new(LabelJoin::new(&config.labels, bundle.classes()))));
         Ok(Self {
             config,
+            has_default_group,
             bundle_folder,
             checkpoint_folder,
             bundle,
@@ -123,12 +132,17 @@ impl Process {
         Some(join.lock().unwrap_or_else(PoisonError::into_inner).report())
     }
 
-    /// Changes the serving mode until the next start; gives the reply to the order.
+    /// Changes the serving mode; gives the reply to the order.
     pub(super) fn set_mode(&self, mode: ServingMode) -> String {
-        self.publisher.current.set_mode(mode);
-        // The mode is not part of the status, but watchers of the state are told both: wake them.
-        self.publisher.status.send_modify(|_| ());
-        info!(mode = mode.name(), "serving mode changed");
-        format!("serving mode is {}", mode.name())
+        set_mode(&self.publisher, mode)
     }
+}
+
+/// Changes the serving mode; gives the reply to the order.
+pub(super) fn set_mode(publisher: &Publisher, mode: ServingMode) -> String {
+    publisher.current.set_mode(mode);
+    // The mode is not part of the status, but watchers of the state are told both: wake them.
+    publisher.status.send_modify(|_| ());
+    info!(mode = mode.name(), "serving mode changed");
+    format!("serving mode is {}", mode.name())
 }

@@ -1,12 +1,11 @@
-//! What a start takes over from the newest checkpoint, and where it reads on.
+//! What a start takes over from the newest checkpoint.
 
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use ostar_connectors::{
-    checkpoint::{Checkpoint, Manifest},
+    checkpoint::{Checkpoint, Manifest, Orders, Shares},
     event::Offsets,
-    kafka::Start,
 };
 use ostar_model::Bundle;
 use tracing::{info, warn};
@@ -22,6 +21,22 @@ pub(super) struct Resumed {
     /// The learner's saved state; `None` to start with an empty one.
     pub(super) state: Option<Vec<u8>>,
     pub(super) progress: Progress,
+    /// Shares as they were shown; `None` with another bundle.
+    pub(super) shares: Option<Shares>,
+    /// Orders that were in force.
+    pub(super) orders: Orders,
+    /// `None` if there is no checkpoint.
+    pub(super) earlier: Option<Earlier>,
+}
+
+/// What the checkpoint says about outputs.
+#[derive(Debug, Clone)]
+pub(super) struct Earlier {
+    /// Outputs of events before these offsets are delivered or parked. `None` if version 0.1 wrote the checkpoint: only
+    /// the group knows.
+    pub(super) emitted: Option<Offsets>,
+    /// Identifies the folder in commits to the group; empty if version 0.1 wrote the checkpoint.
+    pub(super) writer: String,
 }
 
 /// Takes over the newest checkpoint as far as it fits the topic and the bundle.
@@ -48,6 +63,10 @@ pub(super) fn resume(
             config.kafka.topic
         );
     }
+    let earlier = Some(Earlier {
+        emitted: manifest.emitted.clone(),
+        writer: manifest.writer.clone(),
+    });
     if manifest.bundle_digest == bundle.digest() {
         if manifest.settings_digest != config.learner.digest() {
             warn!("learner settings changed since the checkpoint was written");
@@ -58,7 +77,11 @@ pub(super) fn resume(
             progress: Progress {
                 events: manifest.events,
                 offsets: manifest.offsets,
+                topic_id: manifest.topic_id,
             },
+            shares: manifest.shares,
+            orders: manifest.orders,
+            earlier,
         });
     }
     let offsets = match config.checkpoints.on_bundle_change {
@@ -76,7 +99,14 @@ pub(super) fn resume(
     };
     Ok(Resumed {
         state: None,
-        progress: Progress { events: 0, offsets },
+        progress: Progress {
+            events: 0,
+            offsets,
+            topic_id: manifest.topic_id,
+        },
+        shares: None,
+        orders: manifest.orders,
+        earlier,
     })
 }
 
@@ -99,24 +129,6 @@ fn another_bundle(
     )
 }
 
-/// Where to read from so that every event is both learned and emitted: in each partition the lower of the two offsets.
-/// With no offsets at all `kafka.start` decides; a partition that is missing among others is read from its beginning.
-pub(super) fn first_offsets(learned: &Offsets, emitted: &Offsets, start: Start) -> Offsets {
-    if learned.is_empty() {
-        // A new learner takes all there is. Emission leaves out what was emitted before.
-        return match start {
-            Start::Earliest => Offsets::new(),
-            Start::Latest | Start::Timestamp => emitted.clone(),
-        };
-    }
-    let lower = |(partition, learned): (&i32, &i64)| {
-        // Without a commit nothing of the partition was emitted: read it from its beginning.
-        let emitted = emitted.get(partition)?;
-        Some((*partition, *learned.min(emitted)))
-    };
-    learned.iter().filter_map(lower).collect()
-}
-
 /// Offsets so far back that a window of events lies after them, spread evenly over the partitions.
 fn rewound(offsets: &Offsets, window: usize) -> Offsets {
     let each = window.div_ceil(offsets.len().max(1)) as i64;
@@ -127,21 +139,6 @@ fn rewound(offsets: &Offsets, window: usize) -> Offsets {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reading_starts_at_the_lower_of_learned_and_emitted() {
-        let learned = Offsets::from([(0, 10), (1, 30), (2, 5)]);
-        let emitted = Offsets::from([(0, 20), (1, 25)]);
-        let first = first_offsets(&learned, &emitted, Start::Latest);
-        assert_eq!(first, Offsets::from([(0, 10), (1, 25)]));
-    }
-
-    #[test]
-    fn a_new_learner_reads_from_the_group_unless_it_wants_everything() {
-        let (nothing, emitted) = (Offsets::new(), Offsets::from([(0, 20)]));
-        assert_eq!(first_offsets(&nothing, &emitted, Start::Latest), emitted);
-        assert_eq!(first_offsets(&nothing, &emitted, Start::Earliest), nothing);
-    }
 
     #[test]
     fn a_window_is_rewound_over_all_partitions_and_not_below_zero() {

@@ -3,11 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use ostar_connectors::checkpoint::{CheckpointStore, WriterLock};
+use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
 use tracing::{info, warn};
 
 use super::Process;
-use crate::{control::Order, current::Version, pipeline::load_learner, shutdown::Signals};
+use crate::{
+    control::Order,
+    current::Version,
+    pipeline::{load_learner, recall},
+    shutdown::Signals,
+};
 
 /// How often the lock is tried and the newest checkpoint is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -26,6 +31,7 @@ pub(crate) async fn wait_for_lock(
     let mut served = None;
     loop {
         follow(process, store, &mut served);
+        process.health.set_started();
         tokio::select! {
             () = signals.stop() => return Ok(None),
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -49,16 +55,19 @@ pub(crate) async fn wait_for_lock(
 /// Serves the newest checkpoint if it is another one than `served`. One of another bundle is ignored: its state does
 /// not fit.
 fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Version>) {
+    // A look at the manifest is enough most of the time: the state may be large.
+    if let Ok(Some(manifest)) = store.newest_manifest()
+        && *served == Some(version_of(&manifest))
+    {
+        return;
+    }
     let newest = match store.newest() {
         Ok(Some(newest)) => newest,
         Ok(None) => return,
         Err(error) => return warn!(%error, "cannot read the newest checkpoint"),
     };
     let manifest = &newest.manifest;
-    let version = Version {
-        epoch: manifest.epoch,
-        step: manifest.step,
-    };
+    let version = version_of(manifest);
     if *served == Some(version) || manifest.bundle_digest != process.bundle.digest() {
         return;
     }
@@ -72,10 +81,25 @@ fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Versio
                 status.events = manifest.events;
                 status.steps = learner.steps();
                 status.gate = learner.gate().clone();
+                if let Some(shares) = manifest.shares.clone() {
+                    status.shares_at_ms = Some(shares.at_ms);
+                    status.block = Some(recall(shares, &learner));
+                }
             });
+            let status = publisher.status.borrow();
+            if let (Some(block), Some(at_ms)) = (&status.block, status.shares_at_ms) {
+                publisher.metrics.learner.show_shares(block, at_ms);
+            }
             *served = Some(version);
         }
         Err(error) => warn!(error = %format!("{error:#}"), "cannot serve the newest checkpoint"),
+    }
+}
+
+fn version_of(manifest: &Manifest) -> Version {
+    Version {
+        epoch: manifest.epoch,
+        step: manifest.step,
     }
 }
 

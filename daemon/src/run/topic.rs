@@ -7,10 +7,11 @@ use ostar_connectors::{
     event::Offsets,
     kafka::{Committer, Connection, KafkaError, KafkaSettings, Reader},
 };
-use tracing::warn;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
 
-use super::resume::first_offsets;
-use crate::{health::Health, shutdown::Signals};
+use super::offsets::Known;
+use crate::{control::Request, health::Health, shutdown::Signals};
 
 /// How long one attempt to reach the broker takes.
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -21,25 +22,32 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct OpenTopic {
     pub(super) reader: Reader,
     pub(super) committer: Committer,
-    /// What the group has committed: outputs of events before these offsets were flushed by an earlier run.
+    /// For every partition: outputs of events before these offsets are delivered or parked.
     pub(super) emitted: Offsets,
 }
 
 impl OpenTopic {
-    /// Opens the topic, again and again while no broker answers; `None` if the process is told to stop before.
+    /// Opens the topic, again and again while no broker answers; `None` if the process is told to stop before. Orders are
+    /// carried out meanwhile.
     pub(super) async fn wait(
         settings: &KafkaSettings,
-        learned: &Offsets,
+        known: &Known,
         health: &Health,
         signals: &mut Signals,
+        orders: &mut mpsc::Receiver<Request>,
+        mut carry_out: impl FnMut(Request),
     ) -> Result<Option<Self>> {
         let started = Instant::now();
         loop {
-            let (kafka, learned) = (settings.clone(), learned.clone());
-            let opening = tokio::task::spawn_blocking(move || Self::open(&kafka, &learned));
-            let opened = tokio::select! {
-                () = signals.stop() => return Ok(None),
-                opened = opening => opened.context("opening the reader panicked")?,
+            let (kafka, known) = (settings.clone(), known.clone());
+            let opening = tokio::task::spawn_blocking(move || Self::open(&kafka, &known));
+            tokio::pin!(opening);
+            let opened = loop {
+                tokio::select! {
+                    () = signals.stop() => return Ok(None),
+                    opened = &mut opening => break opened.context("opening the reader panicked")?,
+                    Some(request) = orders.recv() => carry_out(request),
+                }
             };
             match opened {
                 Ok(topic) => {
@@ -49,7 +57,7 @@ impl OpenTopic {
                 Err(error) if error.is_transient() => {
                     warn!(%error, "cannot reach the topic yet, trying again");
                     if started.elapsed() >= settings.patience.get() {
-                        health.obstruct("kafka", error.to_string());
+                        health.set_condition("kafka", error.to_string());
                     }
                     tokio::select! {
                         () = signals.stop() => return Ok(None),
@@ -61,16 +69,29 @@ impl OpenTopic {
         }
     }
 
-    fn open(settings: &KafkaSettings, learned: &Offsets) -> Result<Self, KafkaError> {
+    fn open(settings: &KafkaSettings, known: &Known) -> Result<Self, KafkaError> {
         let connection = Connection::open(settings, ATTEMPT)?;
-        let committer = connection.committer();
-        let emitted = connection.committed(ATTEMPT)?;
-        let first = first_offsets(learned, &emitted, settings.start);
-        let reader = connection.read_from(&first, ATTEMPT)?;
-        if emitted.is_empty() {
-            // With this commit the group tells where outputs begin, even if the process dies before its first flush.
-            committer.commit_and_wait(&reader.offsets())?;
+        let committer = connection.committer(Some(&known.writer));
+        let mut own = known.own(&connection.committed(ATTEMPT)?, settings)?;
+        if own.is_empty() && known.may_have_earlier_group() {
+            let earlier = settings.with_earlier_group();
+            let commits = Connection::open(&earlier, ATTEMPT)?.committed(ATTEMPT)?;
+            own = known.own(&commits, &earlier)?;
+            info!(
+                from = earlier.group(),
+                to = settings.group(),
+                offsets = ?own,
+                "took over the commits of version 0.1"
+            );
         }
+        let mut emitted = known.emitted(&own);
+        let connection = connection.expecting(known.topic_id.clone());
+        let reader = connection.read_from(&known.first(&emitted, settings.start), ATTEMPT)?;
+        for (partition, began) in reader.offsets() {
+            emitted.entry(partition).or_insert(began);
+        }
+        // Lag tools see every partition from the first moment, and the broker keeps what it had long enough.
+        committer.commit_and_wait(&emitted)?;
         Ok(Self {
             reader,
             committer,

@@ -7,7 +7,7 @@ use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication},
     client::DefaultClientContext,
-    consumer::{BaseConsumer, Consumer},
+    consumer::{BaseConsumer, CommitMode, Consumer},
     error::KafkaError,
     message::{BorrowedMessage, Headers, Message},
     producer::{BaseProducer, BaseRecord, Producer},
@@ -37,6 +37,39 @@ impl Kafka {
     /// Removes a topic with all it holds.
     pub fn delete_topic(&self, name: &str) -> anyhow::Result<()> {
         first(block_on(self.admin()?.delete_topics(&[name], &options()))??)
+    }
+
+    /// Removes a consumer group with its commits.
+    pub fn delete_group(&self, group: &str) -> anyhow::Result<()> {
+        first(block_on(
+            self.admin()?.delete_groups(&[group], &options()),
+        )??)
+    }
+
+    /// Commits an offset of a topic's first partition as any other program would, without metadata.
+    pub fn commit(&self, group: &str, topic: &str, offset: i64) -> anyhow::Result<()> {
+        let mut config = self.config();
+        let consumer: BaseConsumer = config.set("group.id", group).create()?;
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, 0, Offset::Offset(offset))?;
+        Ok(consumer.commit(&list, CommitMode::Sync)?)
+    }
+
+    /// Offset and metadata of a group's commit.
+    pub fn committed(
+        &self,
+        group: &str,
+        topic: &str,
+        partition: i32,
+    ) -> anyhow::Result<(Offset, String)> {
+        let mut config = self.config();
+        let consumer: BaseConsumer = config.set("group.id", group).create()?;
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition(topic, partition);
+        let committed = consumer.committed_offsets(asked, TIMEOUT)?;
+        let element = committed.elements();
+        let element = element.first().context("no such partition")?;
+        Ok((element.offset(), element.metadata().to_owned()))
     }
 
     /// Grows a topic to this number of partitions.
@@ -92,6 +125,14 @@ impl Kafka {
                 }
             }
         }
+        producer.flush(TIMEOUT).context("producing")
+    }
+
+    /// Sends a record with a key.
+    pub fn produce_keyed(&self, topic: &str, key: &[u8], value: &[u8]) -> anyhow::Result<()> {
+        let producer: BaseProducer = self.config().create()?;
+        let record = BaseRecord::to(topic).partition(0).key(key).payload(value);
+        producer.send(record).map_err(|(error, _)| error)?;
         producer.flush(TIMEOUT).context("producing")
     }
 

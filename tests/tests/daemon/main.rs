@@ -3,9 +3,13 @@
 
 mod documents;
 mod labels;
+mod lives;
+mod offsets;
 mod outages;
 mod poison;
 mod python;
+mod recreated;
+mod refused;
 mod requests;
 mod restarts;
 mod secure;
@@ -39,6 +43,10 @@ fn main() {
         poison::TESTS,
         standby::TESTS,
         outages::TESTS,
+        offsets::TESTS,
+        refused::TESTS,
+        recreated::TESTS,
+        lives::TESTS,
         requests::TESTS,
         stopping::TESTS,
         labels::TESTS,

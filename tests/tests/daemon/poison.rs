@@ -13,8 +13,16 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         one_percent,
     ),
     (
-        "nothing_but_poison_stops_reading_until_a_person_says_resume",
+        "nothing_but_poison_stops_reading_until_a_person_says_read_on",
         nothing_but_poison,
+    ),
+    (
+        "a_restart_after_a_stop_for_bad_events_passes_them_as_the_runbook_says",
+        restart_passes,
+    ),
+    (
+        "pause_and_reading_on_are_two_orders_and_pause_and_mode_survive_a_kill",
+        two_orders,
     ),
 ];
 
@@ -119,11 +127,13 @@ fn nothing_but_poison(kafka: &mut Kafka) -> Result<()> {
         .with("dead_letters.max_consecutive", "20")
         .with("grpc.control_listen", "127.0.0.1:0");
     let daemon = start(&settings)?;
-    daemon.logged("stopped reading after too many bad events, `ostard ctl resume` continues")?;
+    daemon.logged(
+        "stopped reading after too many bad events, `ostard ctl read-on` or a restart continues",
+    )?;
     let (status, reason) = daemon.get("/readyz")?;
-    ensure!(status == 503, "{status}: {reason}");
+    ensure!(status == 200, "{status}: {reason}");
     ensure!(
-        reason.contains("20") && reason.contains("ostard ctl resume"),
+        reason.contains("20") && reason.contains("ostard ctl read-on"),
         "{reason}"
     );
     ensure!(daemon.get("/livez")?.0 == 200);
@@ -134,16 +144,85 @@ fn nothing_but_poison(kafka: &mut Kafka) -> Result<()> {
     let address = daemon.address("control_address")?;
     for total in [40.0, 50.0] {
         let ordered = std::process::Command::new(PROGRAM)
-            .args(["ctl", "--address", &address, "resume"])
+            .args(["ctl", "--address", &address, "read-on"])
             .status()?;
-        ensure!(ordered.success(), "ctl resume ended with {ordered}");
+        ensure!(ordered.success(), "ctl read-on ended with {ordered}");
         daemon.metric_reaches(rejected, total)?;
     }
     let (rows, _) = gaussians::draw(250, 0.4, 0.0, 5);
     kafka.produce("poison", 0, rows.iter().map(|row| gaussians::json("", row)))?;
     daemon.metric_reaches("ostar_learned_events_total", 250.0)?;
-    ostar_tests::until("readiness", ostar_tests::daemon::TIMEOUT, || {
-        Ok((daemon.get("/readyz")?.0 == 200).then_some(()))
-    })?;
+    daemon.metric_is("ostar_condition{condition=\"events\"}", 0.0)?;
+    daemon.stop_cleanly()
+}
+
+const STOPPED: &str = "ostar_consumption_stopped";
+
+fn restart_passes(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    kafka.create_topic("passed", 1, &[])?;
+    kafka.produce("passed", 0, vec![b"no event".to_vec(); 30])?;
+    let (rows, _) = gaussians::draw(250, 0.4, 0.0, 5);
+    kafka.produce("passed", 0, rows.iter().map(|row| gaussians::json("", row)))?;
+    let settings = place
+        .settings(kafka, "passed", "state")
+        .with("events.format", "json")
+        .with("kafka.metadata_refresh", "300ms")
+        .with("dead_letters.max_consecutive", "20");
+    let daemon = start(&settings)?;
+    daemon.metric_is(STOPPED, 1.0)?;
+    // Lag is true while reading is stopped.
+    daemon.metric_is("ostar_consumer_lag_records{partition=\"0\"}", 260.0)?;
+    kafka.produce("passed", 0, [b"no event"])?;
+    daemon.metric_is("ostar_consumer_lag_records{partition=\"0\"}", 261.0)?;
+    daemon.stop_cleanly()?;
+    let daemon = start(&settings)?;
+    daemon.metric_reaches("ostar_learned_events_total", 250.0)?;
+    ensure!(daemon.metric(STOPPED)? == Some(0.0));
+    daemon.stop_cleanly()
+}
+
+fn two_orders(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    kafka.create_topic("orders", 1, &[])?;
+    let settings = place
+        .settings(kafka, "orders", "state")
+        .with("events.format", "json")
+        .with("dead_letters.max_consecutive", "20")
+        .with("grpc.control_listen", "127.0.0.1:0");
+    let daemon = start(&settings)?;
+    daemon.logged("learning from the stream")?;
+    let order = |daemon: &ostar_tests::daemon::Daemon, order: &[&str]| {
+        let address = daemon.address("control_address")?;
+        let mut command = std::process::Command::new(PROGRAM);
+        let output = command.args(["ctl", "--address", &address]).args(order);
+        anyhow::Ok(output.output()?)
+    };
+    ensure!(order(&daemon, &["pause"])?.status.success());
+    ensure!(order(&daemon, &["mode", "frozen"])?.status.success());
+    kafka.produce("orders", 0, vec![b"no event".to_vec(); 20])?;
+    daemon.metric_is(STOPPED, 1.0)?;
+    ensure!(order(&daemon, &["read-on"])?.status.success());
+    daemon.metric_is(STOPPED, 0.0)?;
+    ensure!(daemon.metric("ostar_paused")? == Some(1.0), "unpaused");
+    let again = order(&daemon, &["read-on"])?;
+    ensure!(again.status.code() == Some(4), "{again:?}");
+    daemon.kill()?;
+
+    let daemon = start(&settings)?;
+    daemon.logged("learning from the stream")?;
+    ensure!(
+        daemon.metric("ostar_paused")? == Some(1.0),
+        "forgot the pause"
+    );
+    let mode = "ostar_serving_mode{mode=\"frozen\"}";
+    ensure!(daemon.metric(mode)? == Some(1.0), "forgot the mode");
+    ensure!(order(&daemon, &["resume"])?.status.success());
+    daemon.metric_is("ostar_paused", 0.0)?;
+    daemon.stop_cleanly()?;
+    // A changed configuration counts more than an old order.
+    let daemon = start(&settings.with("serving.mode", "prior"))?;
+    daemon.logged("learning from the stream")?;
+    ensure!(daemon.metric("ostar_serving_mode{mode=\"prior\"}")? == Some(1.0));
     daemon.stop_cleanly()
 }

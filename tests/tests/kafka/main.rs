@@ -64,7 +64,7 @@ fn settings(kafka: &Kafka, topic: &str) -> KafkaSettings {
     KafkaSettings {
         brokers: kafka.bootstrap(),
         topic: topic.to_owned(),
-        group: format!("{topic}-group"),
+        group: Some(format!("{topic}-group")),
         metadata_refresh: Period::from_millis(300),
         ..KafkaSettings::default()
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use ostar_connectors::kafka::{
-    KafkaError, KafkaSettings, LostOffsets, Notice, OnLostOffsets, Polled,
+    KafkaError, KafkaSettings, LossCause, LostOffsets, Notice, OnLostOffsets, Polled,
 };
 use ostar_tests::kafka::Kafka;
 
@@ -65,7 +65,7 @@ fn events_removed_before_they_were_read_are_counted(kafka: &mut Kafka) -> anyhow
     kafka.delete_records("removed", 0, 60)?;
     let seen = read(&mut open(&settings(kafka, "removed"), &[(0, 25)])?, 40)?;
     ensure!(
-        seen.notices == [lost(25, 60, 35, false)],
+        seen.notices == [lost(25, 60, 35, LossCause::Retention)],
         "{:?}",
         seen.notices
     );
@@ -104,7 +104,8 @@ fn events_removed_while_reading_are_counted(kafka: &mut Kafka) -> anyhow::Result
     let [Notice::OffsetsLost(lost)] = &seen.notices[..] else {
         bail!("one loss expected: {:?}", seen.notices);
     };
-    ensure!(lost.resumed_at == 5_000 && !lost.recreated, "{lost:?}");
+    let retention = lost.cause == LossCause::Retention;
+    ensure!(lost.resumed_at == 5_000 && retention, "{lost:?}");
     let read_before = seen.records.len() as u64 - 10;
     ensure!(read_before + lost.lost == 4_990, "{read_before} {lost:?}");
     ensure!(lost.lost > 0);
@@ -151,17 +152,17 @@ fn a_recreated_topic_is_noticed_and_read_from_its_beginning(
     kafka.create_topic("recreated", 1, &[])?;
     kafka.produce("recreated", 0, values(0, 0..7))?;
     let seen = read(&mut reader, 7)?;
-    let expected = [Notice::BrokerUp, lost(50, 0, 0, true)];
+    let expected = [Notice::BrokerUp, lost(50, 0, 0, LossCause::Recreated)];
     ensure!(seen.notices == expected, "{:?}", seen.notices);
     check_partition(&seen, 0, 0..7)
 }
 
-fn lost(expected: i64, resumed_at: i64, lost: u64, recreated: bool) -> Notice {
+fn lost(expected: i64, resumed_at: i64, lost: u64, cause: LossCause) -> Notice {
     Notice::OffsetsLost(LostOffsets {
         partition: 0,
         expected,
         resumed_at,
         lost,
-        recreated,
+        cause,
     })
 }

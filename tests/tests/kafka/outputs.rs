@@ -6,8 +6,8 @@ use anyhow::{Context, ensure};
 use ostar_connectors::{
     event::EventMeta,
     kafka::{
-        DeadLetter, DeadLetterSettings, LabelReader, OutputError, Outputs, Polled,
-        PredictionSettings,
+        DeadLetter, DeadLetterSettings, LabelReader, OutputError, OutputSettings, Outputs,
+        ParkedSettings, Polled, PredictionSettings,
     },
     proto::{Prediction, Version},
 };
@@ -45,7 +45,8 @@ fn outputs_are_delivered_with_headers_that_name_their_event(
     outputs.send_dead_letter(&DeadLetter {
         partition: 4,
         offset: 18,
-        key: Some(b"key"),
+        key: Some(b"a key that is long"),
+        key_size: 18,
         payload: &[b'x'; 100],
         size: 100,
         reason: "bad_json",
@@ -77,7 +78,9 @@ fn outputs_are_delivered_with_headers_that_name_their_event(
         ("ostar-reason", "bad_json"),
         ("ostar-detail", "expected value at line 1 column 1"),
         ("ostar-size", "100"),
+        ("ostar-key-size", "18"),
     ];
+    ensure!(dead.key() == Some(&b"a key that"[..]), "cut to ten bytes");
     check_headers(&dead, &headers)
 }
 
@@ -92,7 +95,7 @@ fn a_flush_without_a_broker_fails_and_succeeds_when_it_is_back(
     kafka.stop()?;
     outputs.send_prediction(&event(0, 1), &prediction("second"))?;
     let flushed = outputs.flush(Duration::from_millis(200));
-    let waiting = matches!(flushed, Err(OutputError::Timeout { waiting: 1 }));
+    let waiting = matches!(flushed, Err(OutputError::Timeout { waiting: 1, .. }));
     ensure!(waiting, "{flushed:?}");
 
     kafka.restart()?;
@@ -141,7 +144,14 @@ fn open(kafka: &Kafka, predictions: &str, dead: Option<&str>) -> anyhow::Result<
         ..DeadLetterSettings::default()
     };
     let settings = settings(kafka, "events");
-    Ok(Outputs::open(&settings, &predictions, &dead_letters)?)
+    let (parked, outputs) = (ParkedSettings::default(), OutputSettings::default());
+    Ok(Outputs::open(
+        &settings,
+        &predictions,
+        &dead_letters,
+        &parked,
+        &outputs,
+    )?)
 }
 
 fn event(partition: i32, offset: i64) -> EventMeta {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure};
 use ostar_connectors::{
     event::Offsets,
-    kafka::{Connection, KafkaSettings, Notice, Polled, Start},
+    kafka::{Commit, Commits, Connection, KafkaSettings, Notice, Polled, Start, Writer},
 };
 use ostar_tests::kafka::Kafka;
 
@@ -125,12 +125,20 @@ fn committed_offsets_are_there_for_the_next_start(kafka: &mut Kafka) -> anyhow::
     let settings = settings(kafka, "commits");
     let connection = Connection::open(&settings, TIMEOUT)?;
     ensure!(connection.committed(TIMEOUT)?.is_empty());
-    let committer = connection.committer();
+    let writer = Writer {
+        id: "00ff".to_owned(),
+        bundle: "spam".to_owned(),
+    };
+    let committer = connection.committer(Some(&writer));
     committer.commit_and_wait(&Offsets::from([(1, 7)]))?;
     drop((connection, committer));
 
     let connection = Connection::open(&settings, TIMEOUT)?;
-    ensure!(connection.committed(TIMEOUT)? == Offsets::from([(1, 7)]));
+    let commit = Commit {
+        offset: 7,
+        metadata: writer.to_string(),
+    };
+    ensure!(connection.committed(TIMEOUT)? == Commits::from([(1, commit)]));
     Ok(())
 }
 

@@ -1,0 +1,97 @@
+//! A file of JSON lines: dead letters, or parked messages.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// A file that whole lines are appended to.
+#[derive(Debug)]
+pub(super) struct LineFile {
+    path: PathBuf,
+    /// The file may not grow beyond this.
+    max_bytes: u64,
+    /// Whether anything was appended since the last sync.
+    dirty: Option<File>,
+}
+
+impl LineFile {
+    pub(super) fn new(path: &Path, max_bytes: u64) -> Self {
+        Self {
+            path: path.to_owned(),
+            max_bytes,
+            dirty: None,
+        }
+    }
+
+    /// Creates the file if there is none, to tell early whether it can be written.
+    pub(super) fn create(&self) -> io::Result<()> {
+        self.open().map(drop)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a line. The file is opened each time: somebody may have moved it away to make room.
+    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let mut file = self.open()?;
+        let before = file.metadata()?.len();
+        let after = before + line.len() as u64 + 1;
+        if after > self.max_bytes {
+            let problem = format!(
+                "it would have {after} bytes, more than the {} allowed; move it away, or allow more",
+                self.max_bytes
+            );
+            return Err(io::Error::other(problem));
+        }
+        let mut whole = Vec::with_capacity(line.len() + 1);
+        whole.extend_from_slice(line);
+        whole.push(b'\n');
+        if let Err(problem) = file.write_all(&whole) {
+            // Half a line would spoil the next one. If this fails too, a reader has to skip the line.
+            let _ = file.set_len(before);
+            return Err(problem);
+        }
+        self.dirty = Some(file);
+        Ok(())
+    }
+
+    /// Makes the lines durable.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        if let Some(file) = &self.dirty {
+            file.sync_data()?;
+            self.dirty = None;
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_takes_no_line_beyond_its_bound_until_it_is_moved_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("parked.jsonl");
+        let mut file = LineFile::new(&path, 12);
+        file.append(b"hello").unwrap();
+        file.append(b"world").unwrap();
+        let refused = file.append(b"!").unwrap_err().to_string();
+        assert!(refused.contains("14 bytes, more than the 12"), "{refused}");
+        file.sync().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "hello\nworld\n");
+        std::fs::rename(&path, folder.path().join("moved")).unwrap();
+        file.append(b"!").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "!\n");
+    }
+}

@@ -1,0 +1,102 @@
+//! An outgoing message, kept until it is delivered or parked.
+
+use std::time::Instant;
+
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
+
+/// The two outputs of an event. Metrics count by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// The prediction of a decoded event.
+    Predictions,
+    /// A rejected event.
+    DeadLetters,
+}
+
+/// Where a message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// `predictions.topic` or `dead_letters.topic`.
+    Topic,
+    /// `dead_letters.file`; the payload is a line.
+    File,
+    /// `parked.topic`; the payload is a line.
+    ParkedTopic,
+    /// `parked.file`; the payload is a line.
+    ParkedFile,
+}
+
+/// One output of one event.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) output: Output,
+    pub(super) destination: Destination,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    pub(super) key: Option<Vec<u8>>,
+    pub(super) payload: Vec<u8>,
+    /// Headers after those that name the event.
+    pub(super) extra: Vec<(&'static str, String)>,
+    /// It was sent with nothing else under way: a refusal is about this message, not about its batch.
+    pub(super) alone: bool,
+    /// When it was refused first; `None` if it never was.
+    pub(super) refused_since: Option<Instant>,
+}
+
+// === impl Output ===
+
+impl Output {
+    /// Both outputs.
+    pub const ALL: [Self; 2] = [Self::Predictions, Self::DeadLetters];
+
+    /// The section of the configuration that is about it, and its name in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Predictions => "predictions",
+            Self::DeadLetters => "dead_letters",
+        }
+    }
+}
+
+// === impl Message ===
+
+impl Message {
+    /// Bytes that it keeps in memory, about.
+    pub(super) fn size(&self) -> usize {
+        let key = self.key.as_ref().map_or(0, Vec::len);
+        // librdkafka holds a copy of its own.
+        2 * (key + self.payload.len()) + size_of::<Self>()
+    }
+
+    /// The record for librdkafka, with headers that name the event, so that a reader can drop what comes twice.
+    pub(super) fn record<'a>(
+        &'a self,
+        topic: &'a str,
+        event_topic: &str,
+    ) -> BaseRecord<'a, [u8], [u8]> {
+        let partition = self.partition.to_string();
+        let offset = self.offset.to_string();
+        let mut headers = OwnedHeaders::new()
+            .insert(header("ostar-topic", event_topic))
+            .insert(header("ostar-partition", &partition))
+            .insert(header("ostar-offset", &offset));
+        for (key, value) in &self.extra {
+            headers = headers.insert(header(key, value));
+        }
+        let record = BaseRecord::to(topic)
+            .payload(&self.payload[..])
+            .headers(headers);
+        match &self.key {
+            Some(key) => record.key(&key[..]),
+            None => record,
+        }
+    }
+}
+
+fn header<'a>(key: &'a str, value: &'a str) -> Header<'a, &'a str> {
+    Header {
+        key,
+        value: Some(value),
+    }
+}

@@ -1,0 +1,176 @@
+//! How far outputs are, for the checkpoint and for the consumer group.
+
+use std::{
+    collections::btree_map::Entry,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use ostar_connectors::{
+    event::Offsets,
+    kafka::{Committer, KafkaError},
+};
+use tracing::warn;
+
+use crate::metrics::Metrics;
+
+/// In each partition, the offset behind the last event whose output is delivered or parked, and all before it. Written by
+/// emission, read for checkpoints.
+#[derive(Debug, Default)]
+pub(crate) struct Emitted {
+    offsets: Mutex<Offsets>,
+}
+
+/// Commits to the group what emission has settled. The group is for lag tools, and tells a start after a crash what was
+/// emitted since the last checkpoint. A thread waits for the broker's answers: without waiting nobody learns of a failure,
+/// and emission must not wait while no broker answers.
+pub(crate) struct Commits {
+    emitted: Arc<Emitted>,
+    /// Room for one: there is at most one commit under way. Dropped to end the thread.
+    to_thread: Sender<Offsets>,
+    outcomes: Receiver<Result<(), KafkaError>>,
+    /// What the thread commits.
+    under_way: Option<Offsets>,
+    /// Offsets that no commit has acknowledged yet.
+    pending: Offsets,
+    renewed: Instant,
+    metrics: Arc<Metrics>,
+}
+
+/// Longest that a commit is waited for. Then it goes on in the background.
+const WAIT: Duration = Duration::from_secs(2);
+/// All partitions are committed this often, so that the broker does not forget those without events: by default it keeps
+/// a commit for seven days.
+const RENEW_EVERY: Duration = Duration::from_secs(600);
+
+// === impl Emitted ===
+
+impl Emitted {
+    pub(crate) fn new(offsets: Offsets) -> Arc<Self> {
+        Arc::new(Self {
+            offsets: Mutex::new(offsets),
+        })
+    }
+
+    pub(crate) fn get(&self) -> Offsets {
+        let offsets = self.offsets.lock();
+        offsets.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Moves the offsets forward, never back. Events that are read again only to be learned were emitted before.
+    fn raise(&self, settled: &Offsets) {
+        let offsets = self.offsets.lock();
+        let mut offsets = offsets.unwrap_or_else(PoisonError::into_inner);
+        for (partition, offset) in settled {
+            match offsets.entry(*partition) {
+                Entry::Vacant(entry) => drop(entry.insert(*offset)),
+                Entry::Occupied(mut entry) => {
+                    let known = *entry.get();
+                    entry.insert(known.max(*offset));
+                }
+            }
+        }
+    }
+}
+
+impl Emitted {
+    /// These partitions begin anew.
+    fn rewind(&self, rewound: &Offsets) {
+        let offsets = self.offsets.lock();
+        offsets
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(rewound);
+    }
+}
+
+// === impl Commits ===
+
+impl Commits {
+    pub(crate) fn start(
+        committer: Committer,
+        emitted: Arc<Emitted>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self> {
+        let (to_thread, batches) = bounded::<Offsets>(1);
+        let (report, outcomes) = bounded(1);
+        let serve = move || {
+            for batch in batches {
+                if report.send(committer.commit_and_wait(&batch)).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("commits".to_owned());
+        // Not joined: it may wait for a broker that is away, and the process must end in time.
+        thread
+            .spawn(serve)
+            .context("cannot start the commits thread")?;
+        Ok(Self {
+            emitted,
+            to_thread,
+            outcomes,
+            under_way: None,
+            pending: Offsets::new(),
+            renewed: Instant::now(),
+            metrics,
+        })
+    }
+
+    /// Outputs of events before these offsets are delivered or parked.
+    pub(crate) fn settle(&mut self, settled: &Offsets) {
+        self.emitted.raise(settled);
+        let emitted = self.emitted.get();
+        for partition in settled.keys() {
+            if let Some(offset) = emitted.get(partition) {
+                self.pending.insert(*partition, *offset);
+            }
+        }
+    }
+
+    /// These partitions begin anew: the group's offsets go back, this once.
+    pub(crate) fn rewind(&mut self, rewound: &Offsets) {
+        self.emitted.rewind(rewound);
+        self.pending.extend(rewound);
+    }
+
+    /// Commits what is settled, and waits a little for the answer if `and_wait` says so. What the broker does not take is
+    /// committed again the next time.
+    pub(crate) fn commit(&mut self, and_wait: bool) {
+        let wait = if and_wait { WAIT } else { Duration::ZERO };
+        self.take_outcome(wait);
+        if self.renewed.elapsed() >= RENEW_EVERY {
+            self.renewed = Instant::now();
+            self.pending = self.emitted.get();
+        }
+        if self.under_way.is_some() || self.pending.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.pending);
+        // The thread lives as long as its channel.
+        if self.to_thread.try_send(batch.clone()).is_ok() {
+            self.under_way = Some(batch);
+            self.take_outcome(wait);
+        }
+    }
+
+    /// Takes the answer to the commit under way, if it comes in time.
+    fn take_outcome(&mut self, timeout: Duration) {
+        if self.under_way.is_none() {
+            return;
+        }
+        let Ok(outcome) = self.outcomes.recv_timeout(timeout) else {
+            return;
+        };
+        let batch = self.under_way.take().unwrap_or_default();
+        if let Err(error) = outcome {
+            self.metrics.outputs.commit_failed();
+            warn!(%error, "cannot commit offsets to the group, trying again");
+            for (partition, offset) in batch {
+                self.pending.entry(partition).or_insert(offset);
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Where a start reads on, from what the checkpoint and the group say.
+
+use ostar_connectors::{
+    event::Offsets,
+    kafka::{Commits, KafkaError, KafkaSettings, Start, Writer},
+};
+use tracing::warn;
+
+use super::resume::Earlier;
+
+/// What earlier runs have left about offsets.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    /// In each partition, the offset behind the last event that was learned.
+    pub(super) learned: Offsets,
+    /// The broker's id of the topic that they belong to; `None` if unknown.
+    pub(super) topic_id: Option<String>,
+    /// `None` without a checkpoint.
+    pub(super) earlier: Option<Earlier>,
+    /// Who this daemon is in commits to the group.
+    pub(super) writer: Writer,
+    /// `kafka.group` is not set: version 0.1 then committed to the group `ostard`.
+    pub(super) has_default_group: bool,
+}
+
+impl Known {
+    /// Whether commits to the group of version 0.1 may tell what was emitted.
+    pub(super) fn may_have_earlier_group(&self) -> bool {
+        let earlier = self.earlier.as_ref();
+        self.has_default_group && earlier.is_some_and(|earlier| earlier.emitted.is_none())
+    }
+
+    /// The commits that are this daemon's own. One that names another writer is an error.
+    pub(super) fn own(
+        &self,
+        commits: &Commits,
+        settings: &KafkaSettings,
+    ) -> Result<Offsets, KafkaError> {
+        let mut own = Offsets::new();
+        let mut unnamed = false;
+        for (partition, commit) in commits {
+            if commit.metadata.is_empty() {
+                // Version 0.1 left no name. Later ones do, so that somebody else has moved these offsets since.
+                let known = self.earlier.as_ref();
+                if known.is_some_and(|earlier| earlier.emitted.is_some()) {
+                    unnamed = true;
+                } else {
+                    own.insert(*partition, commit.offset);
+                }
+                continue;
+            }
+            if !self.is_own(&commit.metadata) {
+                return Err(KafkaError::ForeignCommit {
+                    group: settings.group().to_owned(),
+                    topic: settings.topic.clone(),
+                    ours: self.writer.to_string(),
+                    theirs: commit.metadata.clone(),
+                });
+            }
+            own.insert(*partition, commit.offset);
+        }
+        if unnamed {
+            warn!(
+                group = settings.group(),
+                "ignored commits that this daemon did not make; the checkpoint says what was emitted"
+            );
+        }
+        Ok(own)
+    }
+
+    fn is_own(&self, metadata: &str) -> bool {
+        let Some(theirs) = Writer::parse(metadata) else {
+            return false;
+        };
+        // Without a checkpoint the folder may be lost or new. The bundle then decides.
+        let is_lost = self.earlier.is_none() && theirs.bundle == self.writer.bundle;
+        is_lost || theirs.id == self.writer.id
+    }
+
+    /// In each partition, the offset behind the last event whose output is known to be delivered or parked: the later of
+    /// the group's commit and the checkpoint's. With neither, what was learned was emitted.
+    pub(super) fn emitted(&self, own: &Offsets) -> Offsets {
+        let mut emitted = own.clone();
+        let Some(earlier) = &self.earlier else {
+            return emitted;
+        };
+        for (partition, offset) in earlier.emitted.iter().flatten() {
+            let known = emitted.entry(*partition).or_insert(*offset);
+            *known = offset.max(known).to_owned();
+        }
+        for (partition, learned) in &self.learned {
+            emitted.entry(*partition).or_insert(*learned);
+        }
+        emitted
+    }
+
+    /// Where to read from so that every event is both learned and emitted: in each partition the lower of the two
+    /// offsets. With no offsets at all `kafka.start` decides; a partition that is missing among others is new and read
+    /// from its beginning.
+    pub(super) fn first(&self, emitted: &Offsets, start: Start) -> Offsets {
+        if self.learned.is_empty() {
+            // A new learner takes all there is. Emission leaves out what was emitted before.
+            return match start {
+                Start::Earliest => Offsets::new(),
+                Start::Latest | Start::Timestamp => emitted.clone(),
+            };
+        }
+        let mut first = self.learned.clone();
+        for (partition, offset) in emitted {
+            match first.get_mut(partition) {
+                Some(learned) => *learned = offset.min(learned).to_owned(),
+                // Version 0.1 did not say where a partition without events began. The group does.
+                None if self.is_of_version_1() => drop(first.insert(*partition, *offset)),
+                None => {}
+            }
+        }
+        first
+    }
+
+    fn is_of_version_1(&self) -> bool {
+        let earlier = self.earlier.as_ref();
+        earlier.is_some_and(|earlier| earlier.emitted.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ostar_connectors::kafka::Commit;
+
+    use super::*;
+
+    fn known(learned: &[(i32, i64)], emitted: Option<&[(i32, i64)]>) -> Known {
+        Known {
+            learned: learned.iter().copied().collect(),
+            topic_id: None,
+            earlier: Some(Earlier {
+                emitted: emitted.map(|emitted| emitted.iter().copied().collect()),
+                writer: "00ff".to_owned(),
+            }),
+            writer: writer("00ff", "spam"),
+            has_default_group: true,
+        }
+    }
+
+    fn writer(id: &str, bundle: &str) -> Writer {
+        Writer {
+            id: id.to_owned(),
+            bundle: bundle.to_owned(),
+        }
+    }
+
+    fn commit(offset: i64, metadata: &str) -> Commits {
+        let metadata = metadata.to_owned();
+        Commits::from([(0, Commit { offset, metadata })])
+    }
+
+    #[test]
+    fn reading_starts_at_the_lower_of_learned_and_emitted() {
+        let known = known(&[(0, 10), (1, 30), (2, 5)], Some(&[(0, 20), (1, 25)]));
+        let emitted = known.emitted(&Offsets::new());
+        assert_eq!(emitted, Offsets::from([(0, 20), (1, 25), (2, 5)]));
+        let first = known.first(&emitted, Start::Latest);
+        assert_eq!(first, Offsets::from([(0, 10), (1, 25), (2, 5)]));
+    }
+
+    #[test]
+    fn the_later_of_commit_and_checkpoint_says_what_was_emitted() {
+        let known = known(&[(0, 10)], Some(&[(0, 20)]));
+        for (commit, expected) in [(15, 20), (25, 25)] {
+            let emitted = known.emitted(&Offsets::from([(0, commit)]));
+            assert_eq!(emitted, Offsets::from([(0, expected)]));
+        }
+    }
+
+    #[test]
+    fn version_1_did_not_say_where_an_idle_partition_began_but_the_group_does() {
+        let known = known(&[(0, 10)], None);
+        let emitted = known.emitted(&Offsets::from([(0, 12), (1, 7)]));
+        let first = known.first(&emitted, Start::Latest);
+        assert_eq!(first, Offsets::from([(0, 10), (1, 7)]));
+    }
+
+    #[test]
+    fn a_new_learner_reads_from_the_group_unless_it_wants_everything() {
+        let known = Known {
+            learned: Offsets::new(),
+            topic_id: None,
+            earlier: None,
+            writer: writer("00ff", "spam"),
+            has_default_group: true,
+        };
+        let (nothing, emitted) = (Offsets::new(), Offsets::from([(0, 20)]));
+        assert_eq!(known.first(&emitted, Start::Latest), emitted);
+        assert_eq!(known.first(&emitted, Start::Earliest), nothing);
+    }
+
+    #[test]
+    fn a_commit_of_another_writer_is_an_error_that_names_both() {
+        let settings = KafkaSettings::default();
+        let mut known = known(&[(0, 10)], Some(&[(0, 20)]));
+        let theirs = writer("0001", "ham").to_string();
+        let error = known.own(&commit(30, &theirs), &settings).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("bundle=spam") && error.contains("bundle=ham"),
+            "{error}"
+        );
+        assert!(known.own(&commit(30, "an app"), &settings).is_err());
+
+        let ours = known.writer.to_string();
+        let own = known.own(&commit(30, &ours), &settings).unwrap();
+        assert_eq!(own, Offsets::from([(0, 30)]));
+        // Somebody has set the offsets by hand: the checkpoint knows better.
+        assert_eq!(
+            known.own(&commit(3, ""), &settings).unwrap(),
+            Offsets::new()
+        );
+        // The folder is lost, the bundle is the same.
+        known.earlier = None;
+        let same = writer("0001", "spam").to_string();
+        assert!(known.own(&commit(30, &same), &settings).is_ok());
+        assert!(known.own(&commit(30, &theirs), &settings).is_err());
+    }
+}
