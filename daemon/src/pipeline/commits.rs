@@ -40,8 +40,6 @@ pub(crate) struct Commits {
     metrics: Arc<Metrics>,
 }
 
-/// Longest that a commit is waited for. Then it goes on in the background.
-const WAIT: Duration = Duration::from_secs(2);
 /// All partitions are committed this often, so that the broker does not forget those without events: by default it keeps
 /// a commit for seven days.
 const RENEW_EVERY: Duration = Duration::from_secs(600);
@@ -136,11 +134,11 @@ impl Commits {
         self.pending.extend(rewound);
     }
 
-    /// Commits what is settled, and waits a little for the answer if `and_wait` says so. What the broker does not take is
-    /// committed again the next time.
-    pub(crate) fn commit(&mut self, and_wait: bool) {
-        let wait = if and_wait { WAIT } else { Duration::ZERO };
-        self.take_outcome(wait);
+    /// Commits what is settled, and waits at most so long for the answer; then the commit goes on in the background. What
+    /// the broker does not take is committed again the next time.
+    pub(crate) fn commit(&mut self, wait: Duration) {
+        let deadline = Instant::now() + wait;
+        self.take_outcome(deadline);
         if self.renewed.elapsed() >= RENEW_EVERY {
             self.renewed = Instant::now();
             self.pending = self.emitted.get();
@@ -152,16 +150,16 @@ impl Commits {
         // The thread lives as long as its channel.
         if self.to_thread.try_send(batch.clone()).is_ok() {
             self.under_way = Some(batch);
-            self.take_outcome(wait);
+            self.take_outcome(deadline);
         }
     }
 
     /// Takes the answer to the commit under way, if it comes in time.
-    fn take_outcome(&mut self, timeout: Duration) {
+    fn take_outcome(&mut self, deadline: Instant) {
         if self.under_way.is_none() {
             return;
         }
-        let Ok(outcome) = self.outcomes.recv_timeout(timeout) else {
+        let Ok(outcome) = self.outcomes.recv_deadline(deadline) else {
             return;
         };
         let batch = self.under_way.take().unwrap_or_default();

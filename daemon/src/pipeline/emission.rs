@@ -31,6 +31,10 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const FLUSH_EVENTS: usize = 2_000;
 /// How long one attempt to flush waits for the broker, so that stopping is noticed.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long a commit is waited for after outputs, so that a crash repeats few of them.
+const COMMIT: Duration = Duration::from_secs(2);
+/// The same at the end. Shorter than what is left of the shutdown deadline then.
+const LAST_COMMIT: Duration = Duration::from_secs(1);
 /// The log tells of a broker that is slower than this.
 const SLOW: Duration = Duration::from_secs(2);
 /// How often the log says that outputs wait.
@@ -86,7 +90,7 @@ impl Emission {
             // What is not delivered now is above the commit: the next start sends it.
             let _ = self.settle();
         }
-        self.commits.commit(true);
+        self.commits.commit(LAST_COMMIT);
         Ok(())
     }
 
@@ -126,7 +130,8 @@ impl Emission {
                 };
                 // Where no outputs are written, a crash repeats none: commit once per FLUSH_EVERY, without waiting.
                 if due || settled > 0 {
-                    self.commits.commit(settled > 0);
+                    self.commits
+                        .commit(if settled > 0 { COMMIT } else { Duration::ZERO });
                     last_commit = Instant::now();
                 }
             }

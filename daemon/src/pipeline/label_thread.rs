@@ -28,6 +28,8 @@ const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Reads the topic of labels, as soon as there is one. Learning and serving do not wait for it.
 pub(crate) struct LabelThread {
+    /// `None` while the topic cannot be read.
+    reader: Option<LabelReader>,
     kafka: KafkaSettings,
     topic: String,
     decoder: LabelDecoder,
@@ -37,26 +39,38 @@ pub(crate) struct LabelThread {
 }
 
 impl LabelThread {
+    /// Tries to open the topic at once, because labels count from then on. The thread goes on trying.
     pub(crate) fn new(
         config: &Config,
         bundle: &Bundle,
         join: Arc<Mutex<LabelJoin>>,
         health: &Arc<Health>,
         metrics: &Arc<Metrics>,
-    ) -> Self {
+    ) -> Result<Self> {
         let classes = &bundle.description().classes;
-        Self {
+        let topic = config.labels.topic.clone().unwrap_or_default();
+        let reader = match LabelReader::open(&config.kafka, &topic, ATTEMPT) {
+            Ok(reader) => Some(reader),
+            Err(error) if error.is_transient() => None,
+            Err(error) => return Err(error).context("cannot read labels.topic"),
+        };
+        Ok(Self {
+            reader,
             kafka: config.kafka.clone(),
-            topic: config.labels.topic.clone().unwrap_or_default(),
+            topic,
             decoder: LabelDecoder::new(&config.labels, classes),
             join,
             health: Arc::clone(health),
             metrics: Arc::clone(metrics),
-        }
+        })
     }
 
-    pub(crate) fn run(self, flags: &PipelineFlags) -> Result<()> {
-        let Some(mut reader) = self.open(flags)? else {
+    pub(crate) fn run(mut self, flags: &PipelineFlags) -> Result<()> {
+        let reader = match self.reader.take() {
+            Some(reader) => Some(reader),
+            None => self.open(flags)?,
+        };
+        let Some(mut reader) = reader else {
             return Ok(());
         };
         let mut shown = Instant::now();

@@ -168,7 +168,7 @@ impl Pipeline {
         threads.start("learner", move || learner.run())?;
         threads.start("emission", move || emission.run(&chunks, to_learner))?;
         if let Some(join) = labels {
-            let labels = LabelThread::new(config, bundle, join, &health, metrics);
+            let labels = LabelThread::new(config, bundle, join, &health, metrics)?;
             let flags = Arc::clone(&flags);
             threads.start("labels", move || labels.run(&flags))?;
         }
