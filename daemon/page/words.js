@@ -176,7 +176,7 @@ export function flows(frame) {
   const letters = bad > 0 ? ` ${count(bad)} events could not be used.` : "";
   const evidence = `${count(stream.lag_records)} records behind${known(stream.lag_seconds) ? ` (${span(stream.lag_seconds)})` : ""}.${letters}`;
   if (stream.stopped) {
-    return { state: "bad", answer: "Stopped: too many bad events", evidence: "`ostard ctl resume` continues reading." };
+    return { state: "bad", answer: "Stopped: too many bad events", evidence: "`ostard ctl read-on` continues reading." };
   }
   if (!stream.connected) {
     return { state: "bad", answer: "No broker answers", evidence };
