@@ -99,7 +99,7 @@ fn triton_client() -> Result<()> {
             (
                 "unknown version",
                 missing,
-                "version \"0.999\" is not served, expected \"0.0\" or none",
+                "version \"0.999\" is not served, expected \"1.0\" or none",
             ),
             (
                 "empty batch",
