@@ -44,8 +44,9 @@ fn an_unreachable_broker_is_named_with_its_key_and_waited_for() -> Result<()> {
     ensure!(error.contains("is a broker running"), "{error}");
     ensure!(daemon.get("/livez")?.0 == 200);
     let (status, reason) = daemon.get("/readyz")?;
+    // The bundle's model answers requests meanwhile, so the Service keeps the pod.
     ensure!(
-        status == 503 && reason.contains("kafka.brokers"),
+        status == 200 && reason.contains("kafka.brokers"),
         "{status}: {reason}"
     );
     daemon.stop_cleanly()

@@ -55,10 +55,10 @@ impl OpenTopic {
                     return Ok(Some(topic));
                 }
                 Err(error) if error.is_transient() => {
-                    warn!(%error, "cannot reach the topic yet, trying again");
                     if started.elapsed() >= settings.patience.get() {
                         health.set_condition("kafka", error.to_string());
                     }
+                    warn!(%error, "cannot reach the topic yet, trying again");
                     tokio::select! {
                         () = signals.stop() => return Ok(None),
                         () = tokio::time::sleep(RETRY) => {}
