@@ -5,7 +5,7 @@ import { follow } from "./feed.js";
 import { LatentMap } from "./map.js";
 import * as orders from "./orders.js";
 import * as tables from "./tables.js";
-import { CANDIDATES, count, flows, interval, known, moved, percent, rate, right, served, shape, span } from "./words.js";
+import { CANDIDATES, count, flows, interval, known, moved, percent, rate, readiness, right, served, shape, span } from "./words.js";
 
 /** Seconds of history that the page keeps, as the daemon does. */
 const HOUR = 3600;
@@ -59,12 +59,13 @@ function showFrame(now) {
   tables.classes(about, now);
   tables.candidates(about, now);
   tables.stream(about, now);
-  state("ready", now.not_ready ? "bad" : "ok", now.not_ready ? `not ready: ${now.not_ready}` : "ready");
+  const ready = readiness(now);
+  state("ready", ready.state, ready.text);
   const learning = now.standby ? "standing by" : now.paused ? "learning paused" : "learning";
   state("learning", now.standby || now.paused ? "look" : "ok", learning);
   element("version").textContent = `version ${now.version.epoch}.${now.version.step}`;
   element("clock").textContent = `up ${span((now.time_ms - about.started_ms) / 1000)}`;
-  announce(`${learning}, ${now.not_ready ? `not ready: ${now.not_ready}` : "ready"}. ${element("answer-served").querySelector(".answer").textContent}.`);
+  announce(`${learning}, ${ready.text}. ${element("answer-served").querySelector(".answer").textContent}.`);
 }
 
 function answer(name, { state, answer, evidence }) {

@@ -169,6 +169,15 @@ export function right(frame) {
   return { state: "ok", answer: "Not known", evidence: "No late labels, and no estimate yet." };
 }
 
+/** Whether it can predict, and what is wrong nevertheless. */
+export function readiness({ not_ready, conditions }) {
+  if (not_ready) {
+    return { state: "bad", text: `not ready: ${not_ready}` };
+  }
+  const wrong = Object.entries(conditions).map(([part, reason]) => `${part}: ${reason}`);
+  return wrong.length > 0 ? { state: "look", text: `ready, but ${wrong.join("; ")}` } : { state: "ok", text: "ready" };
+}
+
 /** Whether events come in and predictions go out. */
 export function flows(frame) {
   const { stream } = frame;

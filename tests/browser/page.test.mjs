@@ -251,7 +251,7 @@ test("with a token the page asks for it, and a daemon without a broker says so",
   await page.keyboard.press("Enter");
   await isLive(page);
   assert.equal(await text(page, "#model"), "demo");
-  await page.locator("#ready:has-text('not ready: kafka')").waitFor(PATIENCE);
+  await page.locator("#ready:has-text('ready, but kafka')").waitFor(PATIENCE);
   assert.match(await text(page, "#answer-moved"), /No events yet/);
   assert.match(await text(page, "#answer-stream"), /No broker answers/);
   assert.equal(await page.locator("#order-buttons button").count(), 5);

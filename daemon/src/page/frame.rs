@@ -1,5 +1,7 @@
 //! What the page shows at one moment. `daemon/page/words.js` and `tables.js` read it.
 
+use std::collections::BTreeMap;
+
 use ostar_model::{
     Candidate,
     diagnostics::Decision,
@@ -28,6 +30,8 @@ pub(super) struct Frame {
     version: Version,
     /// The reasons of `/readyz`; `None` if the process is ready.
     not_ready: Option<String>,
+    /// What is wrong although predictions are served, by part.
+    conditions: BTreeMap<&'static str, String>,
     paused: bool,
     standby: bool,
     /// Events learned from, since the first start.
@@ -166,6 +170,7 @@ impl Frame {
             mode: services.current.mode(),
             version: services.current.load().version,
             not_ready: services.health.readiness().err(),
+            conditions: services.health.conditions(),
             paused: status.paused,
             standby: status.standby,
             events: status.events,
