@@ -37,6 +37,9 @@ use crate::{
     proportions::{LabelProportions, Probabilities},
 };
 
+/// How far a share may be from the reference of the estimator.
+const REFERENCE_REACH: f64 = 0.05;
+
 /// Watches the stream beside the held-out rows and decides after every block.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -56,6 +59,9 @@ pub(crate) struct GateMemory {
     state: GateState,
     /// Proportions that explained the window best, after the latest block.
     proportions: Option<LabelProportions>,
+    /// What the estimator's readings are made for, see [`Gate::reference`].
+    #[serde(default)]
+    reference: Option<LabelProportions>,
 }
 
 /// What a served map says that the stream looks like.
@@ -78,6 +84,7 @@ impl Gate {
                 window: EvidenceWindow::new(),
                 state: GateState::default(),
                 proportions: None,
+                reference: None,
             },
         })
     }
@@ -114,6 +121,15 @@ impl Gate {
         let prior = self.compare(start.as_ref());
         if let Ok(tests) = &prior {
             self.memory.proportions = Some(tests.proportions.clone());
+            let stays = |reference: &LabelProportions| {
+                let shares = reference.as_ref().iter().zip(tests.proportions.as_ref());
+                shares
+                    .into_iter()
+                    .all(|(a, b)| (a - b).abs() <= REFERENCE_REACH)
+            };
+            if !self.memory.reference.as_ref().is_some_and(stays) {
+                self.memory.reference = Some(tests.proportions.clone());
+            }
         }
         self.memory
             .state
@@ -152,6 +168,13 @@ impl Gate {
     /// Proportions that explained the window best; `None` before the first test.
     pub(crate) fn proportions(&self) -> Option<&LabelProportions> {
         self.memory.proportions.as_ref()
+    }
+
+    /// Proportions near those of the window, for the estimator. They stay while no share moves by more than
+    /// [`REFERENCE_REACH`]: each change costs a pass over all held-out rows, which noise alone would cause in every
+    /// second block of ten classes.
+    pub(crate) fn reference(&self) -> Option<&LabelProportions> {
+        self.memory.reference.as_ref()
     }
 
     /// Rows since the stream last jumped.

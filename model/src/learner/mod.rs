@@ -142,7 +142,7 @@ impl Learner {
     /// order, and [`Learner::close_block`] was called with all its rows. On an error nothing has changed.
     pub fn track(&mut self, group: FrozenRows<'_>) -> Result<()> {
         let frozen = self.check_scores(group)?;
-        let reference = self.gate.proportions();
+        let reference = self.gate.reference();
         if let Some(adaptation) = &mut self.adaptation
             && adaptation.good.steps > 0
         {
