@@ -58,11 +58,13 @@ fn in_words(state: &State) -> String {
     let mut text = served(state, gate);
     // Writing to a String does not fail.
     let _ = writeln!(text, "Why: {}.", gate.explanation);
-    if gate.refuted {
-        text += "Class shares cannot be told: the classes changed. Labels would tell.\n";
-    } else if gate.proportions_unknown {
-        text +=
-            "Class shares cannot be told yet: no window of events has passed the tests clearly.\n";
+    // The adapted model's shares may be known although label shift alone is refuted.
+    if gate.proportions_unknown {
+        text += if gate.refuted {
+            "Class shares cannot be told: the classes changed. Labels would tell.\n"
+        } else {
+            "Class shares cannot be told yet: no window of events has passed the tests clearly.\n"
+        };
     }
     if gate.adapted_ready && gate.candidate != "adapted" {
         text += "The adapted model explains the stream and is ready. It waits for labels: without them it may be wrong.\n";
