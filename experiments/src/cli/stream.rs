@@ -152,6 +152,7 @@ fn line(
 ) -> StreamLine {
     let set = match options.set {
         Some(Set::Bank) => "bank",
+        // Without a set there are generated scenarios, which write no results.
         Some(Set::Enron) | None => "enron",
     };
     let mean = |parts: &[Part], of: fn(&Part) -> f64| {

@@ -122,10 +122,8 @@ impl Gate {
         if let Ok(tests) = &prior {
             self.memory.proportions = Some(tests.proportions.clone());
             let stays = |reference: &LabelProportions| {
-                let shares = reference.as_ref().iter().zip(tests.proportions.as_ref());
-                shares
-                    .into_iter()
-                    .all(|(a, b)| (a - b).abs() <= REFERENCE_REACH)
+                let mut shares = reference.as_ref().iter().zip(tests.proportions.as_ref());
+                shares.all(|(a, b)| (a - b).abs() <= REFERENCE_REACH)
             };
             if !self.memory.reference.as_ref().is_some_and(stays) {
                 self.memory.reference = Some(tests.proportions.clone());

@@ -126,11 +126,16 @@ impl Learner {
     /// [`Learner::observe`] of rows that the frozen model has scored before.
     pub fn observe_scored(&mut self, scores: FrozenRows<'_>) -> Result<BlockReport> {
         self.check_scores(scores)?;
+        self.track_groups(scores)?;
+        self.close_block(scores)
+    }
+
+    fn track_groups(&mut self, scores: FrozenRows<'_>) -> Result<()> {
         let rows = self.group_rows();
         for first in (0..scores.len()).step_by(rows) {
             self.track(scores.slice(first..(first + rows).min(scores.len())))?;
         }
-        self.close_block(scores)
+        Ok(())
     }
 
     /// Rows that [`Learner::track`] takes at a time.

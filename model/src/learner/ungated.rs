@@ -7,11 +7,8 @@ impl Learner {
     /// [`Learner::observe_scored`] without the gate: tracks, makes intervals, fills the window, and decides nothing.
     #[doc(hidden)]
     pub fn observe_ungated(&mut self, scores: FrozenRows<'_>) -> Result<()> {
-        let rows = self.group_rows();
-        for first in (0..scores.len()).step_by(rows) {
-            self.track(scores.slice(first..(first + rows).min(scores.len())))?;
-        }
         self.check_scores(scores)?;
+        self.track_groups(scores)?;
         self.frozen.close_block();
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.keep(scores.latents(), &mut self.generator)?;
