@@ -15,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused ledger check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-docs check-names check-image check-image-files deny advisories sbom
@@ -61,6 +61,13 @@ bench-latency: ## Latency of requests with the learner working and paused, and u
 bench-page: ## Cost of the live page, with and without a viewer (12 minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench page
+
+bench-refused: ## Resident memory while an output is refused for five minutes (REFUSED='--seconds 60' changes that).
+	cargo build --profile dist -p ostard
+	$(MEASURE) --bench refused -- $(REFUSED)
+
+ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
+	cargo bench --profile dev -p ostar-tests --bench ledger -- $(LEDGER)
 
 bench-open-inference: ## Requests per second and latency, compared with MLServer (minutes).
 	cargo build --profile dist -p ostard
@@ -111,7 +118,7 @@ check-image-files: ## Lints the Dockerfiles and the compose file.
 	"$$(scripts/tool compose)" examples/compose/compose.yaml >/dev/null
 
 check-image: check-image-files ## The same, and checks that the image's program runs on its base (minutes; Debian 12).
-	cargo build --profile dist -p ostard --features tls,parquet
+	cargo build --profile dist -p ostard --features tls,parquet,candle
 	scripts/check-image-binary $(TARGET)/dist/ostard
 
 deny: ## Checks licences, sources and versions of all dependencies.
@@ -122,7 +129,7 @@ advisories: ## Checks dependencies for known vulnerabilities (downloads the Rust
 
 sbom: ## A CycloneDX bill of materials of the image's program, daemon/ostard.cdx.json.
 	"$$(scripts/tool cargo-cyclonedx)" cyclonedx --manifest-path daemon/Cargo.toml --format json --spec-version 1.5 \
-		--features tls,parquet --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
+		--features tls,parquet,candle --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
 
 demo: ## Runs the demo for 15 seconds.
 	cargo run --release -- demo --seconds 15 --json
@@ -130,7 +137,7 @@ demo: ## Runs the demo for 15 seconds.
 program:
 	cargo build -p ostar-tests
 
-check-cuda: ## Type-check of the cuda feature, without a GPU (minutes).
+check-cuda: ## Type-checks and links the cuda feature, without a GPU (half an hour the first time).
 	scripts/check-cuda
 
 $(TORCH_READY):

@@ -98,6 +98,25 @@ export function candidates(about, frame) {
   write(document.getElementById("candidates-note"), refused + reason);
 }
 
+/** Labels that are asked for, wait and came; nothing if none are read. */
+function labelRows(labels) {
+  if (!labels) {
+    return [];
+  }
+  const sample = labels.one_of > 1 ? `, one of ${count(labels.one_of)} events: labels.cache has no room for all` : "";
+  const delays = known(labels.half_within_seconds)
+    ? `half within ${span(labels.half_within_seconds)}, 90 % within ${known(labels.most_within_seconds) ? span(labels.most_within_seconds) : "more than a week"}`
+    : "–";
+  return [
+    ["Labels wanted", labels.wanted > 0 ? `${count(labels.wanted)}: ${labels.wanted_ids.join(", ")}${labels.wanted > labels.wanted_ids.length ? ", …" : ""}` : "none"],
+    ["Labels asked for, answered", `${count(labels.asked)}, ${count(labels.answered)}`],
+    ["Waiting for a label", `${count(labels.waiting)} events${sample}`, labels.one_of > 1 ? "look" : ""],
+    ["Labels took", delays],
+    ...(labels.negatives > 0 ? [["Negative by waiting, late labels", `${count(labels.negatives)}, ${count(labels.late)}`]] : []),
+    ...(labels.without_id > 0 ? [["Events without an id", `${count(labels.without_id)}: their labels cannot be asked for`, "look"]] : []),
+  ];
+}
+
 export function stream(about, frame) {
   const { stream } = frame;
   const checkpoint = known(stream.checkpoint_ms) ? `${span((frame.time_ms - stream.checkpoint_ms) / 1000)} ago` : "none yet";
@@ -116,6 +135,7 @@ export function stream(about, frame) {
     ["Requests", `${count(stream.requests)} (${rate(stream.requests_per_second)}/s)`],
     ["Requests refused", count(stream.refused_requests), stream.refused_requests > 0 ? "look" : ""],
     ["Late labels", about.labels ? count(stream.labels) : "not read"],
+    ...labelRows(frame.labels),
     ["Checkpoint", checkpoint, stream.checkpoint_failures > 0 ? "bad" : ""],
   ];
   const tag = (_, place) => (place % 2 === 0 ? "dt" : "dd");

@@ -6,8 +6,9 @@ use std::{
 };
 
 use crate::{
-    cli::{Refused, Unanswered},
+    cli::{Refused, Unanswered, WrongFlag},
     config::Problems,
+    error_text::one_line,
 };
 
 /// Exit codes, also listed in docs/CLI.md.
@@ -29,9 +30,9 @@ pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
         return ExitCode::SUCCESS;
     };
     // If the standard error is closed, there is nowhere to report that.
-    let _ = writeln!(io::stderr(), "error: {error:#}");
+    let _ = writeln!(io::stderr(), "error: {}", one_line(&error));
     let exit = Exit::of(&error);
-    if let Some(hint) = exit.hint() {
+    if let Some(hint) = exit.hint(&error) {
         let _ = writeln!(io::stderr(), "hint: {hint}");
     }
     ExitCode::from(exit as u8)
@@ -39,7 +40,7 @@ pub(crate) fn report(outcome: anyhow::Result<()>) -> ExitCode {
 
 impl Exit {
     fn of(error: &anyhow::Error) -> Self {
-        if error.is::<Problems>() {
+        if error.is::<Problems>() || error.is::<WrongFlag>() {
             Self::Usage
         } else if error.is::<Unanswered>() {
             Self::Unanswered
@@ -51,10 +52,12 @@ impl Exit {
     }
 
     /// The next thing to try, for errors that cannot say it themselves.
-    fn hint(self) -> Option<&'static str> {
+    fn hint(self, error: &anyhow::Error) -> Option<&'static str> {
         match self {
             Self::Failure | Self::Refused => None,
-            Self::Usage => Some("`ostard config print` prints every key with its value and origin"),
+            Self::Usage => error
+                .is::<Problems>()
+                .then_some("`ostard config print` prints every key with its value and origin"),
             Self::Unanswered => Some(
                 "`curl http://HOST:8080/readyz` (the daemon's http.listen) says whether it is ready, and if not, why",
             ),
@@ -71,12 +74,13 @@ mod tests {
     #[test]
     fn the_code_tells_whose_fault_it_is_whatever_was_said_on_the_way() {
         let problems = Err::<(), _>(Problems::default()).context("while starting");
-        assert_eq!(Exit::of(&problems.unwrap_err()), Exit::Usage);
+        let problems = problems.unwrap_err();
+        assert_eq!(Exit::of(&problems), Exit::Usage);
         assert_eq!(Exit::of(&anyhow::anyhow!("disk full")), Exit::Failure);
-        assert!(
-            Exit::Usage
-                .hint()
-                .is_some_and(|hint| hint.contains("config print"))
-        );
+        let hint = Exit::Usage.hint(&problems);
+        assert!(hint.is_some_and(|hint| hint.contains("config print")));
+        let flag = anyhow::Error::from(WrongFlag("--address is \"x\"".to_owned()));
+        assert_eq!(Exit::of(&flag), Exit::Usage);
+        assert_eq!(Exit::Usage.hint(&flag), None);
     }
 }

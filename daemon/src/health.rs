@@ -27,7 +27,14 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 5] = ["checkpoints", "events", "kafka", "labels", "outputs"];
+pub(crate) const CONDITIONS: [&str; 6] = [
+    "checkpoints",
+    "events",
+    "kafka",
+    "label_requests",
+    "labels",
+    "outputs",
+];
 
 impl Health {
     pub(crate) fn new() -> Arc<Self> {

@@ -2,10 +2,12 @@
 
 mod backtest;
 mod cli;
+mod clock;
 mod config;
 mod control;
 mod current;
 mod demo;
+mod error_text;
 mod exit;
 mod grpc;
 mod health;
@@ -15,6 +17,7 @@ mod metrics;
 mod open_inference;
 mod page;
 mod pipeline;
+mod preflight;
 pub mod proto;
 mod run;
 mod servers;

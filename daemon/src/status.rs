@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ostar_model::{
+    Device,
     gate::GateState,
-    learner::{BlockReport, EstimatedAccuracies, Picture, RefreshReport},
+    learner::{BlockReport, EstimatedAccuracies, LabelRequest, Picture, RefreshReport},
 };
 use serde::Serialize;
 
@@ -13,6 +14,8 @@ use crate::current::Version;
 /// Sent by the learner on a watch channel after every block: readers see the newest and miss others if they are slow.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Status {
+    /// Where the learner works, or would work if this process learned.
+    pub(crate) device: Device,
     /// Of the newest snapshot.
     pub(crate) version: Version,
     /// Events learned from, since the first start.
@@ -35,6 +38,9 @@ pub(crate) struct Status {
     pub(crate) accuracies: EstimatedAccuracies,
     /// Of the newest refresh; `None` before the first, and for black boxes.
     pub(crate) refresh: Option<RefreshReport>,
+    /// Labels that were asked for and have not come, oldest first.
+    #[serde(skip)]
+    pub(crate) wanted: Arc<[LabelRequest]>,
     /// What mode `auto` serves, and why. After a restart it is the checkpoint's.
     pub(crate) gate: GateState,
     /// Two-dimensional picture of the newest refresh, for the live page.

@@ -16,7 +16,7 @@ use ostar_model::{
     architecture::ClassifierShape,
     evaluate::Scratch,
     fit::{FitSettings, Labelled, LabelledRows, fit},
-    learner::{FrozenScores, Learner, LearnerSettings, Scores},
+    learner::{FrozenRows, FrozenScores, Learner, LearnerSettings, Scores},
 };
 
 const BLOCK: usize = 500;
@@ -73,10 +73,7 @@ fn main() -> Result<()> {
         let began = Instant::now();
         learner.model().score(inputs, &mut scratch, &mut scores)?;
         let all = scores.rows(0..scores.len());
-        let group = learner.group_rows();
-        for first in (0..BLOCK).step_by(group) {
-            learner.track(all.slice(first..(first + group).min(BLOCK)))?;
-        }
+        track(&mut learner, all)?;
         tracked.push(milliseconds(began));
         let closing = Instant::now();
         let report = learner.close_block(all)?;
@@ -119,11 +116,12 @@ fn compare(
         let began = Instant::now();
         bare.model().score(inputs()?, &mut scratch, &mut frozen)?;
         let scored = frozen.rows(0..frozen.len());
+        track(&mut bare, scored)?;
         if block < options.first {
             // Its gate gives the estimator a reference, which is not what is compared here.
-            bare.observe_scored(scored)?;
+            bare.close_block(scored)?;
         } else {
-            bare.observe_ungated(scored)?;
+            bare.close_block_ungated(scored)?;
         }
         let without_gate = milliseconds(began);
 
@@ -131,10 +129,7 @@ fn compare(
         let model = learner.model().clone();
         model.score(inputs()?, &mut scratch, &mut frozen)?;
         let scored = frozen.rows(0..frozen.len());
-        let group = learner.group_rows();
-        for first in (0..BLOCK).step_by(group) {
-            learner.track(scored.slice(first..(first + group).min(BLOCK)))?;
-        }
+        track(&mut learner, scored)?;
         learner.close_block(scored)?;
         learner.snapshot().score_frozen(&frozen, &mut served)?;
         let with_gate = milliseconds(began);
@@ -152,6 +147,15 @@ fn compare(
     let median = ratios[ratios.len() / 2];
     println!("added: {:.1} % (median of blocks)", 100.0 * (median - 1.0));
     println!("steps due: {steps}");
+    Ok(())
+}
+
+/// Lets the shares follow a block in groups, as the daemon does.
+fn track(learner: &mut Learner, rows: FrozenRows<'_>) -> Result<()> {
+    let group = learner.group_rows();
+    for first in (0..rows.len()).step_by(group) {
+        learner.track(rows.slice(first..(first + group).min(rows.len())))?;
+    }
     Ok(())
 }
 

@@ -66,6 +66,7 @@ fn main() -> Result<()> {
                 proportions: &proportions,
                 positions: &[0; BATCH].map(|_| generator.uniform()),
                 penalty_weight: 10.0,
+                map_follows: false,
                 adam: Adam::with_rate(schedule.rate(0.01, step_number)),
             };
             engine.critic_step(batch, &step)?;

@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use ostar_model::{
-    Architecture, Engine, Generator, Rows,
+    Architecture, Device, Engine, Generator, Rows,
     architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape, Norm},
     cpu::{CpuEngine, Product},
     engine::{Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, MapStep},
@@ -150,18 +150,9 @@ fn cpu_engine(architecture: &Architecture, options: &Options) -> Result<CpuEngin
     )?)
 }
 
-#[cfg(feature = "candle")]
 fn candle_engine(architecture: &Architecture) -> Result<Box<dyn Engine>> {
-    use ostar_model::candle::{CandleEngine, Precision, device};
     let parameters = initial_parameters(architecture, &mut Generator::new(0));
-    let architecture = architecture.clone();
-    let engine = CandleEngine::new(architecture, &parameters, Precision::F32, device("cpu")?)?;
-    Ok(Box::new(engine))
-}
-
-#[cfg(not(feature = "candle"))]
-fn candle_engine(_: &Architecture) -> Result<Box<dyn Engine>> {
-    bail!("--engine candle needs the feature `candle`")
+    Ok(Device::Candle.engine(architecture.clone(), &parameters, 1)?)
 }
 
 fn fill_buffers(engine: &mut dyn Engine, options: &Options) -> Result<()> {
@@ -210,12 +201,13 @@ impl<'a> Loop<'a> {
 
     fn iterate(&mut self, engine: &mut dyn Engine) -> Result<()> {
         let adam = Adam::with_rate(1e-4);
-        for _ in 0..self.options.nv {
+        for number in 1..=self.options.nv {
             self.draw();
             let step = CriticStep {
                 proportions: &self.proportions,
                 positions: &self.positions,
                 penalty_weight: 10.0,
+                map_follows: number == self.options.nv,
                 adam,
             };
             engine.critic_step(self.batch(), &step)?;

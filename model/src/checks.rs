@@ -12,6 +12,33 @@ pub(crate) fn length(what: &str, found: usize, expected: usize) -> Result<()> {
     Err(Error::shape(what, format!("{expected} entries"), found))
 }
 
+/// The errors of checks, all of them.
+pub(crate) fn problems<const N: usize>(checks: [Result<()>; N]) -> Vec<Error> {
+    checks.into_iter().filter_map(Result::err).collect()
+}
+
+/// The first of several problems.
+pub(crate) fn first(problems: Vec<Error>) -> Result<()> {
+    problems.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// A count in the settings that must not be 0.
+pub(crate) fn not_zero(what: &str, value: usize) -> Result<()> {
+    match value {
+        0 => Err(Error::setting(what, "is 0, expected at least 1")),
+        _ => Ok(()),
+    }
+}
+
+/// A number in the settings that must be above another.
+pub(crate) fn above(what: &str, value: f64, bound: f64) -> Result<()> {
+    if value.is_finite() && value > bound {
+        return Ok(());
+    }
+    let problem = format!("is {value}, expected a finite number above {bound}");
+    Err(Error::setting(what, problem))
+}
+
 pub(crate) fn at_least_one_row(what: &str, rows: usize) -> Result<()> {
     match rows {
         0 => Err(Error::shape(what, "at least one row", 0)),

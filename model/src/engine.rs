@@ -1,6 +1,14 @@
 //! [`Engine`]: the interface of both engines. One call is one training step.
 
-use crate::{Architecture, Generator, Inputs, NamedTensors, Result, Rows, optimiser::Adam};
+mod saved;
+
+pub(crate) use saved::SavedState;
+pub use saved::{HostCopies, Saved};
+
+use crate::{
+    Architecture, Generator, Inputs, NamedTensors, Result, Rows, architecture::Network,
+    optimiser::Adam,
+};
 
 /// Holds the networks, their optimisers and the two buffers that batches are drawn from, all on one
 /// device. A step takes row numbers and settings and returns scalars.
@@ -73,6 +81,47 @@ pub trait Engine: Send {
 
     /// Gradients of the last step, by name, for the parameters that it updated.
     fn gradients(&self) -> Result<NamedTensors>;
+
+    /// Parameters and optimiser state as they are now. They stay on the device.
+    fn save(&self) -> Result<Saved> {
+        Ok(Saved::host(self.export()?))
+    }
+
+    /// Goes back to what this engine has saved.
+    fn restore(&mut self, saved: &Saved) -> Result<()> {
+        self.import(saved.on_host()?)
+    }
+
+    /// What was saved, as [`Engine::export`] would have given it.
+    fn export_saved(&self, saved: &Saved) -> Result<NamedTensors> {
+        Ok(saved.on_host()?.clone())
+    }
+
+    /// Parameters of one network of what was saved, without optimiser state.
+    fn export_network(&self, saved: &Saved, network: Network) -> Result<NamedTensors> {
+        Ok(saved::of_network(saved.on_host()?, network))
+    }
+
+    /// What [`Engine::import`] would take over, saved; the engine itself stays as it is.
+    fn import_saved(&self, tensors: &NamedTensors) -> Result<Saved> {
+        Saved::checked(self.architecture(), tensors)
+    }
+
+    /// The first saved tensor that holds NaN or an infinity.
+    fn first_non_finite(&self, saved: &Saved) -> Result<Option<String>> {
+        Ok(saved::first_non_finite(saved.on_host()?))
+    }
+
+    /// Replaces the parameters of one network, whose optimiser starts anew.
+    fn restart(&mut self, network: Network, parameters: &NamedTensors) -> Result<()> {
+        let tensors = saved::restarted(self.export()?, network, parameters);
+        self.import(&tensors)
+    }
+
+    /// Copies from the device to the host so far; none where both are the same.
+    fn host_copies(&self) -> HostCopies {
+        HostCopies::default()
+    }
 }
 
 /// A batch as row numbers of the engine's two buffers: as many of the source as of the target.
@@ -113,6 +162,8 @@ pub struct CriticStep<'a> {
     pub positions: &'a [f64],
     /// Weight of the gradient penalty (gamma).
     pub penalty_weight: f64,
+    /// Whether a map step on the same batch is next. The CPU engine then keeps phi of the batch for it.
+    pub map_follows: bool,
     /// Optimiser settings for this step of the critic.
     pub adam: Adam,
 }

@@ -109,6 +109,12 @@ pub enum Error {
         /// The request that it cannot serve.
         what: String,
     },
+    /// An operation of the engine cuts the gradient of a parameter off. The step was not applied.
+    #[error("parameter `{name}` got no gradient: an operation between it and the loss has none")]
+    NoGradient {
+        /// Full name, such as `critic.fc1.weight`.
+        name: String,
+    },
     /// candle or its device returned an error.
     #[cfg(feature = "candle")]
     #[error("candle: {0}")]

@@ -32,8 +32,11 @@
 //! - [`cpu::CpuEngine`], the default: hand-written gradients on flat f32 buffers. A step allocates nothing, and
 //!   the same seed and number of threads give the same bytes.
 //! - [`CandleEngine`] (feature `candle`): the same steps with candle's tensors and autograd, in single or double
-//!   precision. It is the reference in tests, and the engine for a GPU: with the feature `cuda` it takes the device
-//!   `cuda:N`, which is type-checked but not yet run on a GPU.
+//!   precision. It is the reference in tests, and the engine for a GPU: with the feature `cuda` it works on a GPU, which
+//!   is type-checked and linked but not yet run on one. Parameters, optimiser state and buffers stay on the device; a
+//!   step copies a few scalars back.
+//!
+//! [`Device`] names an engine and where it works; a [`learner::Learner`] takes one.
 //!
 //! The feature `experiments` adds what only the experiments use: a convolution encoder, and the adversarial methods
 //! that OSTAR is compared with.
@@ -68,6 +71,7 @@ mod candidate;
 pub mod candle;
 mod checks;
 pub mod cpu;
+pub mod device;
 pub mod diagnostics;
 pub mod engine;
 mod error;
@@ -93,6 +97,7 @@ pub use bundle::Bundle;
 pub use candidate::Candidate;
 #[cfg(feature = "candle")]
 pub use candle::CandleEngine;
+pub use device::Device;
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use initialise::{copy_source_classifier, initial_parameters};

@@ -256,6 +256,15 @@ pub fn to_safetensors(
     tensors: &NamedTensors,
     metadata: BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
+    to_safetensors_with_bytes(tensors, &BTreeMap::new(), metadata)
+}
+
+/// [`to_safetensors`] with bytes beside the tensors, which [`read_bytes`] reads.
+pub(crate) fn to_safetensors_with_bytes(
+    tensors: &NamedTensors,
+    named_bytes: &BTreeMap<String, Vec<u8>>,
+    metadata: BTreeMap<String, String>,
+) -> Result<Vec<u8>> {
     let buffers: Vec<(&String, Dtype, &[usize], Vec<u8>)> = tensors
         .iter()
         .map(|(name, tensor)| {
@@ -278,6 +287,10 @@ pub fn to_safetensors(
             TensorView::new(*dtype, shape.to_vec(), bytes)?,
         ));
     }
+    for (name, bytes) in named_bytes {
+        let view = TensorView::new(Dtype::U8, vec![bytes.len()], bytes)?;
+        views.push((name.as_str(), view));
+    }
     let header = metadata.into_iter().collect();
     Ok(safetensors::serialize(views, Some(header))?)
 }
@@ -289,6 +302,12 @@ pub fn read_metadata(bytes: &[u8], key: &str) -> Result<String> {
     let text = metadata.and_then(|metadata| metadata.get(key));
     text.cloned()
         .ok_or_else(|| Error::setting("header", format!("has no `{key}`, expected one")))
+}
+
+/// The bytes of this name in a safetensors buffer.
+pub(crate) fn read_bytes<'b>(buffer: &'b [u8], name: &str) -> Result<&'b [u8]> {
+    let file = SafeTensors::deserialize(buffer)?;
+    Ok(file.tensor(name)?.data())
 }
 
 /// Reads the tensors of a safetensors buffer. Integers and booleans become doubles.

@@ -131,6 +131,51 @@ fn classes_that_changed_are_told_at_once_and_the_shares_are_not_claimed() {
     assert_eq!(changes, [Candidate::Prior, Candidate::Frozen]);
 }
 
+/// Rows of the two classes in 100 numbers, which are projected in another way than few. `moved` is the length of a
+/// shift in a random direction.
+fn draw_wide(rows: usize, moved: f64, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
+    const WIDE: usize = 100;
+    let normals = |seed: u64| {
+        let mut fixed = Generator::new(seed);
+        let values: Vec<f64> = (0..WIDE).map(|_| fixed.normal()).collect();
+        let length = values.iter().map(|v| v * v).sum::<f64>().sqrt();
+        values.into_iter().map(move |value| value / length)
+    };
+    let (class, shift): (Vec<f64>, Vec<f64>) = (normals(11).collect(), normals(12).collect());
+    let (mut latents, mut labels) = (Vec::new(), Vec::new());
+    for _ in 0..rows {
+        let label = u32::from(generator.uniform() < 0.4);
+        let side = if label == 1 { 2.0 } else { -2.0 };
+        let means = class.iter().zip(&shift).map(|(c, s)| side * c + moved * s);
+        latents.extend(means.map(|mean| (mean + generator.normal()) as f32));
+        labels.push(label);
+    }
+    (latents, labels)
+}
+
+#[test]
+fn a_shift_of_wide_latents_is_seen_and_its_absence_too() {
+    let (latents, labels) = draw_wide(4_000, 0.0, &mut Generator::new(1));
+    let classes = ["no".to_owned(), "yes".to_owned()];
+    let labelled = Labelled {
+        classes: &classes,
+        labels: &labels,
+        rows: LabelledRows::Latents(Rows::new(&latents[..], 100).unwrap()),
+    };
+    let bundle = fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap();
+    for (moved, expected) in [(0.0, Candidate::Prior), (2.5, Candidate::Frozen)] {
+        let mut learner = Learner::new(&bundle, settings()).unwrap();
+        let mut generator = Generator::new(5);
+        for block in 0..6 {
+            let (latents, _) = draw_wide(BLOCK, moved, &mut generator);
+            let inputs = Inputs::Dense(Rows::new(&latents[..], 100).unwrap());
+            let verdict = learner.observe(inputs).unwrap().verdict;
+            let tests = verdict.prior.as_ref().unwrap();
+            assert_eq!(verdict.candidate, expected, "block {block}: {tests:?}");
+        }
+    }
+}
+
 #[test]
 fn a_black_box_has_a_gate_too() {
     let bundle = labelled_bundle(true);

@@ -39,6 +39,7 @@ fn check_critic(name: &str) {
             proportions: &proportions,
             positions: &positions,
             penalty_weight: case.scalars["gamma"],
+            map_follows: false,
             adam: still(),
         };
         let batch = Batch {
@@ -265,6 +266,7 @@ fn golden_trajectory_agrees() {
                     proportions: &proportions,
                     positions: &positions[first..first + rows_of_a_batch],
                     penalty_weight: scalar("gamma"),
+                    map_follows: critic_step + 1 == critic_steps,
                     adam,
                 };
                 let batch = Batch {

@@ -95,6 +95,7 @@ fn adversary_loss(problem: &Problem, parameters: &NamedTensors, adversary: Adver
                 proportions,
                 positions: &[0.5; ROWS],
                 penalty_weight: 0.0,
+                map_follows: false,
                 adam: still,
             };
             engine

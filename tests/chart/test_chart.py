@@ -49,7 +49,9 @@ class EveryValuesFile(unittest.TestCase):
     def test_gives_a_configuration_that_the_daemon_accepts(self):
         def check(_, rendered):
             with tempfile.TemporaryDirectory() as folder:
-                checked = check_configuration(configuration(rendered), pathlib.Path(folder))
+                # The program of the tests has no CUDA, and refuses the device of the values with a GPU.
+                text = configuration(rendered).replace("device: cuda:0", "device: cpu")
+                checked = check_configuration(text, pathlib.Path(folder))
                 self.assertEqual(checked.returncode, 0, checked.stderr)
 
         self.each(check)
@@ -159,6 +161,21 @@ class Mistakes(unittest.TestCase):
                 self.assertNotEqual(refused.returncode, 0)
                 self.assertIn("don't meet the specifications of the schema", refused.stderr)
                 self.assertIn(named, refused.stderr.replace("'", ""))
+
+    def test_a_gpu_is_requested_and_learned_on_unless_another_device_is_set(self):
+        flags = ("--set", "gpu.enabled=true")
+        rendered = objects(MINIMAL, *flags)
+        self.assertEqual(yaml.safe_load(configuration(rendered))["learner"]["device"], "cuda:0")
+        limits = next(pod_specs(rendered))["containers"][0]["resources"]["limits"]
+        self.assertEqual(limits["nvidia.com/gpu"], 1)
+        second = objects(MINIMAL, *flags, "--set", "config.learner.device=cuda:1")
+        self.assertEqual(yaml.safe_load(configuration(second))["learner"]["device"], "cuda:1")
+        with tempfile.TemporaryDirectory() as folder:
+            refused = check_configuration(configuration(rendered), pathlib.Path(folder))
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn("learner.device", refused.stderr)
+            self.assertIn("lacks the feature `cuda`", refused.stderr)
+        self.assertNotIn("learner", yaml.safe_load(configuration(objects(MINIMAL))))
 
     def test_values_that_do_not_go_together_are_refused_with_the_reason(self):
         mistakes = {

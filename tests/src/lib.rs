@@ -7,6 +7,7 @@ pub mod gaussians;
 pub mod harness;
 pub mod kafka;
 pub mod large;
+pub mod ledger;
 pub mod prometheus;
 pub mod python;
 mod wait;

@@ -93,6 +93,58 @@ fn a_bundle_whose_widths_do_not_agree_is_named_with_the_field() -> Result<()> {
 }
 
 #[test]
+fn exit_codes_are_those_of_the_documentation() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let code = |line: &[&str]| -> Result<(Option<i32>, String)> {
+        let ended = Command::new(PROGRAM)
+            .args(line)
+            .current_dir(folder.path())
+            .env_remove("OSTAR_CONFIG")
+            .output()?;
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        Ok((ended.status.code(), text))
+    };
+    let expect = |line: &[&str], expected: i32| -> Result<()> {
+        let (found, text) = code(line)?;
+        ensure!(found == Some(expected), "{line:?}: {found:?}: {text}");
+        ensure!((expected == 0) == text.is_empty(), "{line:?}: {text}");
+        Ok(())
+    };
+    expect(&["--version"], 0)?;
+    expect(&["fit", "--data", "nowhere.csv", "--out", "bundle"], 1)?;
+    expect(&["fit"], 2)?;
+    expect(&["config", "check"], 2)?;
+    expect(&["state", "--address", "no address"], 2)?;
+    expect(&["state", "--token-file", "nowhere"], 2)?;
+    expect(&["state", "--address", CLOSED_PORT], 3)?;
+    expect(&["ctl", "--address", CLOSED_PORT, "pause"], 3)?;
+    Ok(())
+}
+
+#[test]
+fn an_export_of_the_demo_tells_what_it_wrote_where() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let output = Command::new(PROGRAM)
+        .args(["demo", "--export", "mails", "--seconds", "1"])
+        .current_dir(folder.path())
+        .output()?;
+    ensure!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+    let text = String::from_utf8(output.stdout)?;
+    ensure!(
+        text == "wrote mails/bundle: a model that tells ham from spam\nwrote mails/stream.jsonl: 500 labelled mails\n\
+                 next: ostard backtest --bundle mails/bundle --data mails/stream.jsonl\n",
+        "{text}"
+    );
+    let lines = fs::read_to_string(folder.path().join("mails/stream.jsonl"))?;
+    ensure!(lines.lines().count() == 500);
+    ensure!(folder.path().join("mails/bundle/bundle.json").is_file());
+    Ok(())
+}
+
+#[test]
 fn mistakes_in_the_configuration_are_all_told_at_once_with_exit_code_two() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let nowhere = folder.path().join("nowhere");

@@ -6,6 +6,9 @@
   "grpc" (dict "listen" "0.0.0.0:50051")
   "http" (dict "listen" "0.0.0.0:8080")
   "log" (dict "format" "json") -}}
+{{- if .Values.gpu.enabled }}
+{{- $_ := set $config "learner" (dict "device" "cuda:0") }}
+{{- end }}
 {{- if .Values.control.enabled }}
 {{- $_ := set $config.grpc "control_listen" "0.0.0.0:50052" }}
 {{- end }}

@@ -61,6 +61,17 @@ pub struct Manifest {
     /// Identifies the folder in commits to the group. Empty in version 1.
     #[serde(default)]
     pub writer: String,
+    /// The offset to read next in each partition of the labels' topic; all labels before it are in the state. `None`
+    /// without one, and in states of versions that only measured with labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_offsets: Option<Offsets>,
+    /// Requests for labels of blocks up to this one are delivered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requested_block: u64,
+}
+
+fn is_zero(block: &u64) -> bool {
+    *block == 0
 }
 
 /// Orders that survive a restart.

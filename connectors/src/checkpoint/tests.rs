@@ -27,6 +27,8 @@ fn manifest(step: u64) -> Manifest {
         shares: None,
         orders: Orders::default(),
         writer: "00aa".into(),
+        label_offsets: None,
+        requested_block: 0,
     }
 }
 

@@ -85,6 +85,7 @@ impl Decoder {
         chunk.events.push(EventMeta {
             id: header.id.or_else(|| id_of_key(record.key)),
             time_ms: header.time_ms.or(record.timestamp_ms).unwrap_or(0),
+            recorded_ms: record.timestamp_ms.unwrap_or(0),
             partition: record.partition,
             offset: record.offset,
         });

@@ -33,6 +33,8 @@ pub struct EventMeta {
     pub id: Option<Box<str>>,
     /// Milliseconds since 1970: the event's own time, else the record's, else 0.
     pub time_ms: i64,
+    /// When its record was written, in milliseconds since 1970; 0 if the broker does not tell. Labels take effect by it.
+    pub recorded_ms: i64,
     /// Partition it was read from.
     pub partition: i32,
     /// Offset in that partition; identifies the event for deduplication.

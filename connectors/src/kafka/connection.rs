@@ -14,7 +14,7 @@ use super::{
     progress::Progress,
     reader::Reader,
     settings::{KafkaSettings, Start},
-    topic::{Found, Topic},
+    topic::{Found, Topic, first_reason},
     writer::Writer,
 };
 use crate::event::Offsets;
@@ -50,9 +50,6 @@ pub struct Commit {
 /// The group's commits by partition.
 pub type Commits = BTreeMap<i32, Commit>;
 
-/// Polls that drain librdkafka's pending errors after failed connections, with room to spare.
-const POLLS_FOR_REASON: usize = 64;
-
 // === impl Connection ===
 
 impl Connection {
@@ -66,7 +63,8 @@ impl Connection {
             name: settings.topic.clone(),
             brokers: settings.brokers.clone(),
         };
-        let found = first_look(&topic, timeout)?;
+        let found = topic.look(timeout);
+        let found = found.map_err(|error| first_reason(&topic, error))?;
         Ok(Self {
             settings: settings.clone(),
             topic,
@@ -222,22 +220,4 @@ fn group_error(group: &str, error: &RdKafkaError) -> KafkaError {
         group: group.to_owned(),
         reason: describe(error),
     }
-}
-
-/// Looks at the topic; if no broker answers, the error has librdkafka's reason.
-fn first_look(topic: &Topic, timeout: Duration) -> Result<Found, KafkaError> {
-    topic.look(timeout).map_err(|error| match error {
-        KafkaError::Unreachable { brokers, reason } => {
-            // Reasons arrive by polling. Nothing is assigned yet, so these polls cannot swallow a record.
-            for _ in 0..POLLS_FOR_REASON {
-                topic.consumer.poll(Duration::ZERO);
-            }
-            let explained = topic.consumer.context().take_last_error();
-            KafkaError::Unreachable {
-                brokers,
-                reason: explained.unwrap_or(reason),
-            }
-        }
-        other => other,
-    })
 }

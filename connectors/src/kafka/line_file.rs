@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -46,7 +46,10 @@ impl LineFile {
             );
             return Err(io::Error::other(problem));
         }
-        let mut whole = Vec::with_capacity(line.len() + 1);
+        let mut whole = Vec::with_capacity(line.len() + 2);
+        if self.dirty.is_none() && is_torn(&mut file, before)? {
+            whole.push(b'\n');
+        }
         whole.extend_from_slice(line);
         whole.push(b'\n');
         if let Err(problem) = file.write_all(&whole) {
@@ -70,14 +73,38 @@ impl LineFile {
     fn open(&self) -> io::Result<File> {
         OpenOptions::new()
             .create(true)
+            .read(true)
             .append(true)
             .open(&self.path)
     }
 }
 
+/// Whether the last line has no end, because a crash has cut it off. The next line must not become part of it.
+fn is_torn(file: &mut File, length: u64) -> io::Result<bool> {
+    if length == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::Start(length - 1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_a_crash_cut_off_does_not_spoil_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("parked.jsonl");
+        std::fs::write(&path, "whole\nhal").unwrap();
+        let mut file = LineFile::new(&path, u64::MAX);
+        file.append(b"next").unwrap();
+        file.append(b"last").unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "whole\nhal\nnext\nlast\n");
+    }
 
     #[test]
     fn a_file_takes_no_line_beyond_its_bound_until_it_is_moved_away() {

@@ -243,6 +243,7 @@ fn event(offset: i64) -> EventMeta {
     EventMeta {
         id: None,
         time_ms: 0,
+        recorded_ms: 0,
         partition: 0,
         offset,
     }

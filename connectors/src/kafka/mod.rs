@@ -23,8 +23,9 @@ mod reader;
 mod record;
 mod sender;
 mod settings;
+mod survey;
 mod topic;
-mod topic_id;
+mod topic_description;
 mod writer;
 
 pub use connection::{Commit, Commits, Committer, Connection};
@@ -43,4 +44,6 @@ pub use settings::{
     DeadLetterSettings, KafkaSettings, OnLostOffsets, OutputSettings, ParkedSettings,
     PredictionFormat, PredictionSettings, Start,
 };
+pub use survey::{Survey, TopicFacts};
+pub use topic_description::Permissions;
 pub use writer::Writer;

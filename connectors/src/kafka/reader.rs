@@ -1,7 +1,7 @@
 //! Reads all partitions of a topic: every event once, every gap reported.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -67,6 +67,8 @@ struct State {
     /// A partition has stopped because its next offset is gone; the next report shows which.
     suspects_loss: bool,
     paused: bool,
+    /// Partitions that were read to their end. Only known with `enable.partition.eof`.
+    at_end: BTreeSet<i32>,
     /// Polls until the next check of clock and watcher; 0 when there was nothing to read.
     polls_left: u32,
 }
@@ -120,6 +122,7 @@ impl Reader {
             broker_is_up: true,
             suspects_loss: false,
             paused: false,
+            at_end: BTreeSet::new(),
             polls_left: 0,
         };
         state.report_losses(losses)?;
@@ -145,11 +148,17 @@ impl Reader {
             Some(Ok(message)) => {
                 let time_ms = message.timestamp().to_millis();
                 let (partition, offset) = (message.partition(), message.offset());
+                self.state.at_end.remove(&partition);
                 if self.state.progress.advance(partition, offset, time_ms) {
                     Ok(Polled::Record(Record::new(message)))
                 } else {
                     Ok(Polled::Idle)
                 }
+            }
+            Some(Err(RdKafkaError::PartitionEOF(partition))) => {
+                self.state.at_end.insert(partition);
+                self.state.polls_left = 0;
+                Ok(Polled::Idle)
             }
             Some(Err(error)) => {
                 self.state.take_error(&error)?;
@@ -167,6 +176,16 @@ impl Reader {
     /// The offset to read next in each partition, after everything that was polled.
     pub fn offsets(&self) -> Offsets {
         self.state.progress.offsets()
+    }
+
+    /// Whether the broker answers and every partition was read to where it ended a moment ago. Needs
+    /// `enable.partition.eof`.
+    pub(super) fn is_at_end(&self) -> bool {
+        let offsets = self.state.progress.offsets();
+        self.state.broker_is_up
+            && offsets
+                .keys()
+                .all(|partition| self.state.at_end.contains(partition))
     }
 
     /// The broker's id of the topic; `None` if it does not tell.
@@ -283,7 +302,8 @@ impl State {
     }
 
     /// Assigns all partitions at their positions. Records that were fetched but not polled are fetched again.
-    fn assign(&self, topic: &Topic) -> Result<(), KafkaError> {
+    fn assign(&mut self, topic: &Topic) -> Result<(), KafkaError> {
+        self.at_end.clear();
         let list = partition_list(&topic.name, self.progress.offsets().into_iter())?;
         topic
             .consumer

@@ -12,9 +12,10 @@ use std::{
 
 use rdkafka::{
     Offset, TopicPartitionList, consumer::Consumer as _, error::KafkaError as RdKafkaError,
+    metadata::Metadata,
 };
 
-use super::{client::Consumer, error::KafkaError, topic_id::topic_id};
+use super::{client::Consumer, error::KafkaError, topic_description::describe};
 use crate::event::Offsets;
 
 /// The offsets that a partition holds: `low` is the first, `high` the one that the next event will get.
@@ -63,6 +64,8 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The id is asked for last, and only helps: a broker that does not tell it must not hold reading up.
 const ID_TIMEOUT: Duration = Duration::from_secs(2);
+/// Polls that drain librdkafka's pending errors after failed connections, with room to spare.
+const POLLS_FOR_REASON: usize = 64;
 
 // === impl Topic ===
 
@@ -70,6 +73,29 @@ impl Topic {
     /// Fetches the topic's partitions, their watermarks, and the topic's id.
     pub(super) fn look(&self, timeout: Duration) -> Result<Found, KafkaError> {
         let deadline = Instant::now() + timeout;
+        let metadata = self.metadata(timeout)?;
+        let topics = metadata.topics().iter();
+        let ids: Vec<i32> = topics
+            .filter(|topic| topic.name() == self.name)
+            .flat_map(|topic| topic.partitions())
+            .map(|partition| partition.id())
+            .collect();
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let lows = self.edges(&ids, Offset::Beginning, left())?;
+        let highs = self.edges(&ids, Offset::End, left())?;
+        let mut partitions = Partitions::new();
+        for (partition, low) in lows {
+            if let Some(high) = highs.get(&partition) {
+                partitions.insert(partition, Watermarks { low, high: *high });
+            }
+        }
+        let described = describe(&self.consumer, &self.name, false, left().min(ID_TIMEOUT));
+        let id = described.and_then(|described| described.id);
+        Ok(Found { partitions, id })
+    }
+
+    /// Fetches the topic's partitions, of which it has at least one.
+    pub(super) fn metadata(&self, timeout: Duration) -> Result<Metadata, KafkaError> {
         let metadata = self
             .consumer
             .fetch_metadata(Some(&self.name), timeout)
@@ -85,18 +111,7 @@ impl Topic {
         if topic.partitions().is_empty() {
             return Err(self.no_topic("it has no partitions yet".to_owned()));
         }
-        let ids: Vec<i32> = topic.partitions().iter().map(|p| p.id()).collect();
-        let left = || deadline.saturating_duration_since(Instant::now());
-        let lows = self.edges(&ids, Offset::Beginning, left())?;
-        let highs = self.edges(&ids, Offset::End, left())?;
-        let mut partitions = Partitions::new();
-        for (partition, low) in lows {
-            if let Some(high) = highs.get(&partition) {
-                partitions.insert(partition, Watermarks { low, high: *high });
-            }
-        }
-        let id = topic_id(&self.consumer, &self.name, left().min(ID_TIMEOUT));
-        Ok(Found { partitions, id })
+        Ok(metadata)
     }
 
     /// The first or the last offset of all partitions, with one request to each broker: asked one after the other, a
@@ -146,6 +161,22 @@ impl Topic {
             brokers: self.brokers.clone(),
             reason,
         }
+    }
+}
+
+/// Replaces the reason that no broker answers by librdkafka's, which comes by polling. Nothing may be assigned yet: these
+/// polls would swallow records.
+pub(super) fn first_reason(topic: &Topic, error: KafkaError) -> KafkaError {
+    let KafkaError::Unreachable { brokers, reason } = error else {
+        return error;
+    };
+    for _ in 0..POLLS_FOR_REASON {
+        topic.consumer.poll(Duration::ZERO);
+    }
+    let explained = topic.consumer.context().take_last_error();
+    KafkaError::Unreachable {
+        brokers,
+        reason: explained.unwrap_or(reason),
     }
 }
 

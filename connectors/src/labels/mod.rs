@@ -1,4 +1,6 @@
-//! Late labels: joined with predictions by id, and used to measure accuracy, never to learn.
+//! Late labels: read, decoded, and joined with the predictions that callers got, to measure those.
+//!
+//! What labels say to the gate is counted in the learner, see `ostar_model::learner`.
 
 mod decoder;
 mod join;
@@ -11,7 +13,7 @@ pub(crate) use decoder::Classes;
 pub use decoder::{Label, LabelDecoder};
 pub use join::{LabelCounts, LabelJoin, LabelReport};
 pub use measures::{Measurement, Measures};
-pub use settings::{LabelFormat, LabelSettings};
+pub use settings::{LabelFormat, LabelSettings, RequestSettings, TakenBy};
 
 /// Whose predictions are measured: a candidate's, or those that callers got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

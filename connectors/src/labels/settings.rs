@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Problem;
+use crate::settings::{Period, Problem};
 
 /// Section `labels` of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,51 @@ pub struct LabelSettings {
     pub cache: usize,
     /// Joined labels that the sliding measures are taken over.
     pub window: usize,
+    /// When a label takes effect on what is served.
+    pub taken_by: TakenBy,
+    /// A label takes effect with the first block whose newest event was written this long after it. By then it can be
+    /// read, so that a replay takes the same labels with the same blocks.
+    pub settle: Period,
+    /// An event without a label counts as `negative_class` once the stream's events are this much later; unset for
+    /// never.
+    pub negative_after: Option<Period>,
+    /// Class of events without a label; by default the bundle's first.
+    pub negative_class: Option<String>,
+    /// Which labels are asked for, and where.
+    pub requests: RequestSettings,
+}
+
+/// When a label takes effect. Always at the border of a block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenBy {
+    /// By the time of its record, compared with those of events. A replay takes the same labels with the same blocks.
+    #[default]
+    Time,
+    /// When it has been read: for topics whose records have times that cannot be compared.
+    Arrival,
+}
+
+/// Section `labels.requests`: ids of events whose labels are worth having.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RequestSettings {
+    /// Topic that requests are written to; without one, they are shown by `ostard labels wanted` and on the page.
+    pub topic: Option<String>,
+    /// Requests after every block, drawn at random among events on which candidates disagree.
+    pub per_block: usize,
+    /// Requests after every block, drawn at random among all events.
+    pub random_per_block: usize,
+}
+
+impl Default for RequestSettings {
+    fn default() -> Self {
+        Self {
+            topic: None,
+            per_block: 10,
+            random_per_block: 0,
+        }
+    }
 }
 
 /// Format of a label's payload.
@@ -43,6 +88,11 @@ impl Default for LabelSettings {
             label_field: "label".into(),
             cache: 100_000,
             window: 10_000,
+            taken_by: TakenBy::Time,
+            settle: Period::from_secs(2),
+            negative_after: None,
+            negative_class: None,
+            requests: RequestSettings::default(),
         }
     }
 }
@@ -51,6 +101,19 @@ impl LabelSettings {
     /// Adds what is wrong to `problems`.
     pub fn validate(&self, problems: &mut Vec<Problem>) {
         crate::kafka::check_topic("labels.topic", self.topic.as_deref(), problems);
+        let requests = self.requests.topic.as_deref();
+        crate::kafka::check_topic("labels.requests.topic", requests, problems);
+        if self.topic.is_none() && requests.is_some() {
+            let hint = "expected labels.topic too: answers come there";
+            problems.push(Problem::value("labels.requests.topic", requests, hint));
+        }
+        if self
+            .negative_after
+            .is_some_and(|after| after.get().is_zero())
+        {
+            let hint = "expected more than 0";
+            problems.push(Problem::value("labels.negative_after", "0s", hint));
+        }
         for (key, value) in [("cache", self.cache), ("window", self.window)] {
             if value == 0 {
                 let path = format!("labels.{key}");

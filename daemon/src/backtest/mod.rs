@@ -94,7 +94,13 @@ impl Replay {
     fn new(config: &Config, bundle: &Bundle) -> Result<Self> {
         let description = bundle.description();
         let classes = bundle.classes();
-        let learner = load_learner(bundle, &config.learner.method, None)?;
+        let learner = load_learner(
+            config.learner.device,
+            bundle,
+            &config.learner.method,
+            None,
+            None,
+        )?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
         let (sender, status) = watch::channel(Status::default());
         let publisher = Publisher {
@@ -150,6 +156,7 @@ impl Replay {
         self.chunk.events.push(EventMeta {
             id: Some(id.into()),
             time_ms: time_ms.unwrap_or(0),
+            recorded_ms: 0,
             partition: 0,
             offset: number as i64,
         });

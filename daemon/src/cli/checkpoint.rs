@@ -117,6 +117,8 @@ mod tests {
             shares: None,
             orders: Orders::default(),
             writer: String::new(),
+            label_offsets: None,
+            requested_block: 0,
         }
     }
 

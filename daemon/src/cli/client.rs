@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, fs, future::Future, path::PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use ostar_connectors::settings::Period;
 use tonic::{
@@ -15,6 +15,7 @@ use tonic::{
 use crate::{
     config::Config,
     current::ServingMode,
+    error_text::one_line,
     proto::{self, GetStateRequest, State, inference_client::InferenceClient},
 };
 
@@ -38,6 +39,11 @@ pub(super) struct ConnectionArgs {
 #[error("{0}")]
 pub(crate) struct Unanswered(String);
 
+/// A flag has a value that cannot be used. Ends the command with exit code 2, as flags do that clap refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongFlag(pub(crate) String);
+
 /// A daemon has got the order and could not carry it out. Ends the command with exit code 4.
 #[derive(Debug, thiserror::Error)]
 #[error("the daemon could not carry out the order: {0}")]
@@ -58,20 +64,20 @@ impl ConnectionArgs {
         let token = Token::read(self.token_file.as_ref())?;
         let scheme = if self.ca.is_some() { "https" } else { "http" };
         let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
-            .with_context(|| format!("--address is {address:?}, expected host:port"))?;
+            .map_err(|_| WrongFlag(format!("--address is {address:?}, expected host:port")))?;
         let timeout = self.timeout.get();
         let mut endpoint = endpoint.connect_timeout(timeout).timeout(timeout);
         if let Some(path) = &self.ca {
             let pem = read("--ca", path)?;
             let authority = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
-            endpoint = endpoint
-                .tls_config(authority)
-                .with_context(|| format!("--ca is {path:?}, expected certificates in PEM"))?;
+            endpoint = endpoint.tls_config(authority).map_err(|_| {
+                WrongFlag(format!("--ca is {path:?}, expected certificates in PEM"))
+            })?;
         }
         let channel = endpoint.connect().await.map_err(|error| {
             Unanswered(format!(
-                "no daemon answers at --address {address}: {:#}; check that it is running with {key} at this address",
-                anyhow::Error::from(error)
+                "no daemon answers at --address {address}: {}; check that it is running with {key} at this address",
+                one_line(&error.into())
             ))
         })?;
         Ok(InterceptedService::new(channel, token))
@@ -86,9 +92,12 @@ impl Token {
             return Ok(Self(None));
         };
         let text = read("--token-file", path)?;
-        let mut value: MetadataValue<Ascii> = format!("Bearer {}", text.trim())
-            .parse()
-            .with_context(|| format!("--token-file is {path:?}, expected one line of ASCII"))?;
+        let mut value: MetadataValue<Ascii> =
+            format!("Bearer {}", text.trim()).parse().map_err(|_| {
+                WrongFlag(format!(
+                    "--token-file is {path:?}, expected one line of ASCII"
+                ))
+            })?;
         value.set_sensitive(true);
         Ok(Self(Some(value)))
     }
@@ -131,8 +140,12 @@ impl From<Status> for Unanswered {
 }
 
 fn read(flag: &str, path: &PathBuf) -> Result<String> {
-    fs::read_to_string(path)
-        .with_context(|| format!("{flag} is {path:?}, expected a file that can be read"))
+    let text = fs::read_to_string(path).map_err(|problem| {
+        WrongFlag(format!(
+            "{flag} is {path:?}, expected a file that can be read: {problem}"
+        ))
+    });
+    Ok(text?)
 }
 
 /// Where a daemon with the default configuration takes prediction requests.

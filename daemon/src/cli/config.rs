@@ -2,11 +2,15 @@
 
 use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Subcommand;
+use ostar_connectors::settings::Period;
 
-use super::layers::LayerArgs;
-use crate::config::{Config, Reading};
+use super::{format::Table, layers::LayerArgs};
+use crate::{
+    config::{Config, Reading},
+    preflight::{self, Verdict},
+};
 
 /// Check and print the configuration.
 #[derive(Debug, Subcommand)]
@@ -14,6 +18,13 @@ use crate::config::{Config, Reading};
 pub(super) enum Command {
     /// List every problem of the configuration. Exits with 2 if there is one.
     Check {
+        /// Also look at brokers, topics, permissions and files, as `ostard run` would find them. Exits with 1 if it would
+        /// end or wait. Writes nothing but a file in checkpoints.folder, which it removes again.
+        #[arg(long)]
+        connect: bool,
+        /// How long a broker may take for each answer.
+        #[arg(long, value_name = "PERIOD", default_value = "10s")]
+        timeout: Period,
         #[command(flatten)]
         layers: LayerArgs,
     },
@@ -29,6 +40,7 @@ pub(super) enum Command {
 const EXAMPLES: &str = "\
 Examples:
   ostard config check --config ostard.toml
+  ostard config check --connect --config ostard.toml
   OSTAR__KAFKA__TOPIC=mails ostard config print --set learner.block=1000
   ostard config schema > ostard.schema.json";
 
@@ -36,7 +48,30 @@ impl Command {
     pub(super) fn execute(self) -> Result<()> {
         let mut out = io::stdout().lock();
         match self {
-            Self::Check { layers } => {
+            Self::Check {
+                connect: true,
+                timeout,
+                layers,
+            } => {
+                let config = Reading::new(&layers.layers()).for_run()?;
+                let findings = preflight::check(config, timeout.get());
+                let rows = findings.iter().map(|finding| {
+                    let verdict = finding.verdict.name().to_owned();
+                    vec![verdict, finding.key.to_owned(), finding.text.clone()]
+                });
+                let mut table = Table::new(&["check", "key", "found"]);
+                write!(out, "{}", table.lines(rows.collect()))?;
+                let problems = findings
+                    .iter()
+                    .filter(|finding| finding.verdict == Verdict::Problem)
+                    .count();
+                ensure!(
+                    problems == 0,
+                    "`ostard run` would end or wait: {problems} of {} checks found a problem",
+                    findings.len()
+                );
+            }
+            Self::Check { layers, .. } => {
                 Reading::new(&layers.layers()).valid()?;
                 writeln!(out, "the configuration is valid")?;
             }

@@ -1,9 +1,14 @@
 //! `ostard demo`.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use anyhow::Result;
 use clap::Args;
+use ostar_model::Device;
 
 use super::serve;
 use crate::{current::ServingMode, demo};
@@ -27,6 +32,9 @@ pub(super) struct Demo {
     /// What is served.
     #[arg(long, value_enum, default_value_t = ServingMode::Auto)]
     mode: ServingMode,
+    /// Where the learner works: cpu, candle or cuda:N. `ostard devices` lists what there is.
+    #[arg(long, default_value_t = Device::Cpu)]
+    device: Device,
     /// Write the demo's bundle and stream to a folder instead of running, for `backtest` and `replay`.
     #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
@@ -50,11 +58,16 @@ impl Demo {
             http: self.http,
             seed: self.seed,
             mode: self.mode,
+            device: self.device,
             json: self.json,
         };
         match self.export {
             None => serve(demo::run(options)),
-            Some(folder) => demo::export(options, &folder),
+            Some(folder) => {
+                let written = demo::export(options, &folder)?;
+                write!(io::stdout(), "{written}")?;
+                Ok(())
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     current::ServingMode,
-    proto::{GateDecision, GateState, GateTest, State},
+    proto::{GateDecision, GateState, GateTest, LabelDuel, LabelEvidence, State},
 };
 
 /// Explain what a running daemon serves, since when, and which evidence decided.
@@ -76,6 +76,7 @@ fn in_words(state: &State) -> String {
         let mut table = Table::new(&["test", "measured", "limit", "result", "compares"]);
         text += &table.lines(gate.tests.iter().map(test_cells).collect());
     }
+    text += &by_labels(gate);
     text += "\nDecisions, newest first:\n";
     if gate.history.is_empty() {
         text += "none yet\n";
@@ -90,6 +91,53 @@ fn in_words(state: &State) -> String {
         };
         text += &table.lines(gate.history.iter().rev().map(cells).collect());
     }
+    text
+}
+
+/// What labels say; empty if none are read.
+fn by_labels(gate: &GateState) -> String {
+    let Some(evidence) = &gate.labels else {
+        return String::new();
+    };
+    let mut text = format!(
+        "\nEvidence by labels ({:.0}, each counts 5 % less with every block):\n",
+        evidence.labels
+    );
+    if evidence.of_one_class {
+        text +=
+            "All labels are of one class, so that they were selected by it: they decide nothing.\n";
+    }
+    let by_class = evidence.objective != "probability";
+    let [first, second, third] = if by_class {
+        ["right", "wrong", "chance to be better"]
+    } else {
+        ["mean gain in log loss", "", ""]
+    };
+    let mut table = Table::new(&[
+        "candidate",
+        "against",
+        first,
+        second,
+        third,
+        "bets on it became",
+    ]);
+    let cells = |duel: &LabelDuel| {
+        let figures = if by_class {
+            [
+                format!("{:.1}", duel.right),
+                format!("{:.1}", duel.wrong),
+                format!("{:.2}", duel.probability),
+            ]
+        } else {
+            let gain = format!("{:+.4}", duel.mean_gain);
+            [gain, String::new(), String::new()]
+        };
+        let mut cells = vec![duel.challenger.clone(), duel.incumbent.clone()];
+        cells.extend(figures);
+        cells.push(format!("{:.1} of 20", duel.challenger_wealth));
+        cells
+    };
+    text += &table.lines(evidence.duels.iter().map(cells).collect());
     text
 }
 
@@ -167,6 +215,28 @@ fn in_json(state: &State) -> Value {
     })
 }
 
+fn labels_in_json(evidence: &LabelEvidence) -> Value {
+    let duel = |duel: &LabelDuel| {
+        json!({
+            "challenger": duel.challenger,
+            "incumbent": duel.incumbent,
+            "right": duel.right,
+            "wrong": duel.wrong,
+            "probability": duel.probability,
+            "mean_gain": duel.mean_gain,
+            "challenger_wealth": duel.challenger_wealth,
+            "incumbent_wealth": duel.incumbent_wealth,
+        })
+    };
+    json!({
+        "objective": evidence.objective,
+        "labels": evidence.labels,
+        "of_one_class": evidence.of_one_class,
+        "adapted_open": evidence.adapted_open,
+        "duels": evidence.duels.iter().map(duel).collect::<Vec<_>>(),
+    })
+}
+
 pub(super) fn gate_in_json(gate: &GateState) -> Value {
     let test = |test: &GateTest| {
         json!({
@@ -191,6 +261,7 @@ pub(super) fn gate_in_json(gate: &GateState) -> Value {
         "refuted": gate.refuted,
         "adapted_ready": gate.adapted_ready,
         "proportions_known": !gate.proportions_unknown,
+        "labels": gate.labels.as_ref().map(labels_in_json),
         "tests": gate.tests.iter().map(test).collect::<Vec<_>>(),
         "history": gate.history.iter().map(decision).collect::<Vec<_>>(),
     })

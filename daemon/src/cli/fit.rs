@@ -101,12 +101,24 @@ impl Fit {
             None => String::new(),
         };
         Ok(format!(
-            "{}: {} rows, classes {}{accuracy}",
+            "{}: {} rows, {}{accuracy}",
             self.out.display(),
             file.labels().len(),
-            file.classes().join(", ")
+            name_classes(file.classes())
         ))
     }
+}
+
+/// Most classes that are all named.
+const MOST_NAMED: usize = 10;
+
+/// The classes, or how many there are and the first of them.
+fn name_classes(classes: &[String]) -> String {
+    if classes.len() <= MOST_NAMED {
+        return format!("classes {}", classes.join(", "));
+    }
+    let first = classes[..MOST_NAMED].join(", ");
+    format!("{} classes ({first}, ...)", classes.len())
 }
 
 /// A progress bar on the standard error; hidden if that is no terminal.
@@ -129,6 +141,17 @@ mod tests {
     struct Line {
         #[command(flatten)]
         fit: Fit,
+    }
+
+    #[test]
+    fn a_thousand_classes_are_counted_and_not_all_named() {
+        let classes: Vec<_> = (0..1_000).map(|class| format!("c{class}")).collect();
+        let told = name_classes(&classes);
+        assert_eq!(
+            told,
+            "1000 classes (c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, ...)"
+        );
+        assert_eq!(name_classes(&classes[..2]), "classes c0, c1");
     }
 
     #[test]

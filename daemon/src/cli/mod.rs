@@ -6,10 +6,12 @@ mod client;
 mod config;
 mod ctl;
 mod demo;
+mod devices;
 mod explain;
 mod files;
 mod fit;
 mod format;
+mod labels;
 mod layers;
 mod mode;
 mod predict;
@@ -22,7 +24,7 @@ mod state;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-pub(crate) use client::{Refused, Unanswered};
+pub(crate) use client::{Refused, Unanswered, WrongFlag};
 
 /// Follows how the classes of a deployed classifier shift, without labels, and serves corrected predictions.
 #[derive(Debug, Parser)]
@@ -40,9 +42,10 @@ Examples:
   ostard config check --config ostard.toml     list every problem of a configuration
   ostard state                                 show class shares, shift and what is served
   ostard explain                               say why it is served
+  ostard labels wanted                         list events whose labels would tell which candidate is right
   ostard ctl mode adapted                      change what a running daemon serves
 
-Exit codes: 0 success, 1 failure, 2 wrong flag or configuration, 3 the daemon did not answer or refused.";
+Exit codes: 0 success, 1 failure, 2 wrong flag or configuration, 3 the daemon did not answer, 4 it could not carry out\nthe order.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -54,10 +57,13 @@ enum Command {
     Config(config::Command),
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
+    Devices(devices::Devices),
     Replay(replay::Replay),
     Predict(predict::Predict),
     State(state::ShowState),
     Explain(explain::Explain),
+    #[command(subcommand)]
+    Labels(labels::Command),
     Ctl(ctl::Ctl),
     Completions(shell::Completions),
     Man(shell::Man),
@@ -73,10 +79,12 @@ impl Cli {
             Command::Backtest(backtest) => backtest.execute(),
             Command::Config(command) => command.execute(),
             Command::Checkpoint(command) => command.execute(),
+            Command::Devices(devices) => devices.execute(),
             Command::Replay(replay) => replay.execute(),
             Command::Predict(predict) => predict.execute(),
             Command::State(state) => state.execute(),
             Command::Explain(explain) => explain.execute(),
+            Command::Labels(command) => command.execute(),
             Command::Ctl(ctl) => ctl.execute(),
             Command::Completions(completions) => completions.execute(),
             Command::Man(man) => man.execute(),

@@ -2,11 +2,13 @@
 
 use std::{
     fmt::Write as _,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
+    ops::ControlFlow,
 };
 
 use anyhow::Result;
 use clap::Args;
+use ostar_connectors::settings::Period;
 use serde_json::{Value, json};
 
 use super::{
@@ -14,7 +16,10 @@ use super::{
     explain::gate_in_json,
     format::{Format, FormatArgs, Table},
 };
-use crate::proto::{ClassProportions, State};
+use crate::{
+    error_text::one_line,
+    proto::{ClassProportions, State},
+};
 
 /// Print what a running daemon knows about the stream: class shares with intervals, shift and what is served.
 #[derive(Debug, Args)]
@@ -23,6 +28,9 @@ pub(super) struct ShowState {
     /// Address of the daemon: its grpc.listen.
     #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
     address: String,
+    /// Print it again and again, every second or as often as given, until Ctrl-C.
+    #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
+    watch: Option<Period>,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -32,17 +40,77 @@ pub(super) struct ShowState {
 const EXAMPLES: &str = "\
 Examples:
   ostard state
+  ostard state --watch
+  ostard state --watch=10s --format json >> states.jsonl
   ostard state --format json --address ostard.example:50051 --ca ca.pem --token-file token";
 
 impl ShowState {
     pub(super) fn execute(self) -> Result<()> {
-        let state = block_on(ask_state(&self.connection, &self.address))?;
-        let text = match self.format.choose() {
-            Format::Table => table(&state),
-            Format::Json => format!("{}\n", in_json(&state)),
+        let format = self.format.choose();
+        let Some(period) = self.watch else {
+            let state = block_on(ask_state(&self.connection, &self.address))?;
+            io::stdout().write_all(render(&state, format).as_bytes())?;
+            return Ok(());
         };
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        let is_screen = format == Format::Table && io::stdout().is_terminal();
+        block_on(self.watch(period, |state| {
+            let text = render(state, format);
+            let text = if is_screen {
+                format!("{CLEAR}{text}")
+            } else {
+                text
+            };
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
+            Ok(ControlFlow::Continue(()))
+        }))
+    }
+
+    /// Shows the state again and again. The first answer must come; after that a daemon that restarts is waited for.
+    async fn watch(
+        &self,
+        period: Period,
+        mut show: impl FnMut(&State) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut state = ask_state(&self.connection, &self.address).await?;
+        loop {
+            if show(&state)?.is_break() {
+                return Ok(());
+            }
+            loop {
+                tokio::time::sleep(period.get()).await;
+                match ask_state(&self.connection, &self.address).await {
+                    Ok(next) => {
+                        state = next;
+                        break;
+                    }
+                    // If the error stream is closed, there is nowhere to say it.
+                    Err(error) => drop(writeln!(io::stderr(), "error: {}", one_line(&error))),
+                }
+            }
+        }
+    }
+}
+
+/// Clears the terminal.
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+fn render(state: &State, format: Format) -> String {
+    match format {
+        Format::Table => table(state),
+        Format::Json => format!("{}\n", in_json(state)),
+    }
+}
+
+/// How long ago, in the unit that people would use.
+fn age(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1_000;
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -82,6 +150,9 @@ fn table(state: &State) -> String {
         ]
     };
     text += &table.lines(state.classes.iter().map(row).collect());
+    if let Some(milliseconds) = state.shares_age_ms {
+        let _ = writeln!(text, "shares: estimated {} ago", age(milliseconds));
+    }
     if let Some(shift) = &state.shift {
         let _ = writeln!(
             text,
@@ -145,6 +216,7 @@ fn in_json(state: &State) -> Value {
         "refusal": state.refusal,
         "shift": shift,
         "gate": state.gate.as_ref().map(gate_in_json),
+        "shares_age_ms": state.shares_age_ms,
         "classes": state.classes.iter().map(class).collect::<Vec<_>>(),
     })
 }
@@ -179,12 +251,51 @@ mod tests {
         );
         assert!(lines[1].starts_with("class  training  share "), "{text}");
         assert!(lines[2].starts_with("ham    0.500     0."), "{text}");
-        assert!(lines[4].starts_with("shift: distance 0."), "{text}");
+        assert!(lines[4].starts_with("shares: estimated "), "{text}");
+        assert!(lines[5].starts_with("shift: distance 0."), "{text}");
+        assert!(in_json(&state)["shares_age_ms"].is_u64());
         let json = in_json(&state);
         assert_eq!(json["version"], json!({"epoch": 3, "step": 42}));
         assert_eq!(json["classes"][1]["name"], "spam");
         let served = &json["classes"][1]["served"];
         assert!(served["low"].as_f64() <= served["share"].as_f64(), "{json}");
+    }
+
+    #[test]
+    fn an_age_is_told_in_the_unit_that_people_use() {
+        let told = [
+            (900, "0 s"),
+            (119_999, "119 s"),
+            (120_000, "2 min"),
+            (7_200_000, "2 h"),
+        ];
+        for (milliseconds, text) in told {
+            assert_eq!(age(milliseconds), text);
+        }
+        assert_eq!(age(3 * 86_400_000), "3 days");
+    }
+
+    #[tokio::test]
+    async fn a_watch_shows_the_state_again_and_again_and_needs_a_first_answer() {
+        let running = serve(daemon().services, &settings()).await.unwrap();
+        let address = running.grpc_address.to_string();
+        let line = ["state", "--watch=10ms", "--address", &address];
+        let state = Line::parse_from(line).state;
+        let period = state.watch.unwrap();
+        let mut shown = 0;
+        let watched = state.watch(period, |state| {
+            assert_eq!(state.model, "mail");
+            shown += 1;
+            Ok(match shown {
+                3 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            })
+        });
+        watched.await.unwrap();
+        assert_eq!(shown, 3);
+        let nobody = Line::parse_from(["state", "--watch", "--address", "127.0.0.1:1"]).state;
+        let watched = nobody.watch(period, |_| Ok(ControlFlow::Continue(())));
+        assert!(watched.await.is_err());
     }
 
     #[tokio::test]

@@ -64,13 +64,15 @@ impl Check<'_> {
             let tree = fields.remove(&key);
             let old = path.below(&key);
             let known = shape.keys();
-            let new = renamed::key(&old.to_string());
-            let hint = match (new, nearest(&key, known.iter().copied())) {
-                (Some(new), _) => format!("is called {new} now"),
-                (None, Some(name)) => {
-                    format!("is not a key, did you mean {}?", path.below(name))
-                }
-                (None, None) => format!("is not a key, expected one of {}", known.join(", ")),
+            let written = old.to_string();
+            let hint = if let Some(new) = renamed::key(&written) {
+                format!("is called {new} now")
+            } else if let Some(reason) = renamed::removed(&written) {
+                format!("is removed: {reason}")
+            } else if let Some(name) = nearest(&key, known.iter().copied()) {
+                format!("is not a key, did you mean {}?", path.below(name))
+            } else {
+                format!("is not a key, expected one of {}", known.join(", "))
             };
             self.report(Problem::key(old, hint), tree.as_ref());
         }

@@ -7,6 +7,7 @@
 
 mod check;
 mod defaults;
+mod labels;
 mod layers;
 mod listeners;
 mod print;
@@ -66,7 +67,7 @@ pub(crate) struct Config {
     pub(crate) outputs: OutputSettings,
     /// Predictions and dead letters that the broker refuses for good: where they go instead.
     pub(crate) parked: ParkedSettings,
-    /// Labels that arrive later. The daemon measures accuracy with them and never learns from them.
+    /// Labels that arrive later. The daemon measures accuracy with them, and they tell mode auto which candidate is right.
     pub(crate) labels: LabelSettings,
     /// When and how the daemon learns.
     pub(crate) learner: LearnerSection,

@@ -12,6 +12,12 @@ const KEYS: [(&str, &str); 7] = [
     ("grpc.threads", "requests.threads"),
 ];
 
+/// Keys that nothing replaces, and why.
+const REMOVED: [(&str, &str); 1] = [(
+    "learner.method.guard.refuted_at",
+    "the gate decides now whether label shift explains the stream, see learner.method.gate",
+)];
+
 /// Words: the key, the old word and the new one.
 const VALUES: [(&str, &str, &str); 1] = [("serving.mode", "source", "frozen")];
 
@@ -19,6 +25,12 @@ const VALUES: [(&str, &str, &str); 1] = [("serving.mode", "source", "frozen")];
 pub(super) fn key(old: &str) -> Option<&'static str> {
     let entry = KEYS.iter().find(|(from, _)| *from == old);
     entry.map(|(_, to)| *to)
+}
+
+/// Why a key is no more.
+pub(super) fn removed(old: &str) -> Option<&'static str> {
+    let entry = REMOVED.iter().find(|(key, _)| *key == old);
+    entry.map(|(_, reason)| *reason)
 }
 
 /// The present word for a value that has another name now.
@@ -46,6 +58,9 @@ mod tests {
             assert!(find(&shape, old).is_none(), "{old} is still a key");
             assert!(find(&shape, new).is_some(), "{new} is not a key");
         }
+        for (old, _) in REMOVED {
+            assert!(find(&shape, old).is_none(), "{old} is still a key");
+        }
     }
 
     #[test]
@@ -65,6 +80,7 @@ mod tests {
             .file("ostard.toml", "[grpc]\nmax_wait = \"1s\"")
             .variable("OSTAR__GRPC__THREADS", "2")
             .set("grpc.max_message_bytes", "4000")
+            .set("learner.method.guard.refuted_at", "2.0")
             .set("serving.mode", "source");
         assert_eq!(
             trial.told(),
@@ -72,6 +88,7 @@ mod tests {
                 "grpc.max_message_bytes is called requests.max_bytes now (--set)",
                 "grpc.max_wait is called requests.max_wait now (file ostard.toml)",
                 "grpc.threads is called requests.threads now (OSTAR__GRPC__THREADS)",
+                "learner.method.guard.refuted_at is removed: the gate decides now whether label shift explains the stream, see learner.method.gate (--set)",
                 "serving.mode is \"source\", which is called \"frozen\" now (--set)",
             ]
         );

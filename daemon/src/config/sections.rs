@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ostar_connectors::settings::Period;
-use ostar_model::learner::LearnerSettings;
+use ostar_model::{Device, gate::Objective, learner::LearnerSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,8 @@ pub(crate) struct BundleSettings {
 #[serde(deny_unknown_fields)]
 #[schemars(default)]
 pub(crate) struct LearnerSection {
+    /// Where the learner works: `cpu`, `candle` or `cuda:N`. `ostard devices` lists what there is.
+    pub(crate) device: Device,
     /// Events that are learned together.
     #[schemars(range(min = 1))]
     pub(crate) block: usize,
@@ -54,6 +56,8 @@ pub(crate) enum WhenBehind {
 pub(crate) struct ServingSettings {
     /// Which candidate is served.
     pub(crate) mode: ServingMode,
+    /// What predictions are used for: how labels compare candidates.
+    pub(crate) objective: Objective,
 }
 
 /// Where and how often what is learned is saved.
@@ -119,7 +123,8 @@ pub(crate) struct ShutdownSettings {
 }
 
 impl LearnerSection {
-    /// A digest of the settings that decide what is learned. Checkpoints keep it, to warn when they change.
+    /// A digest of the settings that decide what is learned. Checkpoints keep it, to warn when they change. Not of the
+    /// device, which a checkpoint may cross.
     pub(crate) fn digest(&self) -> String {
         let decides = (self.block, self.steps_per_block, &self.method);
         let bytes = serde_json::to_vec(&decides).unwrap_or_default();

@@ -51,6 +51,7 @@ impl Config {
             ("dead_letters.topic", self.dead_letters.topic.as_ref()),
             ("parked.topic", self.parked.topic.as_ref()),
             ("labels.topic", self.labels.topic.as_ref()),
+            ("labels.requests.topic", self.labels.requests.topic.as_ref()),
         ];
         for (place, (key, topic)) in roles.iter().enumerate() {
             let earlier = roles[..place]
@@ -64,16 +65,21 @@ impl Config {
     }
 
     fn check_learner(&self, problems: &mut Vec<Problem>) {
-        match self.learner.method.validate() {
-            Ok(()) => {}
-            Err(Error::InvalidSetting { field, problem }) => {
-                problems.push(Problem::key(format!("learner.method.{field}"), problem));
-            }
-            Err(error) => {
-                let hint = format!("cannot be used: {error}");
-                problems.push(Problem::key("learner.method", hint));
-            }
+        if let Err(error) = self.learner.device.check() {
+            let problem = match error {
+                Error::InvalidSetting { problem, .. } => problem,
+                error => error.to_string(),
+            };
+            let hint = format!("{problem}; `ostard devices` lists them");
+            problems.push(Problem::key("learner.device", hint));
         }
+        let told = self.learner.method.problems().into_iter();
+        problems.extend(told.map(|error| match error {
+            Error::InvalidSetting { field, problem } => {
+                Problem::key(format!("learner.method.{field}"), problem)
+            }
+            error => Problem::key("learner.method", format!("cannot be used: {error}")),
+        }));
     }
 
     /// Two listeners at one address.

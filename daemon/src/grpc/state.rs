@@ -3,14 +3,18 @@
 use ostar_connectors::proto::Version;
 use ostar_model::{
     diagnostics::Decision,
-    gate::{Decided, ShapeTests},
-    learner::RefreshReport,
+    gate::{self, Decided, ShapeTests},
+    learner::{self, RefreshReport},
     proportions::ProportionEstimate,
 };
 
 use crate::{
+    clock::now_ms,
     current,
-    proto::{ClassProportions, GateDecision, GateState, GateTest, Mode, Shift, State},
+    proto::{
+        ClassProportions, GateDecision, GateState, GateTest, LabelDuel, LabelEvidence,
+        LabelRequest, Mode, Shift, State,
+    },
     serving::Services,
     status::Status,
 };
@@ -50,7 +54,57 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
         standby: status.standby,
         refusal: status.refresh.as_ref().map_or_else(String::new, refusal),
         shift: status.refresh.as_ref().map(shift),
-        gate: Some(gate(status)),
+        gate: Some(gate_state(status)),
+        shares_age_ms: status
+            .shares_at_ms
+            .map(|at_ms| now_ms().saturating_sub(at_ms)),
+        wanted_labels: wanted(status, &description.classes),
+    }
+}
+
+/// Most wanted labels in an answer.
+const MOST_WANTED: usize = 1_000;
+
+fn wanted(status: &Status, classes: &[String]) -> Vec<LabelRequest> {
+    let first = status.wanted.len().saturating_sub(MOST_WANTED);
+    let request = |request: &learner::LabelRequest| {
+        let [frozen, prior, adapted] = request
+            .predicted
+            .map(|class| classes.get(class as usize).cloned().unwrap_or_default());
+        LabelRequest {
+            id: request.id.to_string(),
+            reason: request.kind.name().to_owned(),
+            block: request.block,
+            time_ms: request.time_ms,
+            frozen,
+            prior,
+            adapted,
+        }
+    };
+    status.wanted[first..].iter().map(request).collect()
+}
+
+fn label_evidence(evidence: &gate::LabelEvidence) -> LabelEvidence {
+    let duel = |duel: &gate::DuelReport| LabelDuel {
+        challenger: duel.challenger.to_string(),
+        incumbent: duel.incumbent.to_string(),
+        right: duel.right,
+        wrong: duel.wrong,
+        probability: duel.probability,
+        mean_gain: duel.mean_gain,
+        challenger_wealth: duel.challenger_wealth,
+        incumbent_wealth: duel.incumbent_wealth,
+    };
+    LabelEvidence {
+        objective: match evidence.objective {
+            gate::Objective::Class => "class",
+            gate::Objective::Probability => "probability",
+        }
+        .to_owned(),
+        labels: evidence.labels,
+        of_one_class: evidence.of_one_class,
+        adapted_open: evidence.adapted_open,
+        duels: evidence.duels.iter().map(duel).collect(),
     }
 }
 
@@ -79,7 +133,7 @@ fn refusal(refresh: &RefreshReport) -> String {
     }
 }
 
-fn gate(status: &Status) -> GateState {
+fn gate_state(status: &Status) -> GateState {
     let verdict = status.gate.verdict();
     let tests = verdict.prior.iter().flat_map(ShapeTests::named);
     let tests = tests.map(|(name, test)| GateTest {
@@ -105,6 +159,7 @@ fn gate(status: &Status) -> GateState {
         tests: tests.collect(),
         history: status.gate.history().map(decision).collect(),
         adapted_ready: verdict.adapted_ready,
+        labels: verdict.labels.as_ref().map(label_evidence),
     }
 }
 

@@ -105,6 +105,7 @@ async fn status(State(services): State<Arc<Services>>) -> Response {
         "conditions": services.health.conditions(),
         "version": version.to_string(),
         "mode": services.current.mode().name(),
+        "device": status.device,
         "events": status.events,
         "shares_at_ms": status.shares_at_ms,
         "paused": status.paused,

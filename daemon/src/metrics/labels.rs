@@ -1,7 +1,11 @@
 //! Metrics of late labels: measured accuracy of the candidates.
 
 use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
-use prometheus::IntCounter;
+use ostar_model::{
+    gate::LabelEvidence,
+    learner::{JoinCounts, LabelBlock, LabelRequest},
+};
+use prometheus::{IntCounter, IntCounterVec, IntGauge};
 
 use super::families::{Families, Measured};
 
@@ -18,6 +22,12 @@ pub(crate) struct LabelMetrics {
     area_under_curve: Measured,
     calibration_ratio: Measured,
     true_proportion: Measured,
+    requests: IntCounterVec,
+    join: IntCounterVec,
+    waiting: IntGauge,
+    waiting_sample: IntGauge,
+    probability: Measured,
+    wealth: Measured,
 }
 
 impl LabelMetrics {
@@ -57,6 +67,71 @@ impl LabelMetrics {
                 "Share of the class among the newest labels.",
                 &["class"],
             ),
+            requests: families.counters(
+                "ostar_label_requests_total",
+                "Requests for labels that were delivered to labels.requests.topic, by reason.",
+                &["reason"],
+            ),
+            join: families.counters(
+                "ostar_label_evidence_total",
+                "Labels and events by what became of them in the learner, since the start of the process.",
+                &["outcome"],
+            ),
+            waiting: families.gauge(
+                "ostar_label_waiting_events",
+                "Events whose predictions wait for a label in the learner.",
+            ),
+            waiting_sample: families.gauge(
+                "ostar_label_waiting_one_of",
+                "Of so many events one waits for a label: above 1 if labels.cache has no room for all.",
+            ),
+            probability: families.measured(
+                "ostar_label_preference_probability",
+                "Chance that the challenger is right more often than the incumbent where they differ, by labels.",
+                &["challenger", "incumbent"],
+            ),
+            wealth: families.measured(
+                "ostar_label_preference_wealth",
+                "What 1 has become that was bet on the challenger, label by label; 20 is proof.",
+                &["challenger", "incumbent"],
+            ),
+        }
+    }
+
+    /// Counts requests that were delivered.
+    pub(crate) fn requested(&self, requests: &[LabelRequest]) {
+        for request in requests {
+            let reason = request.kind.name();
+            self.requests.with_label_values(&[reason]).inc();
+        }
+    }
+
+    /// Shows what labels did in a block, and what they say. `before` are the counts of the block before, if any.
+    pub(crate) fn observe_block(
+        &self,
+        labels: &LabelBlock,
+        evidence: &LabelEvidence,
+        before: &JoinCounts,
+    ) {
+        let now = &labels.counts;
+        for (outcome, now, before) in [
+            ("joined", now.joined, before.joined),
+            ("duplicate", now.duplicates, before.duplicates),
+            ("late", now.late, before.late),
+            ("unknown", now.unknown, before.unknown),
+            ("unlabelled", now.unlabelled, before.unlabelled),
+            ("negative", now.negatives, before.negatives),
+            ("without_id", now.without_id, before.without_id),
+        ] {
+            let counter = self.join.with_label_values(&[outcome]);
+            counter.inc_by(now.saturating_sub(before));
+        }
+        self.waiting.set(labels.waiting as i64);
+        self.waiting_sample.set(labels.sampled as i64);
+        for duel in &evidence.duels {
+            let pair = [duel.challenger.name(), duel.incumbent.name()];
+            self.probability.set(&pair, duel.probability);
+            self.wealth.set(&pair, duel.challenger_wealth);
         }
     }
 

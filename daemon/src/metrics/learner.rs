@@ -26,6 +26,7 @@ pub(crate) struct LearnerMetrics {
     proportion: WithInterval,
     effective_rows: Measured,
     proportions_known: IntGauge,
+    served_proportion: Measured,
     shares_at: Measured,
     pub(crate) gate: GateMetrics,
     losses: Losses,
@@ -85,6 +86,11 @@ impl LearnerMetrics {
                 "ostar_label_proportion_effective_rows",
                 "Number of independent events that the shares are as precise as.",
                 &["candidate"],
+            ),
+            served_proportion: families.measured(
+                "ostar_served_proportion",
+                "Share of the class in the stream; absent while it cannot be told.",
+                &["class"],
             ),
             proportions_known: families.gauge(
                 "ostar_proportions_known",
@@ -173,6 +179,11 @@ impl LearnerMetrics {
         }
         self.observe_estimate("served", &block.served);
         self.proportions_known.set(i64::from(block.served.known));
+        let proportions = block.served.proportions.as_ref().iter();
+        for (class, proportion) in self.classes.iter().zip(proportions) {
+            let known = block.served.known.then_some(*proportion);
+            self.served_proportion.set_known(&[class], known);
+        }
     }
 
     pub(crate) fn observe_step(&self, step: &StepReport, duration: Duration) {

@@ -14,6 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ProcessMetrics {
     mode: IntGaugeVec,
+    device: IntGaugeVec,
     epoch: IntGauge,
     step: IntGauge,
     ready: IntGauge,
@@ -40,6 +41,11 @@ impl ProcessMetrics {
                 "ostar_serving_mode",
                 "1 for the current serving mode, 0 for the others.",
                 &["mode"],
+            ),
+            device: families.gauges(
+                "ostar_learner_device_info",
+                "Always 1; the label carries learner.device, where the learner works.",
+                &["device"],
             ),
             epoch: families.gauge(
                 "ostar_model_version_epoch",
@@ -71,6 +77,8 @@ impl ProcessMetrics {
                 .with_label_values(&[name])
                 .set((value == mode).into());
         }
+        let device = status.device.to_string();
+        self.device.with_label_values(&[device.as_str()]).set(1);
         let version = current.load().version;
         self.epoch.set(version.epoch as i64);
         self.step.set(version.step as i64);

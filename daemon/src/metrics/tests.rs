@@ -13,6 +13,7 @@ use ostar_connectors::{
 use ostar_model::{
     diagnostics::{Decision, Reason},
     gate::GateReason,
+    learner::{JoinCounts, LabelRequest, RequestKind},
 };
 use tonic::Code;
 
@@ -75,6 +76,12 @@ fn observed() -> Arc<Metrics> {
         labels.add_label(id, class);
     }
     metrics.labels.observe(&labels.report());
+    metrics.labels.requested(&[request()]);
+    let block = fixture::learned(&fixture::bundle()).block;
+    let (labels, evidence) = (block.labels.unwrap(), block.verdict.labels.unwrap());
+    metrics
+        .labels
+        .observe_block(&labels, &evidence, &JoinCounts::default());
 
     metrics.serving.start(Method::Predict).finish(Code::Ok);
     metrics.serving.answered(2);
@@ -97,6 +104,16 @@ fn scraped(metrics: &Metrics) -> Listing {
         listing.insert(family.name().to_owned(), (kind, labels));
     }
     listing
+}
+
+fn request() -> LabelRequest {
+    LabelRequest {
+        id: "mail-1".into(),
+        kind: RequestKind::Disagreement,
+        block: 1,
+        time_ms: 0,
+        predicted: [0, 1, 1],
+    }
 }
 
 /// Rows `| name | type | labels | meaning |`.

@@ -1,11 +1,9 @@
 //! What the page shows that does not change while the daemon runs.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use serde::Serialize;
 
 use super::columns;
-use crate::serving::Services;
+use crate::{clock::now_ms, serving::Services};
 
 /// Most classes that the page shows: more make the charts unreadable and the history large.
 const MOST_CLASSES: usize = 40;
@@ -76,10 +74,4 @@ impl About {
             configuration: config.in_effect(),
         }
     }
-}
-
-/// Milliseconds since 1970; 0 for a clock that is set earlier.
-pub(super) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_millis() as u64)
 }

@@ -12,11 +12,13 @@ use ostar_model::{
 use serde::Serialize;
 
 use super::{
-    about::{About, Class, now_ms},
+    about::{About, Class},
+    labels::LabelFrame,
     rates::PerSecond,
     readings::Readings,
 };
 use crate::{
+    clock::now_ms,
     current::{ServingMode, Version},
     serving::Services,
     status::Status,
@@ -51,6 +53,8 @@ pub(super) struct Frame {
     pub(super) candidates: Vec<CandidateFrame>,
     pub(super) shift: Option<Shift>,
     guard: Option<Guard>,
+    /// `None` if no labels are read.
+    labels: Option<LabelFrame>,
     pub(super) stream: StreamFrame,
 }
 
@@ -195,6 +199,7 @@ impl Frame {
                 noise_floor: refresh.noise_floor,
             }),
             guard: refresh.map(|refresh| Guard::new(refresh, readings)),
+            labels: LabelFrame::new(status),
             stream: StreamFrame::new(readings, rates),
         }
     }

@@ -9,6 +9,7 @@ mod assets;
 mod columns;
 mod frame;
 mod history;
+mod labels;
 mod orders;
 mod picture;
 mod rates;

@@ -4,29 +4,33 @@
 
 use std::{
     ops::ControlFlow,
-    sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    sync::{Arc, atomic::AtomicU64},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use ostar_connectors::{
     checkpoint::{Orders, Shares},
-    event::{Offsets, Rewound},
+    event::{EventMeta, Offsets, Rewound},
 };
 use ostar_model::{
-    Bundle,
+    Bundle, Device,
     diagnostics::Decision,
     gate::{GateState, Verdict},
-    learner::{BlockReport, Learner, LearnerSettings, RefreshReport},
+    learner::{
+        BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings, RefreshReport,
+    },
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::{
     blocks::{Block, BlockBuilder},
+    label_intake::LabelIntake,
     scored::ScoredChunk,
 };
 use crate::{
+    clock::now_ms,
     config::LearnerSection,
     current::{Current, ServingMode, Version},
     metrics::Metrics,
@@ -45,6 +49,11 @@ pub(crate) struct Progress {
     pub(crate) offsets: Offsets,
     /// The broker's id of the topic that the offsets belong to; `None` if it does not tell.
     pub(crate) topic_id: Option<String>,
+    /// In each partition of the labels' topic, the offset behind the last label that took effect; `None` before the
+    /// first time that labels were read.
+    pub(crate) label_offsets: Option<Offsets>,
+    /// Requests for labels of blocks up to this one were delivered when the run began.
+    pub(crate) requested_block: u64,
 }
 
 /// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
@@ -58,6 +67,14 @@ pub(crate) struct BlockLearner {
     /// Where the checkpoint ended that this run started from: events before these offsets are not learned again.
     learned: Offsets,
     progress: Progress,
+    /// Labels that have not taken effect; `None` if none are read.
+    labels: Option<LabelIntake>,
+    /// Requests for labels of blocks up to this one are delivered.
+    requested: Arc<AtomicU64>,
+    /// What became of labels up to the latest block; `None` before the first.
+    label_counts: Option<JoinCounts>,
+    /// Newest time of an event's record.
+    border_ms: i64,
     publisher: Publisher,
     status: Status,
     /// When accuracies were last estimated.
@@ -72,17 +89,26 @@ pub(crate) struct Publisher {
     pub(crate) status: watch::Sender<Status>,
 }
 
-/// A learner: a new one, or one restored from the state of a checkpoint.
+/// A learner: a new one, or one restored from the state of a checkpoint, which may come from another device.
 pub(crate) fn load_learner(
+    device: Device,
     bundle: &Bundle,
     settings: &LearnerSettings,
+    labels: Option<LabelUse>,
     state: Option<&[u8]>,
 ) -> Result<Learner> {
-    match state {
-        None => Learner::new(bundle, settings.clone()).context("cannot start the learner"),
-        Some(bytes) => Learner::load(bundle, settings.clone(), bytes)
+    let learner = match state {
+        None => {
+            let learner = Learner::on(device, bundle, settings.clone());
+            learner
+                .with_context(|| format!("cannot start the learner on learner.device = {device}"))
+        }
+        Some(bytes) => Learner::load_on(device, bundle, settings.clone(), bytes)
             .context("cannot restore the learner from the checkpoint"),
-    }
+    };
+    let mut learner = learner?;
+    learner.use_labels(labels);
+    Ok(learner)
 }
 
 /// The version of a learner's state. Blocks count as well as steps: a stream that label shift explains takes no steps,
@@ -104,18 +130,24 @@ impl BlockLearner {
         publisher: Publisher,
     ) -> Self {
         let this = Self {
-            blocks: BlockBuilder::new(section.block),
+            blocks: BlockBuilder::new(section.block, learner.uses_labels()),
             tracked: 0,
             steps_per_block: section.steps_per_block,
             epoch,
             learned: progress.offsets.clone(),
             status: Status {
+                device: learner.device(),
                 events: progress.events,
                 gate: learner.gate().clone(),
                 shares_at_ms: shares.as_ref().map(|shares| shares.at_ms),
                 block: shares.map(|shares| recall(shares, &learner)),
+                wanted: learner.wanted_labels().into(),
                 ..Status::default()
             },
+            labels: None,
+            requested: Arc::new(AtomicU64::new(progress.requested_block)),
+            label_counts: learner.label_counts(),
+            border_ms: 0,
             progress,
             publisher,
             learner,
@@ -189,6 +221,20 @@ impl BlockLearner {
         }
     }
 
+    /// Labels come from here.
+    pub(crate) fn set_labels(&mut self, labels: LabelIntake) {
+        self.labels = Some(labels);
+    }
+
+    /// Requests for labels of blocks up to this one are delivered.
+    pub(crate) fn requested(&self) -> &Arc<AtomicU64> {
+        &self.requested
+    }
+
+    pub(crate) fn labels_mut(&mut self) -> Option<&mut LabelIntake> {
+        self.labels.as_mut()
+    }
+
     /// Where each partition is read from, if the learner does not know it yet, and which topic that is.
     pub(crate) fn begin(&mut self, offsets: &Offsets, topic_id: Option<&str>) {
         for (partition, began) in offsets {
@@ -235,6 +281,10 @@ impl BlockLearner {
         let mut number = 0;
         while self.observe_next(chunk, &mut number)? {
             self.take_steps(&behind)?;
+            // Together with the state below, not before the steps: whoever compares the two must find the same shares.
+            if let Some(block) = &self.status.block {
+                self.publisher.metrics.learner.observe_block(block);
+            }
             self.publish();
             if after_block(self).is_break() {
                 return Ok(());
@@ -254,8 +304,14 @@ impl BlockLearner {
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
         let block = self.blocks.next_block(chunk, number, &self.learned);
-        let Some(Block { rows, next }) = block else {
+        let Some(Block { rows, events, next }) = block else {
             return Ok(false);
+        };
+        let recorded = events.iter().map(|event| event.recorded_ms);
+        self.border_ms = recorded.fold(self.border_ms, i64::max);
+        let labels = match &mut self.labels {
+            Some(intake) => intake.take(self.border_ms),
+            None => Vec::new(),
         };
         let refused = "cannot observe a block of decoded events";
         let group = self.learner.group_rows();
@@ -264,18 +320,37 @@ impl BlockLearner {
             self.learner.track(rows).context(refused)?;
         }
         self.tracked = 0;
-        let block = self.learner.close_block(rows).context(refused)?;
+        let events: Vec<BlockEvent<'_>> = events.iter().map(block_event).collect();
+        let block = self.learner.close_labelled_block(rows, &events, &labels);
+        let block = block.context(refused)?;
         let events = rows.len();
         self.progress.events += events as u64;
         self.progress.offsets.extend(next);
-        self.publisher.metrics.learner.observe_block(&block);
+        if let Some(intake) = &self.labels {
+            self.progress.label_offsets = Some(intake.offsets().clone());
+        }
+        self.show_labels(&block);
         self.publisher.metrics.checkpoints.learned(events);
         log_verdict(&self.status.gate, &block.verdict);
         self.status.gate = self.learner.gate().clone();
+        if block.labels.is_some() {
+            self.status.wanted = self.learner.wanted_labels().into();
+        }
         self.status.block = Some(block);
         self.estimate_accuracies()?;
         self.status.shares_at_ms = Some(now_ms());
         Ok(true)
+    }
+
+    fn show_labels(&mut self, block: &BlockReport) {
+        let (Some(labels), Some(evidence)) = (&block.labels, &block.verdict.labels) else {
+            return;
+        };
+        let before = self.label_counts.replace(labels.counts);
+        // Counters begin with this process, the learner's counts with its first start.
+        let before = before.unwrap_or(labels.counts);
+        let metrics = &self.publisher.metrics.labels;
+        metrics.observe_block(labels, evidence, &before);
     }
 
     /// Not after every block: it costs about as much as one.
@@ -301,7 +376,7 @@ impl BlockLearner {
         let before = self.tracked;
         while self.tracked + group <= waiting.len() {
             let rows = waiting.slice(self.tracked..self.tracked + group);
-            let tracked = self.learner.track(rows);
+            let tracked = self.learner.track_ahead(rows);
             tracked.context("cannot follow the proportions of decoded events")?;
             self.tracked += group;
         }
@@ -379,12 +454,15 @@ pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
         adapted: shares.adapted,
         served: shares.served,
         verdict: learner.gate().verdict().clone(),
+        labels: None,
     }
 }
 
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_millis() as u64)
+fn block_event(event: &EventMeta) -> BlockEvent<'_> {
+    BlockEvent {
+        id: event.id.as_deref(),
+        time_ms: event.time_ms,
+    }
 }
 
 fn decided(gate: &GateState) -> bool {

@@ -3,7 +3,9 @@
 //! Chunks end by size or by deadline, so their boundaries depend on timing. Blocks depend on the order of events alone,
 //! and so does what is learned.
 
-use ostar_connectors::event::Offsets;
+use std::ops::Range;
+
+use ostar_connectors::event::{EventMeta, Offsets};
 use ostar_model::learner::{FrozenRows, FrozenScores};
 
 use super::scored::ScoredChunk;
@@ -14,6 +16,9 @@ pub(crate) struct BlockBuilder {
     size: usize,
     /// Rows of a block that spans chunks.
     scores: FrozenScores,
+    /// Their events, if anybody needs them.
+    events: Vec<EventMeta>,
+    keeps_events: bool,
     /// In each partition of the block, the offset behind its last event.
     next: Offsets,
 }
@@ -22,15 +27,19 @@ pub(crate) struct BlockBuilder {
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
     pub(crate) rows: FrozenRows<'a>,
+    /// One for each row; none unless the builder keeps events.
+    pub(crate) events: &'a [EventMeta],
     /// In each partition of the block, the offset behind its last event.
     pub(crate) next: &'a Offsets,
 }
 
 impl BlockBuilder {
-    pub(crate) fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize, keeps_events: bool) -> Self {
         Self {
             size,
             scores: FrozenScores::default(),
+            events: Vec::new(),
+            keeps_events,
             next: Offsets::new(),
         }
     }
@@ -62,6 +71,7 @@ impl BlockBuilder {
         }
         if self.scores.is_empty() {
             self.next.clear();
+            self.events.clear();
         }
         // Events that follow each other are copied as one run.
         let mut run = *number..*number;
@@ -75,19 +85,28 @@ impl BlockBuilder {
                 self.next.insert(event.partition, event.offset + 1);
                 run.end = *number;
             } else {
-                self.scores.append(chunk.frozen.rows(run));
+                self.append(chunk, run);
                 run = *number..*number;
             }
         }
-        let rows = if run.len() == self.size {
+        let (rows, events) = if run.len() == self.size {
             // Most blocks lie within one chunk: borrow them instead of copying.
-            chunk.frozen.rows(run)
+            let kept = if self.keeps_events { run.clone() } else { 0..0 };
+            (chunk.frozen.rows(run), &chunk.events[kept])
         } else {
-            self.scores.append(chunk.frozen.rows(run));
-            self.scores.rows(0..self.scores.len())
+            self.append(chunk, run);
+            (self.scores.rows(0..self.scores.len()), &self.events[..])
         };
         let next = &self.next;
-        (rows.len() == self.size).then_some(Block { rows, next })
+        let block = Block { rows, events, next };
+        (block.rows.len() == self.size).then_some(block)
+    }
+
+    fn append(&mut self, chunk: &ScoredChunk, run: Range<usize>) {
+        if self.keeps_events {
+            self.events.extend_from_slice(&chunk.events[run.clone()]);
+        }
+        self.scores.append(chunk.frozen.rows(run));
     }
 }
 
@@ -115,6 +134,7 @@ mod tests {
             chunk.events.push(EventMeta {
                 id: None,
                 time_ms: 0,
+                recorded_ms: 0,
                 partition: *partition,
                 offset: *offset,
             });
@@ -124,11 +144,14 @@ mod tests {
 
     /// Latents and probabilities of each complete block of three, and the offsets after it.
     fn blocks(chunks: &[ScoredChunk], learned: &Offsets) -> Vec<(Vec<f32>, Vec<f32>, Offsets)> {
-        let mut builder = BlockBuilder::new(3);
+        let mut builder = BlockBuilder::new(3, true);
         let mut complete = Vec::new();
         for chunk in chunks {
             let mut number = 0;
-            while let Some(Block { rows, next }) = builder.next_block(chunk, &mut number, learned) {
+            while let Some(Block { rows, events, next }) =
+                builder.next_block(chunk, &mut number, learned)
+            {
+                assert_eq!(events.len(), 3);
                 complete.push((
                     rows.latents().to_vec(),
                     rows.probabilities().to_vec(),

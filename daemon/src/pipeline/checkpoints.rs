@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -15,7 +15,7 @@ use super::{
     block_learner::{BlockLearner, version},
     commits::Emitted,
 };
-use crate::{config::CheckpointSettings, health::Health, metrics::Metrics};
+use crate::{config::CheckpointSettings, error_text::one_line, health::Health, metrics::Metrics};
 
 /// Writes a checkpoint every `checkpoints.every_events` events, at most once per `checkpoints.min_interval`.
 pub(crate) struct Checkpoints {
@@ -125,7 +125,10 @@ impl Checkpoints {
             }
             Err(error) => {
                 self.metrics.checkpoints.failed();
-                let reason = format!("{error:#}; a restart learns again what no checkpoint holds");
+                let reason = format!(
+                    "{}; a restart learns again what no checkpoint holds",
+                    one_line(error)
+                );
                 self.health.set_condition("checkpoints", reason);
             }
         }
@@ -152,6 +155,8 @@ impl Checkpoints {
             shares: block_learner.shares(),
             orders: block_learner.orders(),
             writer: self.identity.writer.clone(),
+            label_offsets: progress.label_offsets.clone(),
+            requested_block: block_learner.requested().load(Ordering::Relaxed),
             offsets: progress.offsets.clone(),
             // Set by the store.
             format_version: 0,

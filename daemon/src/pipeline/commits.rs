@@ -9,10 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use ostar_connectors::{
-    event::Offsets,
-    kafka::{Committer, KafkaError},
-};
+use ostar_connectors::{event::Offsets, kafka::KafkaError};
 use tracing::warn;
 
 use crate::metrics::Metrics;
@@ -37,6 +34,7 @@ pub(crate) struct Commits {
     /// Offsets that no commit has acknowledged yet.
     pending: Offsets,
     renewed: Instant,
+    renew_every: Duration,
     metrics: Arc<Metrics>,
 }
 
@@ -87,8 +85,9 @@ impl Emitted {
 // === impl Commits ===
 
 impl Commits {
+    /// `commit` waits for the broker's answer.
     pub(crate) fn start(
-        committer: Committer,
+        commit: impl Fn(&Offsets) -> Result<(), KafkaError> + Send + 'static,
         emitted: Arc<Emitted>,
         metrics: Arc<Metrics>,
     ) -> Result<Self> {
@@ -96,7 +95,7 @@ impl Commits {
         let (report, outcomes) = bounded(1);
         let serve = move || {
             for batch in batches {
-                if report.send(committer.commit_and_wait(&batch)).is_err() {
+                if report.send(commit(&batch)).is_err() {
                     return;
                 }
             }
@@ -113,6 +112,7 @@ impl Commits {
             under_way: None,
             pending: Offsets::new(),
             renewed: Instant::now(),
+            renew_every: RENEW_EVERY,
             metrics,
         })
     }
@@ -139,7 +139,7 @@ impl Commits {
     pub(crate) fn commit(&mut self, wait: Duration) {
         let deadline = Instant::now() + wait;
         self.take_outcome(deadline);
-        if self.renewed.elapsed() >= RENEW_EVERY {
+        if self.renewed.elapsed() >= self.renew_every {
             self.renewed = Instant::now();
             self.pending = self.emitted.get();
         }
@@ -170,5 +170,70 @@ impl Commits {
                 self.pending.entry(partition).or_insert(offset);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, sync::mpsc};
+
+    use super::*;
+    use crate::serving::fixture;
+
+    const WAIT: Duration = Duration::from_secs(30);
+
+    /// A broker that gives these answers, and then takes everything.
+    fn commits(answers: Vec<bool>, emitted: &[(i32, i64)]) -> (Commits, mpsc::Receiver<Offsets>) {
+        let (sender, arrived) = mpsc::channel();
+        let answers = Mutex::new(VecDeque::from(answers));
+        let commit = move |offsets: &Offsets| {
+            sender.send(offsets.clone()).unwrap();
+            match answers.lock().unwrap().pop_front() {
+                Some(false) => Err(KafkaError::Group {
+                    group: "g".to_owned(),
+                    reason: "coordinator not available".to_owned(),
+                }),
+                _ => Ok(()),
+            }
+        };
+        let emitted = Emitted::new(emitted.iter().copied().collect());
+        let metrics = Metrics::new(fixture::bundle().description());
+        (Commits::start(commit, emitted, metrics).unwrap(), arrived)
+    }
+
+    fn failures(commits: &Commits) -> u64 {
+        let families = commits.metrics.gather();
+        let family = families
+            .iter()
+            .find(|family| family.name() == "ostar_commit_failures_total");
+        family.unwrap().get_metric()[0].get_counter().get_value() as u64
+    }
+
+    #[test]
+    fn a_failed_commit_is_counted_and_made_again_with_newer_offsets_where_there_are_any() {
+        let (mut commits, arrived) = commits(vec![false], &[(0, 5), (1, 5)]);
+        commits.settle(&Offsets::from([(0, 10), (1, 7)]));
+        commits.commit(WAIT);
+        assert_eq!(arrived.recv().unwrap(), Offsets::from([(0, 10), (1, 7)]));
+        assert_eq!(failures(&commits), 1);
+        commits.settle(&Offsets::from([(0, 12)]));
+        commits.commit(WAIT);
+        assert_eq!(arrived.recv().unwrap(), Offsets::from([(0, 12), (1, 7)]));
+        // Nothing is left to commit.
+        commits.commit(WAIT);
+        assert!(arrived.try_recv().is_err());
+        assert_eq!(failures(&commits), 1);
+    }
+
+    #[test]
+    fn idle_partitions_are_renewed_when_that_is_due() {
+        let (mut commits, arrived) = commits(Vec::new(), &[(0, 5), (1, 3)]);
+        commits.settle(&Offsets::from([(0, 6)]));
+        commits.commit(WAIT);
+        assert_eq!(arrived.recv().unwrap(), Offsets::from([(0, 6)]));
+        commits.renew_every = Duration::ZERO;
+        commits.commit(WAIT);
+        assert_eq!(arrived.recv().unwrap(), Offsets::from([(0, 6), (1, 3)]));
+        assert!(commits.renew_every < RENEW_EVERY);
     }
 }

@@ -1,20 +1,22 @@
-//! The labels thread: joins late labels with predictions. They are used to measure, never to learn.
+//! The labels thread: reads late labels, measures with them what callers got, and passes them on to the learner.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result};
+use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_connectors::{
+    event::Offsets,
     kafka::{KafkaSettings, LabelReader, Polled},
     labels::{LabelDecoder, LabelJoin},
 };
-use ostar_model::Bundle;
+use ostar_model::{Bundle, learner::ArrivedLabel};
 use tracing::{debug, info, warn};
 
-use super::flags::PipelineFlags;
+use super::{flags::PipelineFlags, label_intake::FromLabels};
 use crate::{config::Config, health::Health, metrics::Metrics};
 
 /// How long one attempt to open the topic takes, so that stopping is noticed.
@@ -23,6 +25,9 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(1);
 /// How long a poll waits, so that stopping is noticed.
 const POLL: Duration = Duration::from_millis(50);
+/// How long there must have been nothing to read before it is told that everything was read. A record takes a moment
+/// from its time to the reader.
+const QUIET: Duration = Duration::from_millis(500);
 /// How often metrics follow what was measured.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
@@ -32,6 +37,9 @@ pub(crate) struct LabelThread {
     reader: Option<LabelReader>,
     kafka: KafkaSettings,
     topic: String,
+    /// Offsets of the checkpoint; empty without one.
+    resume: Offsets,
+    to_learner: Sender<FromLabels>,
     decoder: LabelDecoder,
     join: Arc<Mutex<LabelJoin>>,
     health: Arc<Health>,
@@ -44,12 +52,14 @@ impl LabelThread {
         config: &Config,
         bundle: &Bundle,
         join: Arc<Mutex<LabelJoin>>,
+        resume: Offsets,
+        to_learner: Sender<FromLabels>,
         health: &Arc<Health>,
         metrics: &Arc<Metrics>,
     ) -> Result<Self> {
         let classes = &bundle.description().classes;
         let topic = config.labels.topic.clone().unwrap_or_default();
-        let reader = match LabelReader::open(&config.kafka, &topic, ATTEMPT) {
+        let reader = match LabelReader::open(&config.kafka, &topic, &resume, ATTEMPT) {
             Ok(reader) => Some(reader),
             Err(error) if error.is_transient() => None,
             Err(error) => return Err(error).context("cannot read labels.topic"),
@@ -58,6 +68,8 @@ impl LabelThread {
             reader,
             kafka: config.kafka.clone(),
             topic,
+            resume,
+            to_learner,
             decoder: LabelDecoder::new(&config.labels, classes),
             join,
             health: Arc::clone(health),
@@ -73,16 +85,27 @@ impl LabelThread {
         let Some(mut reader) = reader else {
             return Ok(());
         };
+        self.tell(FromLabels::Opened(reader.offsets()), flags);
         let mut shown = Instant::now();
+        let mut quiet_since = Instant::now();
         while !flags.is_stopping() {
             match reader.poll(POLL) {
-                Ok(polled) => self.take(polled),
+                Ok(Polled::Idle) => {}
+                Ok(polled) => {
+                    quiet_since = Instant::now();
+                    self.take(polled, flags);
+                }
                 Err(error) if error.is_transient() => {
                     // A commit failed. The next one includes its offsets.
                     warn!(%error, "cannot commit offsets of labels");
                     thread::sleep(POLL);
                 }
                 Err(error) => return Err(error).context("cannot read labels.topic"),
+            }
+            if quiet_since.elapsed() >= QUIET && reader.is_at_end() {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                let now = now.unwrap_or_default().saturating_sub(QUIET);
+                self.tell(FromLabels::CaughtUp(now.as_millis() as i64), flags);
             }
             if shown.elapsed() >= SHOW_EVERY {
                 shown = Instant::now();
@@ -100,7 +123,7 @@ impl LabelThread {
     fn open(&self, flags: &PipelineFlags) -> Result<Option<LabelReader>> {
         let mut told = false;
         loop {
-            match LabelReader::open(&self.kafka, &self.topic, ATTEMPT) {
+            match LabelReader::open(&self.kafka, &self.topic, &self.resume, ATTEMPT) {
                 Ok(reader) => {
                     if told {
                         self.health.clear("labels");
@@ -127,21 +150,48 @@ impl LabelThread {
         }
     }
 
-    fn take(&self, polled: Polled<'_>) {
+    fn take(&self, polled: Polled<'_>, flags: &PipelineFlags) {
         match polled {
-            Polled::Record(record) => match self.decoder.decode(Some(record.payload())) {
-                Ok(label) => {
-                    let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
-                    join.add_label(&label.id, label.class);
-                }
-                Err(reject) => {
-                    debug!(%reject, "rejected a label");
-                    self.metrics.labels.rejected();
-                }
-            },
+            Polled::Record(record) => {
+                let (partition, offset) = (record.partition, record.offset);
+                let message = match self.decoder.decode(Some(record.payload())) {
+                    Ok(label) => {
+                        let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
+                        join.add_label(&label.id, label.class);
+                        FromLabels::Label {
+                            partition,
+                            offset,
+                            label: ArrivedLabel {
+                                id: label.id,
+                                class: label.class,
+                                time_ms: record.timestamp_ms,
+                            },
+                        }
+                    }
+                    Err(reject) => {
+                        debug!(%reject, "rejected a label");
+                        self.metrics.labels.rejected();
+                        FromLabels::Skipped { partition, offset }
+                    }
+                };
+                self.tell(message, flags);
+            }
             // Ingest gets the same notices of the broker, and acts on them.
             Polled::Notice(notice) => debug!(?notice, "notice from the labels topic"),
             Polled::Idle => {}
+        }
+    }
+
+    /// Waits while the learner has no room: labels that are far ahead of events.
+    fn tell(&self, message: FromLabels, flags: &PipelineFlags) {
+        let mut message = message;
+        while let Err(SendTimeoutError::Timeout(unsent)) =
+            self.to_learner.send_timeout(message, POLL)
+        {
+            if flags.is_stopping() {
+                return;
+            }
+            message = unsent;
         }
     }
 

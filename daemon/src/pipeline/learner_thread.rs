@@ -1,6 +1,6 @@
 //! The learner's thread: chunks and orders in, snapshots and checkpoints out.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use crossbeam_channel::{Receiver, never, select};
@@ -14,7 +14,11 @@ use super::{
 use crate::{
     config::WhenBehind,
     control::{Order, Request},
+    error_text::one_line,
 };
+
+/// How often labels are taken over while nothing else happens.
+const LABELS_EVERY: Duration = Duration::from_millis(200);
 
 /// The thread's own state and its ends of the channels.
 pub(crate) struct LearnerThread {
@@ -57,7 +61,7 @@ impl LearnerThread {
                     Ok(chunk) => block_learner.take(&chunk, behind, |block_learner| {
                         // A full disk must not stop learning or serving: the last checkpoint is still there.
                         if let Err(error) = checkpoints.write_if_due(block_learner) {
-                            error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+                            error!(error = %one_line(&error), "cannot write a checkpoint");
                             if is_superseded(&error) {
                                 superseded = Some(error);
                                 return ControlFlow::Break(());
@@ -71,6 +75,11 @@ impl LearnerThread {
                     })?,
                     Err(_) => break,
                 },
+                // Labels are taken over even while no events come, so that they are measured.
+                default(LABELS_EVERY) => {}
+            }
+            if let Some(labels) = block_learner.labels_mut() {
+                labels.fill();
             }
             // Two learners in one folder would both be wrong. The newer one has the lock.
             if let Some(error) = superseded {
@@ -114,7 +123,7 @@ fn carry_out(
     let outcome = match request.order {
         Order::Checkpoint => match checkpoints.write(block_learner) {
             Ok(folder) => Ok(format!("wrote {}", folder.display())),
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => Err(one_line(&error)),
         },
         order => {
             let outcome = carry_out_in_memory(order, block_learner, reading_stopped);
@@ -122,7 +131,7 @@ fn carry_out(
             if outcome.is_ok()
                 && let Err(error) = checkpoints.write(block_learner)
             {
-                error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+                error!(error = %one_line(&error), "cannot write a checkpoint");
             }
             outcome
         }
@@ -156,7 +165,7 @@ fn carry_out_in_memory(
         }
         Order::Rollback => match block_learner.roll_back() {
             Ok(()) => Ok("restored the last weights that the guard accepted".to_owned()),
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => Err(one_line(&error)),
         },
         Order::ReadOn => Err("reading is not stopped".to_owned()),
         Order::SetMode(_) | Order::Checkpoint => {

@@ -4,7 +4,7 @@
 //!  ingest ──chunks──> emission ──scored──> learner
 //!  polls, decodes     scores, writes       observes fixed blocks, steps,
 //!                     outputs, commits     publishes, checkpoints
-//!  labels             joins late labels with predictions, to measure only
+//!  labels             measures with late labels ──> learner, at block borders
 //! ```
 //!
 //! Emission scores each event once with the frozen model, which never changes, for itself and for the learner. The
@@ -18,8 +18,10 @@ mod commits;
 mod emission;
 mod flags;
 mod ingest;
+mod label_intake;
 mod label_thread;
 mod learner_thread;
+mod request_thread;
 mod scored;
 mod scoring;
 mod threads;
@@ -53,12 +55,14 @@ use self::{
     emission::Emission,
     flags::PipelineFlags,
     ingest::{Decoding, Ingest},
+    label_intake::LabelIntake,
     label_thread::LabelThread,
     learner_thread::LearnerThread,
+    request_thread::RequestThread,
     threads::Threads,
 };
 use crate::{
-    config::Config,
+    config::{Config, WhenBehind},
     control::{Order, Request},
     health::Health,
 };
@@ -68,6 +72,9 @@ use crate::{
 const WAITING_CHUNKS: usize = 16;
 /// Orders that may wait for the learner. They are rare and given by people.
 const WAITING_ORDERS: usize = 4;
+
+/// Labels that may wait between two blocks before the learner takes them over.
+const WAITING_LABELS: usize = 4_096;
 
 /// Name of the file of parked outputs in `checkpoints.folder`.
 const PARKED_FILE: &str = "parked.jsonl";
@@ -107,7 +114,7 @@ impl Pipeline {
             bundle,
             reader,
             committer,
-            block_learner,
+            mut block_learner,
             checkpoints,
             emitted,
             labels,
@@ -119,6 +126,29 @@ impl Pipeline {
         let metrics = &publisher.metrics;
         let flags = Arc::new(PipelineFlags::default());
         let frozen = FrozenScoring::new(block_learner.learner().model().clone());
+        let labels_read = match &labels {
+            Some(join) => {
+                let (sender, messages) = bounded(WAITING_LABELS);
+                let resume = block_learner.progress().label_offsets.clone();
+                let resume = resume.unwrap_or_default();
+                let waits = config.learner.when_behind == WhenBehind::Wait;
+                let intake = LabelIntake::new(messages, &config.labels, resume.clone(), waits);
+                block_learner.set_labels(intake);
+                let join = Arc::clone(join);
+                Some(LabelThread::new(
+                    config, bundle, join, resume, sender, &health, metrics,
+                )?)
+            }
+            None => None,
+        };
+        let requests = RequestThread::new(
+            config,
+            &description.classes,
+            publisher.status.subscribe(),
+            Arc::clone(block_learner.requested()),
+            &health,
+            metrics,
+        )?;
         let (to_learner, learner_chunks) = bounded(WAITING_CHUNKS);
         let (learner_orders, orders) = bounded(WAITING_ORDERS);
         let learner = LearnerThread {
@@ -157,7 +187,11 @@ impl Pipeline {
             outputs: open_outputs(config, checkpoint_folder)?,
             flags: Arc::clone(&flags),
             emitted: emitted.get(),
-            commits: Commits::start(committer, emitted, Arc::clone(metrics))?,
+            commits: Commits::start(
+                move |offsets| committer.commit_and_wait(offsets),
+                emitted,
+                Arc::clone(metrics),
+            )?,
             classes: description.classes.clone(),
             patience: config.kafka.patience.get(),
             health: Arc::clone(&health),
@@ -167,10 +201,13 @@ impl Pipeline {
         let (mut threads, failures) = Threads::new(Arc::clone(&health));
         threads.start("learner", move || learner.run())?;
         threads.start("emission", move || emission.run(&chunks, to_learner))?;
-        if let Some(join) = labels {
-            let labels = LabelThread::new(config, bundle, join, &health, metrics)?;
+        if let Some(labels) = labels_read {
             let flags = Arc::clone(&flags);
             threads.start("labels", move || labels.run(&flags))?;
+        }
+        if let Some(requests) = requests {
+            let flags = Arc::clone(&flags);
+            threads.start("label requests", move || requests.run(&flags))?;
         }
         // Last, so that whatever it reads is taken.
         threads.start("ingest", move || ingest.run())?;

@@ -7,15 +7,17 @@ mod standby;
 mod topic;
 
 use std::{
+    path::Path,
     sync::Arc,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result};
 use ostar_connectors::{
-    checkpoint::{CheckpointStore, WriterLock, digest},
-    kafka::Writer,
+    checkpoint::{Checkpoint, CheckpointStore, WriterLock, digest},
+    kafka::{Commits, Writer},
 };
+use ostar_model::Bundle;
 use tracing::{error, info};
 
 pub(crate) use self::process::Process;
@@ -23,6 +25,7 @@ use self::{offsets::Known, process::set_mode, resume::resume, topic::OpenTopic};
 use crate::{
     config::RunConfig,
     control::{Order, Request},
+    error_text::one_line,
     pipeline::{
         BlockLearner, Checkpoints, Emitted, Identity, Pipeline, PipelineSetup,
         carry_out_before_reading, load_learner,
@@ -36,6 +39,39 @@ pub(crate) async fn run(config: RunConfig, signals: &mut Signals) -> Result<()> 
     let outcome = process.live(signals).await;
     process.stop_serving().await;
     outcome
+}
+
+/// Whether a start could resume: from this checkpoint, with these commits of the group.
+pub(crate) fn check_resume(
+    config: &RunConfig,
+    bundle: &Bundle,
+    newest: Option<Checkpoint>,
+    commits: &Commits,
+) -> Result<()> {
+    let resumed = resume(&config.config, &config.bundle_folder, bundle, newest)?;
+    let known = Known {
+        learned: resumed.progress.offsets,
+        topic_id: resumed.progress.topic_id,
+        writer: writer(resumed.earlier.as_ref(), &config.checkpoint_folder, bundle),
+        earlier: resumed.earlier,
+        has_default_group: config.config.kafka.group.is_none(),
+    };
+    known.own(commits, &config.config.kafka)?;
+    Ok(())
+}
+
+/// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.
+fn writer(earlier: Option<&resume::Earlier>, folder: &Path, bundle: &Bundle) -> Writer {
+    let known = earlier.map(|earlier| earlier.writer.clone());
+    let id = known.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let moment = (now.unwrap_or_default().as_nanos(), std::process::id());
+        digest(format!("{moment:?} {}", folder.display()).as_bytes())
+    });
+    Writer {
+        id,
+        bundle: bundle.description().name.clone(),
+    }
 }
 
 impl Process {
@@ -79,14 +115,20 @@ impl Process {
         let epoch = self.claim_epoch(&store, &lock, last_epoch);
         let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
         let learner = load_learner(
+            config.learner.device,
             &self.bundle,
             &config.learner.method,
+            config.label_use(&self.bundle.description().classes)?,
             resumed.state.as_deref(),
         )?;
         let known = Known {
             learned: resumed.progress.offsets.clone(),
             topic_id: resumed.progress.topic_id.clone(),
-            writer: self.writer(resumed.earlier.as_ref()),
+            writer: writer(
+                resumed.earlier.as_ref(),
+                &self.checkpoint_folder,
+                &self.bundle,
+            ),
             earlier: resumed.earlier,
             has_default_group: self.has_default_group,
         };
@@ -135,7 +177,7 @@ impl Process {
         );
         // Claims the epoch, and keeps where partitions began. A full disk must not stop serving.
         if let Err(error) = checkpoints.write(&block_learner) {
-            error!(error = %format!("{error:#}"), "cannot write a checkpoint");
+            error!(error = %one_line(&error), "cannot write a checkpoint");
         }
         let pipeline = Pipeline::start(PipelineSetup {
             config,
@@ -150,7 +192,12 @@ impl Process {
             publisher: self.publisher.clone(),
             health: Arc::clone(&self.health),
         })?;
-        info!(epoch, topic = %config.kafka.topic, "learning from the stream");
+        info!(
+            epoch,
+            topic = %config.kafka.topic,
+            device = %config.learner.device,
+            "learning from the stream"
+        );
         Ok(Some(pipeline))
     }
 
@@ -163,20 +210,6 @@ impl Process {
             self.health.set_condition("checkpoints", reason);
             last + 1
         })
-    }
-
-    /// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.
-    fn writer(&self, earlier: Option<&resume::Earlier>) -> Writer {
-        let known = earlier.map(|earlier| earlier.writer.clone());
-        let id = known.filter(|id| !id.is_empty()).unwrap_or_else(|| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            let moment = (now.unwrap_or_default().as_nanos(), std::process::id());
-            digest(format!("{moment:?} {}", self.checkpoint_folder.display()).as_bytes())
-        });
-        Writer {
-            id,
-            bundle: self.bundle.description().name.clone(),
-        }
     }
 
     fn dispatch(&self, request: Request, pipeline: &Pipeline) {

@@ -11,7 +11,7 @@ use ostar_connectors::{
     event::Decoder,
     labels::{LabelJoin, LabelReport},
 };
-use ostar_model::Bundle;
+use ostar_model::{Bundle, Device};
 use tokio::sync::{mpsc, watch};
 use tracing::info;
 
@@ -68,9 +68,13 @@ impl Process {
             config.kafka.group = Some(group);
         }
         let metrics = Metrics::new(description);
-        let learner = load_learner(&bundle, &config.learner.method, None)?;
+        // Only for its first snapshot: the learner that learns is made once the checkpoints are this process's.
+        let learner = load_learner(Device::Cpu, &bundle, &config.learner.method, None, None)?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
-        let (status, watched) = watch::channel(Status::default());
+        let (status, watched) = watch::channel(Status {
+            device: config.learner.device,
+            ..Status::default()
+        });
         let (controller, orders) = Controller::new();
         let decoder = Decoder::new(&config.events, &description.input, bundle.classes())?;
         let read_input = move |input: &_, rows: &mut _| {

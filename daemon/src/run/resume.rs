@@ -78,6 +78,8 @@ pub(super) fn resume(
                 events: manifest.events,
                 offsets: manifest.offsets,
                 topic_id: manifest.topic_id,
+                label_offsets: manifest.label_offsets,
+                requested_block: manifest.requested_block,
             },
             shares: manifest.shares,
             orders: manifest.orders,
@@ -103,6 +105,9 @@ pub(super) fn resume(
             events: 0,
             offsets,
             topic_id: manifest.topic_id,
+            label_offsets: manifest.label_offsets,
+            // Blocks are counted anew.
+            requested_block: 0,
         },
         shares: None,
         orders: manifest.orders,

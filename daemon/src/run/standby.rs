@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
+use ostar_model::Device;
 use tracing::{info, warn};
 
 use super::Process;
 use crate::{
     control::Order,
     current::Version,
+    error_text::one_line,
     pipeline::{load_learner, recall},
     shutdown::Signals,
 };
@@ -72,7 +74,14 @@ fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Versio
         return;
     }
     let settings = &process.config.learner.method;
-    match load_learner(&process.bundle, settings, Some(&newest.state)) {
+    // Only for its snapshot: a process on standby takes no memory of a GPU.
+    match load_learner(
+        Device::Cpu,
+        &process.bundle,
+        settings,
+        None,
+        Some(&newest.state),
+    ) {
         Ok(learner) => {
             let publisher = &process.publisher;
             publisher.current.publish(learner.snapshot(), version);
@@ -92,7 +101,7 @@ fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Versio
             }
             *served = Some(version);
         }
-        Err(error) => warn!(error = %format!("{error:#}"), "cannot serve the newest checkpoint"),
+        Err(error) => warn!(error = %one_line(&error), "cannot serve the newest checkpoint"),
     }
 }
 

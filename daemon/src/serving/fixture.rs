@@ -12,8 +12,8 @@ use ostar_model::{
     fit::{FitSettings, Labelled, LabelledRows, fit},
     gate::GateState,
     learner::{
-        BlockReport, EstimatedAccuracies, Learner, LearnerSettings, RefreshReport, Snapshot,
-        StepReport,
+        BlockReport, EstimatedAccuracies, LabelUse, Learner, LearnerSettings, RefreshReport,
+        Snapshot, StepReport,
     },
 };
 use tokio::sync::{mpsc, watch};
@@ -21,6 +21,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::Services;
 use crate::{
+    clock::now_ms,
     config::{Config, ServeSettings},
     control::{Controller, Request},
     current::{Current, ServingMode, Version},
@@ -103,6 +104,7 @@ fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
         ..LearnerSettings::default()
     };
     let mut learner = Learner::new(bundle, settings).unwrap();
+    learner.use_labels(Some(LabelUse::default()));
     let inputs = Inputs::Dense(Rows::new(latents, WIDTH).unwrap());
     let block = learner.observe(inputs).unwrap();
     let (step, refresh) = learner.step().unwrap();
@@ -133,6 +135,7 @@ pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
         version: VERSION,
         events: 500,
         steps: 1,
+        shares_at_ms: Some(now_ms()),
         block: Some(learned.block),
         refresh: Some(learned.refresh),
         gate: learned.gate,

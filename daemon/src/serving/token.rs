@@ -68,7 +68,7 @@ impl TokenFile {
                 held.token = token;
             }
             Err(error) => {
-                warn!(error = %format!("{error:#}"), "cannot read auth.token_file, the old token stays valid")
+                warn!(error = %crate::error_text::one_line(&error), "cannot read auth.token_file, the old token stays valid")
             }
         }
     }

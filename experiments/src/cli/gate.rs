@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Common;
 use crate::{
     gate::{
-        Outcome, Replay,
+        ADAPTED, AUTO, Answering, Outcome, PRIOR, Replay,
         failures::{self, Failure},
         replay,
         suites::{Scenario, Suite},
@@ -33,6 +33,8 @@ pub(super) struct Options {
     /// Lets the gate serve the adapted model without labels.
     #[arg(long)]
     adapted_without_labels: bool,
+    #[command(flatten)]
+    answering: Answering,
 }
 
 /// Line of the results file: one stream, all candidates.
@@ -57,6 +59,14 @@ pub(crate) struct GateLine {
     pub(crate) worst_tenth: f64,
     /// `auto` less frozen in the worst 2,000 rows.
     pub(crate) worst_window: f64,
+    /// `auto` and the adapted model less frozen, in the second half of the stream.
+    #[serde(default)]
+    pub(crate) later_auto: f64,
+    #[serde(default)]
+    pub(crate) later_adapted: f64,
+    /// The same of `prior`, which has no gate; not in older files.
+    #[serde(default)]
+    pub(crate) prior_worst_window: Option<f64>,
     /// Share of blocks whose proportions were published as known.
     pub(crate) known: f64,
     /// Share of their intervals that cover; empty without one.
@@ -67,6 +77,9 @@ pub(crate) struct GateLine {
     /// Reasons of the gate with their numbers of blocks.
     pub(crate) reasons: String,
     pub(crate) steps: u64,
+    /// Labels that were joined.
+    #[serde(default)]
+    pub(crate) labels: u64,
     pub(crate) seconds: f64,
 }
 
@@ -101,6 +114,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
                     steps: options.steps,
                     always: false,
                     adapted_without_labels: options.adapted_without_labels,
+                    answering: options.answering,
                     seed,
                 };
                 let outcome = replay(&bundle, &scenario.stream, how)?;
@@ -136,6 +150,7 @@ pub(super) fn show(failures: &[Failure], seeds: u64) -> Result<()> {
                 steps: 0,
                 always: false,
                 adapted_without_labels: false,
+                answering: Answering::NONE,
                 seed,
             };
             let outcome = replay(&bundle, &scenario.stream, how)?;
@@ -152,15 +167,18 @@ pub(super) fn show(failures: &[Failure], seeds: u64) -> Result<()> {
 )]
 fn print(line: &GateLine) {
     println!(
-        "{} {} seed {}: frozen {:.2} prior {:+.2} auto {:+.2} oracle {:+.2}, worst window {:+.2}, known {:.2}, covered {}, {}",
+        "{} {} seed {}: frozen {:.2} prior {:+.2} adapted {:+.2} auto {:+.2} oracle {:+.2}, worst window {:+.2}, later adapted {:+.2} auto {:+.2}, known {:.2}, covered {}, {}",
         line.suite,
         line.setting,
         line.seed,
         line.frozen,
         line.prior - line.frozen,
+        line.adapted - line.frozen,
         line.auto - line.frozen,
         line.oracle - line.frozen,
         line.worst_window,
+        line.later_adapted,
+        line.later_auto,
         line.known,
         line.covered
             .map_or("-".to_owned(), |covered| format!("{covered:.2}")),
@@ -190,13 +208,17 @@ fn line(suite: Suite, scenario: &Scenario, seed: u64, outcome: &Outcome, seconds
         cumulative: accuracy(5),
         window: accuracy(6),
         worst_tenth: rounded(outcome.worst_tenth()),
-        worst_window: rounded(outcome.worst_window()),
+        worst_window: rounded(outcome.worst_window(AUTO)),
+        prior_worst_window: Some(rounded(outcome.worst_window(PRIOR))),
+        later_auto: rounded(outcome.later_gain(AUTO)),
+        later_adapted: rounded(outcome.later_gain(ADAPTED)),
         known: share(outcome.known),
         covered: (intervals > 0).then(|| rounded(covered as f64 / intervals as f64)),
         served_prior: share(outcome.served[1]),
         served_adapted: share(outcome.served[2]),
         reasons: reasons.join("; "),
         steps: outcome.steps,
+        labels: outcome.labels,
         seconds: (10.0 * seconds).round() / 10.0,
     }
 }

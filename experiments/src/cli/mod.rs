@@ -1,8 +1,9 @@
 //! The command line of `ostar-experiments`.
 
 mod ablation;
+mod clicks;
 mod digits;
-mod digits_stream;
+pub(crate) mod digits_stream;
 mod features;
 pub(crate) mod gate;
 mod progress;
@@ -24,6 +25,7 @@ use crate::{method::Method, report};
   ostar-experiments digits --data data --setting m2u-high --method source,ostar+im --scale paper --resume
   ostar-experiments digits --data data --seeds 3 --resume
   ostar-experiments stream --data data --set enron --seeds 3 --resume
+  ostar-experiments digits-stream --data data --seeds 1
   ostar-experiments gate --data data --suite bank,exact,failures --seeds 3 --resume
   ostar-experiments report"
 )]
@@ -44,6 +46,8 @@ enum Command {
     Stream(stream::Options),
     /// What mode auto serves, on streams where label shift explains the target and where it does not.
     Gate(gate::Options),
+    /// Clicks in time order: only clicks are labelled, their absence comes by waiting.
+    Clicks(clicks::Options),
     /// lambda_OT, initial gain and terms of the bound, on MNIST to USPS.
     Ablation(ablation::Options),
     /// Writes tables and plots from results files.
@@ -93,6 +97,7 @@ pub fn run() -> Result<()> {
         Command::Features(options) => features::run(&options),
         Command::Stream(options) => stream::run(&options),
         Command::Gate(options) => gate::run(&options),
+        Command::Clicks(options) => clicks::run(&options),
         Command::Ablation(options) => ablation::run(&options),
         Command::Report(options) => report::run(&options),
     }

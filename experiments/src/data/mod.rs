@@ -1,6 +1,7 @@
 //! Reads domains from files in the `--data` folder; nothing is downloaded.
 
 pub mod arrays;
+pub mod bandit;
 pub mod bank;
 pub mod digits;
 pub mod features;

@@ -121,6 +121,10 @@ impl Failure {
                 weighted([0.8, 0.1, 0.1], generator)
             }
             Self::AlternatingRegimes => weighted([0.1, 0.1, 0.8], generator),
+            // Shares differ from those of training, too: with even shares a symmetric shift would look harmless.
+            Self::FieldTimesThousand => weighted([0.8, 0.1, 0.1], generator),
+            Self::SlowRotation => weighted([0.6, 0.3, 0.1], generator),
+            Self::FarTarget => weighted([0.2, 0.2, 0.6], generator),
             _ => generator.below(CLASSES),
         }
     }
@@ -142,12 +146,12 @@ impl Failure {
             }
             Self::FieldTimesThousand => values[1] *= 1_000.0,
             Self::SlowRotation => {
-                let (sine, cosine) = (progress * 1.2).sin_cos();
+                let (sine, cosine) = (progress * 1.6).sin_cos();
                 let (x, y) = (values[0], values[1]);
                 values[0] = cosine * x - sine * y;
                 values[1] = sine * x + cosine * y;
             }
-            Self::FarTarget => values.iter_mut().for_each(|value| *value += 8.0),
+            Self::FarTarget => values.iter_mut().for_each(|value| *value += 3.0),
             Self::CraftedEvents if generator.uniform() < 0.05 => {
                 values
                     .clone_from_slice(&means[2].iter().map(|mean| 1.5 * mean).collect::<Vec<_>>());

@@ -2,8 +2,10 @@
 //!
 //! As in the daemon, rows are scored in groups with what was known before them, then learned from.
 
+mod answers;
 pub mod failures;
 pub mod suites;
+mod two_shifts;
 
 use std::collections::VecDeque;
 
@@ -11,13 +13,15 @@ use anyhow::Result;
 use ostar_model::{
     Bundle, Candidate, Inputs, Rows, argmax,
     evaluate::Scratch,
-    learner::{BlockReport, FrozenScores, Learner, LearnerSettings, Scores},
+    learner::{BlockEvent, BlockReport, FrozenScores, Learner, LearnerSettings, Scores},
     proportions::{
         Estimator, LabelProportions, Probabilities, ProportionEstimator, Tracker, TrackerSettings,
         prior_correct,
     },
 };
 
+pub use self::answers::Answering;
+use self::answers::Answers;
 use crate::task::{Domain, proportions};
 
 /// Events of a block: the daemon's default.
@@ -39,8 +43,16 @@ pub const CANDIDATES: [&str; 7] = [
     "cumulative",
     "window",
 ];
-const FROZEN: usize = 0;
-const AUTO: usize = 3;
+/// Places among [`CANDIDATES`].
+pub const FROZEN: usize = 0;
+/// Prior correction without a gate: the control.
+pub const PRIOR: usize = 1;
+/// The adapted model, whatever the gate says.
+pub const ADAPTED: usize = 2;
+/// What mode `auto` serves.
+pub const AUTO: usize = 3;
+/// Correction with shares of the last 1,000 rows.
+pub const WINDOW: usize = 6;
 
 /// How a stream is replayed.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +63,8 @@ pub struct Replay {
     pub always: bool,
     /// Whether the adapted model may be served without labels.
     pub adapted_without_labels: bool,
+    /// Labels that are asked for, and how they are answered.
+    pub answering: Answering,
     /// Seed of the learner.
     pub seed: u64,
 }
@@ -72,6 +86,8 @@ pub struct Outcome {
     pub reasons: Vec<(String, usize)>,
     /// Alignment steps taken.
     pub steps: u64,
+    /// Labels that were joined.
+    pub labels: u64,
 }
 
 impl Outcome {
@@ -84,22 +100,28 @@ impl Outcome {
     pub fn worst_tenth(&self) -> f64 {
         let rows = self.right.len();
         let part = |number: usize| &self.right[number * rows / PARTS..(number + 1) * rows / PARTS];
-        let losses = (0..PARTS).map(|number| gain(part(number)));
+        let losses = (0..PARTS).map(|number| gain(part(number), AUTO));
         losses.fold(f64::INFINITY, f64::min)
     }
 
-    /// `auto` less the frozen model, in points, in the worst window of 2,000 rows.
-    pub fn worst_window(&self) -> f64 {
+    /// A candidate less the frozen model, in points, in the worst window of 2,000 rows.
+    pub fn worst_window(&self, candidate: usize) -> f64 {
         let windows = self.right.windows(LOSS_WINDOW.min(self.right.len()));
         windows
             .step_by(BLOCK / 2)
-            .map(gain)
+            .map(|rows| gain(rows, candidate))
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// `auto` less the frozen model after the first `skip` rows, in points.
-    pub fn gain_after(&self, skip: usize) -> f64 {
-        gain(&self.right[skip.min(self.right.len() - 1)..])
+    /// A candidate less the frozen model after the first `skip` rows, in points.
+    pub fn gain_after(&self, candidate: usize, skip: usize) -> f64 {
+        gain(&self.right[skip.min(self.right.len() - 1)..], candidate)
+    }
+
+    /// A candidate less the frozen model in the second half of the stream, in points.
+    pub fn later_gain(&self, candidate: usize) -> f64 {
+        let rows = &self.right[self.right.len() / 2..];
+        percent(rows, candidate) - percent(rows, FROZEN)
     }
 
     /// Accuracy of a candidate in block `number`, in percent.
@@ -114,8 +136,8 @@ fn percent(rows: &[[bool; 7]], candidate: usize) -> f64 {
     100.0 * right as f64 / rows.len().max(1) as f64
 }
 
-fn gain(rows: &[[bool; 7]]) -> f64 {
-    percent(rows, AUTO) - percent(rows, FROZEN)
+fn gain(rows: &[[bool; 7]], candidate: usize) -> f64 {
+    percent(rows, candidate) - percent(rows, FROZEN)
 }
 
 /// Ways of following the proportions that the tracker is compared with.
@@ -175,7 +197,10 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
         served: [0; 3],
         reasons: Vec::new(),
         steps: 0,
+        labels: 0,
     };
+    learner.use_labels(how.answering.labels(how.seed));
+    let mut answers = Answers::new(how.answering, bundle.classes(), how.seed);
     let (mut frozen, mut scratch) = (FrozenScores::default(), Scratch::default());
     let blocks = stream.rows.chunks(BLOCK * stream.width);
     for (number, (rows, labels)) in blocks.zip(stream.labels.chunks(BLOCK)).enumerate() {
@@ -188,7 +213,22 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
         if labels.len() < BLOCK {
             break;
         }
-        let report = learner.close_block(frozen.rows(0..frozen.len()))?;
+        let ids: Vec<String> = (number * BLOCK..(number + 1) * BLOCK)
+            .map(|row| row.to_string())
+            .collect();
+        let events: Vec<BlockEvent<'_>> = ids
+            .iter()
+            .map(|id| BlockEvent {
+                id: Some(id),
+                time_ms: 0,
+            })
+            .collect();
+        let block = frozen.rows(0..frozen.len());
+        let report = learner.close_labelled_block(block, &events, &answers.take(number))?;
+        if let Some(labels) = &report.labels {
+            answers.ask(number, &labels.requests, &stream.labels);
+            outcome.labels = labels.counts.joined;
+        }
         let seen = &stream.labels[..(number + 1) * BLOCK];
         outcome.note(&report, seen, bundle.classes());
         for _ in 0..learner.steps_due(how.steps, how.always) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use ostar_model::Generator;
 
-use super::failures;
+use super::{failures, two_shifts};
 use crate::{
     data::{
         bank::contacts,
@@ -37,6 +37,8 @@ pub enum Suite {
     Office,
     /// Streams on which label shift is false, or the order is not random.
     Failures,
+    /// Five Gaussian classes that turn, move and change their shares at once, after 3,000 rows.
+    TwoShifts,
 }
 
 /// A source to train on and the stream after it.
@@ -62,6 +64,7 @@ impl Suite {
             Self::Amazon => "amazon",
             Self::Office => "office",
             Self::Failures => "failures",
+            Self::TwoShifts => "two-shifts",
         }
     }
 
@@ -78,6 +81,15 @@ impl Suite {
             Self::Exact => exact(data, seed, visit),
             Self::Amazon => amazon(data, seed, visit),
             Self::Office => office(data, seed, visit),
+            Self::TwoShifts => {
+                let (source, stream) = two_shifts::generate(seed);
+                visit(Scenario {
+                    name: "rotation 55, translation 0.5".to_owned(),
+                    source,
+                    stream,
+                    classes: two_shifts::CLASSES,
+                })
+            }
             Self::Failures => failures::ALL.into_iter().try_for_each(|failure| {
                 let (source, stream) = failure.generate(seed);
                 visit(Scenario {

@@ -2,7 +2,9 @@
 
 mod ablations;
 mod batch;
+mod digits_stream;
 mod gate;
+mod gate_labels;
 mod paper;
 mod plot;
 mod streams;
@@ -58,7 +60,12 @@ pub fn run(options: &Options) -> Result<()> {
     let features = lines(folder, "features")?;
     let streams = lines(folder, "stream")?;
     page += &gate::section(&lines(folder, "gate")?);
+    page += &gate_labels::section(
+        &lines(folder, "gate-labels")?,
+        &lines(folder, "gate-labels-late")?,
+    );
     page += &batch::digits(&digits, &images)?;
+    page += &digits_stream::section(&lines(folder, "digits_stream")?, &digits);
     page += &ablations::section(&ablation, &images)?;
     page += &batch::features(&features);
     page += &streams::section(&streams, &images)?;

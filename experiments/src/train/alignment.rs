@@ -211,6 +211,7 @@ impl Alignment<'_, '_> {
             proportions,
             positions: &positions,
             penalty_weight: PENALTY_WEIGHT,
+            map_follows: false,
             adam: self.adam(2),
         };
         let batch = Batch {

@@ -115,6 +115,7 @@ impl Invariant<'_, '_> {
             proportions: weighting(self.method, proportions, &own),
             positions: &positions,
             penalty_weight: PENALTY_WEIGHT,
+            map_follows: false,
             adam: self.adam(2),
         };
         let target_weight = target_weight(self.method);

@@ -1,6 +1,7 @@
 //! The forward pass of the convolution encoder.
 
 use candle_core::Tensor;
+use candle_nn::{Conv2d, Conv2dConfig, Module};
 
 use super::pass::{Mode, Pass, relu};
 use crate::{
@@ -20,10 +21,10 @@ impl Pass<'_> {
 
     /// Convolution, normalisation and, if the layer has a ReLU, pooling before it.
     fn convolution(&mut self, layer: &LayerSpec, images: &Tensor, mode: Mode) -> Result<Tensor> {
-        let weight = self.parameter(&layer.linear, "weight");
-        let bias = self.parameter(&layer.linear, "bias");
-        let bias = bias.reshape((1, layer.outputs, 1, 1))?;
-        let images = images.conv2d(weight, 0, 1, 1, 1)?.broadcast_add(&bias)?;
+        let weight = self.parameter(&layer.linear, "weight").clone();
+        let bias = self.parameter(&layer.linear, "bias").clone();
+        let convolution = Conv2d::new(weight, Some(bias), Conv2dConfig::default());
+        let images = convolution.forward(images)?;
         // Batch normalisation takes every place of every image as a row.
         let (count, channels, height, width) = images.dims4()?;
         let places = images.permute((0, 2, 3, 1))?.contiguous()?;

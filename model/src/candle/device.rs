@@ -1,9 +1,18 @@
-//! Device and precision of tensors, and transfers from and to the host.
+//! Device and precision of tensors, and every transfer from and to the host.
+//!
+//! Copies to the host happen here and nowhere else: they are counted, and clippy refuses candle's own calls elsewhere
+//! in the workspace (`disallowed-methods`).
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use candle_core::{DType, Device, Tensor};
 
 use crate::{
-    Error, HostTensor, Result,
+    HostTensor, Result,
+    engine::HostCopies,
     tensors::{Scalars, Values},
 };
 
@@ -16,26 +25,23 @@ pub enum Precision {
     F64,
 }
 
-/// The device called `name`: `cpu`, or `cuda:N` in a build with the `cuda` feature (type-checked, not yet run on a
-/// GPU).
-pub fn device(name: &str) -> Result<Device> {
-    if name == "cpu" {
-        return Ok(Device::Cpu);
+/// candle's device for the learner's. A GPU needs the `cuda` feature.
+pub fn device(device: crate::Device) -> Result<Device> {
+    match device {
+        crate::Device::Cpu | crate::Device::Candle => Ok(Device::Cpu),
+        crate::Device::Cuda(number) => Ok(Device::new_cuda(number)?),
     }
-    let ordinal = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());
-    match ordinal {
-        Some(ordinal) if cfg!(feature = "cuda") => Ok(Device::new_cuda(ordinal)?),
-        Some(_) => Err(Error::Unsupported {
-            engine: "candle",
-            what: format!("device `{name}` in a build without the `cuda` feature"),
-        }),
-        None => Err(Error::setting(
-            "device",
-            format!(
-                "is `{name}`, expected `cpu` or `cuda:N` with N a whole number, such as `cuda:0`"
-            ),
-        )),
-    }
+}
+
+/// Names of the machine's GPUs, in the order of their numbers.
+#[cfg(feature = "cuda")]
+pub(crate) fn gpus()
+-> std::result::Result<Vec<String>, candle_core::cuda::cudarc::driver::DriverError> {
+    use candle_core::cuda::cudarc::driver::CudaContext;
+    let count = CudaContext::device_count()?;
+    (0..count as usize)
+        .map(|number| CudaContext::new(number)?.name())
+        .collect()
 }
 
 /// A device, and the precision of all tensors on it.
@@ -43,6 +49,14 @@ pub fn device(name: &str) -> Result<Device> {
 pub(super) struct Place {
     pub(super) device: Device,
     pub(super) dtype: DType,
+    copies: Arc<Copies>,
+}
+
+/// Copies to the host so far.
+#[derive(Debug, Default)]
+struct Copies {
+    scalars: AtomicU64,
+    tensors: AtomicU64,
 }
 
 // === impl Place ===
@@ -53,7 +67,16 @@ impl Place {
             Precision::F32 => DType::F32,
             Precision::F64 => DType::F64,
         };
-        Self { device, dtype }
+        if device.is_cpu() {
+            // Threads inside products this small cost more than they gain, would take the cores that serve requests, and
+            // candle takes as many as the machine has. Only candle asks this of `gemm`.
+            gemm::set_threading_threshold(usize::MAX);
+        }
+        Self {
+            device,
+            dtype,
+            copies: Arc::default(),
+        }
     }
 
     pub(super) fn upload(&self, values: Scalars<'_>, shape: &[usize]) -> Result<Tensor> {
@@ -77,8 +100,10 @@ impl Place {
         Ok(Tensor::zeros(shape, self.dtype, &self.device)?)
     }
 
-    /// A tensor's numbers in host memory, in the engine's precision.
+    /// A tensor's numbers in host memory, in the engine's precision. Not in a step.
+    #[expect(clippy::disallowed_methods, reason = "counted here")]
     pub(super) fn download(&self, tensor: &Tensor) -> Result<HostTensor> {
+        self.copies.tensors.fetch_add(1, Ordering::Relaxed);
         let flat = tensor.flatten_all()?;
         let values = match self.dtype {
             DType::F64 => Values::F64(flat.to_vec1()?),
@@ -89,35 +114,26 @@ impl Place {
             values,
         })
     }
-}
 
-/// Copies several scalars to the host in one transfer, in double precision.
-pub(super) fn scalars<const N: usize>(tensors: [&Tensor; N]) -> Result<[f64; N]> {
-    let together = Tensor::stack(&tensors, 0)?.to_dtype(DType::F64)?;
-    let mut values = [0.0; N];
-    values.copy_from_slice(&together.to_vec1::<f64>()?);
-    Ok(values)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_devices_are_refused_with_what_is_accepted() {
-        assert!(device("cpu").unwrap().is_cpu());
-        for name in ["", "gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "CPU"] {
-            let message = device(name).unwrap_err().to_string();
-            assert!(message.contains("expected `cpu` or `cuda:N`"), "{message}");
-        }
+    /// Copies several scalars to the host in one transfer, in double precision.
+    pub(super) fn scalars<const N: usize>(&self, tensors: [&Tensor; N]) -> Result<[f64; N]> {
+        let mut values = [0.0; N];
+        values.copy_from_slice(&self.all_scalars(&tensors)?);
+        Ok(values)
     }
 
-    #[cfg(not(feature = "cuda"))]
-    #[test]
-    fn cuda_without_its_feature_names_the_feature() {
-        assert_eq!(
-            device("cuda:1").unwrap_err().to_string(),
-            "the candle engine does not support device `cuda:1` in a build without the `cuda` feature"
-        );
+    /// [`Place::scalars`] of any number of them.
+    #[expect(clippy::disallowed_methods, reason = "counted here")]
+    pub(super) fn all_scalars<T: AsRef<Tensor>>(&self, tensors: &[T]) -> Result<Vec<f64>> {
+        self.copies.scalars.fetch_add(1, Ordering::Relaxed);
+        let together = Tensor::stack(tensors, 0)?.to_dtype(DType::F64)?;
+        Ok(together.to_vec1()?)
+    }
+
+    pub(super) fn host_copies(&self) -> HostCopies {
+        HostCopies {
+            scalars: self.copies.scalars.load(Ordering::Relaxed),
+            tensors: self.copies.tensors.load(Ordering::Relaxed),
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! An engine on candle's tensors and autograd: the reference for tests of the CPU engine, and the engine for a GPU
-//! (feature `cuda`: type-checked, not yet run on a GPU).
+//! (feature `cuda`: type-checked and linked, not yet run on a GPU).
 //!
-//! Parameters, optimiser state and both buffers stay on the device. A step uploads row numbers, row weights and dropout
-//! masks, and downloads a few scalars.
+//! Parameters, optimiser state, what was saved and both buffers stay on the device. A step uploads row numbers, row
+//! weights and dropout masks, and downloads a few scalars. Networks are candle-nn's layers;
+//! `docs/decisions/0011-candle-nn.md` says which parts are ours, and why.
 
 mod batch;
 #[cfg(feature = "experiments")]
@@ -10,6 +11,7 @@ mod convolution;
 mod device;
 mod networks;
 mod objectives;
+mod parameters;
 mod pass;
 mod state;
 mod steps;
@@ -18,21 +20,24 @@ use std::collections::BTreeMap;
 
 use candle_core::{Device, Tensor};
 
+#[cfg(feature = "cuda")]
+pub(crate) use device::gpus;
 pub use device::{Precision, device};
+pub(crate) use state::State;
 
 use self::{
     batch::Buffers,
     device::Place,
     pass::{Mode, Pass, Update},
-    state::State,
 };
 use crate::{
-    Architecture, Engine, Generator, Inputs, NamedTensors, Result, Rows,
+    Architecture, Engine, Error, Generator, Inputs, NamedTensors, Result, Rows,
     architecture::Network,
     checks,
     engine::{
         Batch, ClassifierReport, ClassifierStep, CriticReport, CriticStep, EncoderReport,
-        EncoderStep, Head, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch,
+        EncoderStep, Head, HostCopies, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch,
+        Saved, SavedState,
     },
 };
 
@@ -198,5 +203,51 @@ impl Engine for CandleEngine {
 
     fn gradients(&self) -> Result<NamedTensors> {
         state::download_all(&self.gradients, &self.place)
+    }
+
+    fn save(&self) -> Result<Saved> {
+        Ok(Saved(SavedState::Candle(self.state.clone())))
+    }
+
+    fn restore(&mut self, saved: &Saved) -> Result<()> {
+        self.state = on_device(saved)?.clone();
+        Ok(())
+    }
+
+    fn export_saved(&self, saved: &Saved) -> Result<NamedTensors> {
+        on_device(saved)?.export(&self.place)
+    }
+
+    fn export_network(&self, saved: &Saved, network: Network) -> Result<NamedTensors> {
+        on_device(saved)?.export_network(network, &self.place)
+    }
+
+    fn import_saved(&self, tensors: &NamedTensors) -> Result<Saved> {
+        let state = State::import(&self.architecture, tensors, &self.place)?;
+        Ok(Saved(SavedState::Candle(state)))
+    }
+
+    fn first_non_finite(&self, saved: &Saved) -> Result<Option<String>> {
+        on_device(saved)?.first_non_finite(&self.place)
+    }
+
+    fn restart(&mut self, network: Network, parameters: &NamedTensors) -> Result<()> {
+        let specs = self.architecture.parameters();
+        self.state.restart(&specs, network, parameters, &self.place)
+    }
+
+    fn host_copies(&self) -> HostCopies {
+        self.place.host_copies()
+    }
+}
+
+/// What a candle engine has saved; its tensors are immutable, so that a clone shares them.
+fn on_device(saved: &Saved) -> Result<&State> {
+    match &saved.0 {
+        SavedState::Candle(state) => Ok(state),
+        SavedState::Host(_) => Err(Error::Unsupported {
+            engine: "candle",
+            what: "a state that the CPU engine has saved: export it there".into(),
+        }),
     }
 }

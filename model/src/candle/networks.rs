@@ -1,6 +1,7 @@
 //! Forward passes of the five networks.
 
 use candle_core::Tensor;
+use candle_nn::{Module, ops::log_softmax};
 
 use super::pass::{Mode, Pass, relu};
 use crate::{
@@ -20,6 +21,7 @@ pub(super) struct CriticValues {
     /// One value for each point, `[points, 1]`.
     pub(super) values: Tensor,
     masks: Vec<Tensor>,
+    layers: Vec<candle_nn::Linear>,
 }
 
 impl Pass<'_> {
@@ -38,11 +40,14 @@ impl Pass<'_> {
                     parts.push(self.place.upload(fields.numbers, &shape)?);
                 }
                 if let EncoderShape::Fields {
-                    bags, embedding, ..
+                    bags,
+                    buckets,
+                    embedding,
+                    ..
                 } = encoder
                     && *bags > 0
                 {
-                    let means = self.bag_means(fields, rows * bags, *embedding)?;
+                    let means = self.bag_means(fields, rows * bags, [*buckets, *embedding])?;
                     parts.push(means.reshape((rows, bags * embedding))?);
                 }
                 Ok(Tensor::cat(&parts, 1)?)
@@ -51,7 +56,12 @@ impl Pass<'_> {
     }
 
     /// Mean embedding of each bag's tokens, zero for an empty bag: `[bags, embedding]`.
-    fn bag_means(&self, fields: &FieldRows<'_>, bags: usize, embedding: usize) -> Result<Tensor> {
+    fn bag_means(
+        &self,
+        fields: &FieldRows<'_>,
+        bags: usize,
+        [buckets, embedding]: [usize; 2],
+    ) -> Result<Tensor> {
         let zeros = self.place.zeros(&[bags, embedding])?;
         if fields.tokens.is_empty() {
             return Ok(zeros);
@@ -63,8 +73,8 @@ impl Pass<'_> {
             bag_of_token.extend(std::iter::repeat_n(bag as u32, size));
             weights.extend(std::iter::repeat_n(1.0 / size as f64, size));
         }
-        let table = self.parameter("g.embedding", "weight");
-        let embeddings = table.index_select(&self.place.indices(fields.tokens)?, 0)?;
+        let table = candle_nn::embedding(buckets, embedding, self.of_layer("g.embedding"))?;
+        let embeddings = table.forward(&self.place.indices(fields.tokens)?)?;
         let weighted = embeddings.broadcast_mul(&self.place.column(&weights)?)?;
         Ok(zeros.index_add(&self.place.indices(&bag_of_token)?, &weighted, 0)?)
     }
@@ -103,27 +113,32 @@ impl Pass<'_> {
     /// v of points.
     pub(super) fn critic(&self, points: &Tensor) -> Result<CriticValues> {
         let mut values = points.clone();
-        let mut masks = Vec::new();
-        for layer in self.architecture.layers(Network::Critic) {
-            values = self.linear(&layer, &values)?;
-            if layer.relu {
+        let (mut masks, mut layers) = (Vec::new(), Vec::new());
+        for spec in self.architecture.layers(Network::Critic) {
+            let layer = self.linear(&spec)?;
+            values = layer.forward(&values)?;
+            layers.push(layer);
+            if spec.relu {
                 let (passed, mask) = relu(&values)?;
                 values = passed;
                 masks.push(mask);
             }
         }
-        Ok(CriticValues { values, masks })
+        Ok(CriticValues {
+            values,
+            masks,
+            layers,
+        })
     }
 
     /// The critic's gradient at each point, `[points, latent]`, as a product of its weights and constant masks. Not by
     /// autograd: candle detaches the gradients inside `backward`, so that the penalty could not be differentiated.
-    pub(super) fn critic_gradients(&self, critic_values: &CriticValues) -> Result<Tensor> {
-        let layers = self.architecture.layers(Network::Critic);
-        let mut slopes = critic_values.values.ones_like()?.detach();
-        for (depth, layer) in layers.iter().enumerate().rev() {
-            slopes = slopes.matmul(self.parameter(&layer.linear, "weight"))?;
+    pub(super) fn critic_gradients(critic: &CriticValues) -> Result<Tensor> {
+        let mut slopes = critic.values.ones_like()?.detach();
+        for (depth, layer) in critic.layers.iter().enumerate().rev() {
+            slopes = slopes.matmul(layer.weight())?;
             if depth > 0 {
-                slopes = (slopes * &critic_values.masks[depth - 1])?;
+                slopes = (slopes * &critic.masks[depth - 1])?;
             }
         }
         Ok(slopes)
@@ -164,7 +179,7 @@ impl Pass<'_> {
                 logits = (&logits * self.dropout_mask(logits.dims(), generator)?)?;
             }
         }
-        log_softmax(&logits)
+        Ok(log_softmax(&logits, 1)?)
     }
 
     /// A dropout mask: 0 for a dropped unit, 1 / (1 - dropout) for a kept one, so that the expected value stays.
@@ -180,10 +195,4 @@ impl Pass<'_> {
         let factors: Vec<f64> = (0..shape.iter().product()).map(|_| factor()).collect();
         self.place.upload(factors.as_slice().into(), shape)
     }
-}
-
-fn log_softmax(logits: &Tensor) -> Result<Tensor> {
-    let shifted = logits.broadcast_sub(&logits.detach().max_keepdim(1)?)?;
-    let total = shifted.exp()?.sum_keepdim(1)?.log()?;
-    Ok(shifted.broadcast_sub(&total)?)
 }

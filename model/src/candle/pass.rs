@@ -1,16 +1,18 @@
 //! One pass through the networks: forward on a fixed state, then the changes of a step.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use candle_core::{Tensor, Var};
+use candle_nn::{BatchNorm, Linear, Module, ModuleT, VarBuilder};
 
 use super::{
     device::Place,
+    parameters::Parameters,
     state::{Moments, State},
 };
 use crate::{
-    Architecture, Result,
-    architecture::{LayerSpec, Network, Norm},
+    Architecture, Error, Result,
+    architecture::{LayerSpec, Network, Norm, Role},
     optimiser::Adam,
 };
 
@@ -33,7 +35,9 @@ pub(super) struct Pass<'e> {
     pub(super) architecture: &'e Architecture,
     pub(super) place: &'e Place,
     state: &'e State,
-    variables: BTreeMap<String, Var>,
+    variables: Arc<BTreeMap<String, Var>>,
+    /// Where layers get their parameters.
+    builder: VarBuilder<'e>,
     statistics: BTreeMap<String, Tensor>,
 }
 
@@ -61,13 +65,24 @@ impl<'e> Pass<'e> {
                 variables.insert(spec.name, variable);
             }
         }
+        let variables = Arc::new(variables);
+        let parameters = Parameters {
+            values: &state.values,
+            variables: Arc::clone(&variables),
+        };
         Ok(Self {
             architecture,
             place,
             state,
+            builder: parameters.builder(place),
             variables,
             statistics: BTreeMap::new(),
         })
+    }
+
+    /// Where the layer of this name gets its parameters.
+    pub(super) fn of_layer(&self, name: &str) -> VarBuilder<'e> {
+        self.builder.set_prefix(name)
     }
 
     /// A parameter, or a running statistic as this pass has updated it so far.
@@ -80,6 +95,11 @@ impl<'e> Pass<'e> {
         }
     }
 
+    pub(super) fn linear(&self, layer: &LayerSpec) -> Result<Linear> {
+        let parameters = self.of_layer(&layer.linear);
+        Ok(candle_nn::linear(layer.inputs, layer.outputs, parameters)?)
+    }
+
     /// Linear layer, then normalisation and ReLU if the layer has them.
     pub(super) fn layer(
         &mut self,
@@ -87,7 +107,7 @@ impl<'e> Pass<'e> {
         input: &Tensor,
         mode: Mode,
     ) -> Result<Tensor> {
-        let linear = self.linear(layer, input)?;
+        let linear = self.linear(layer)?.forward(input)?;
         let normalised = self.normalise(layer, &linear, mode)?;
         if layer.relu {
             Ok(relu(&normalised)?.0)
@@ -111,18 +131,18 @@ impl<'e> Pass<'e> {
         }
     }
 
-    pub(super) fn linear(&self, layer: &LayerSpec, input: &Tensor) -> Result<Tensor> {
-        let weight = self.parameter(&layer.linear, "weight");
-        let bias = self.parameter(&layer.linear, "bias");
-        Ok(input.matmul(&weight.t()?)?.broadcast_add(bias)?)
-    }
-
+    /// Not [`candle_nn::LayerNorm`], whose fused operation has no gradient.
     fn layer_norm(&self, layer: &LayerSpec, input: &Tensor) -> Result<Tensor> {
-        let centred = input.broadcast_sub(&input.mean_keepdim(1)?)?;
-        let variance = centred.sqr()?.mean_keepdim(1)?;
-        self.scale(layer, &centred, &variance)
+        let scale = self.parameter(&layer.normalisation, "weight");
+        let shift = self.parameter(&layer.normalisation, "bias");
+        let epsilon = NORM_EPSILON as f32;
+        Ok(candle_nn::ops::layer_norm_slow(
+            input, scale, shift, epsilon,
+        )?)
     }
 
+    /// Not [`BatchNorm::forward_train`]: it writes the running statistics before the step has succeeded, makes them NaN
+    /// by a batch of one row, and transposes the batch twice.
     fn batch_norm(&mut self, layer: &LayerSpec, input: &Tensor) -> Result<Tensor> {
         let mean = input.mean_keepdim(0)?;
         let centred = input.broadcast_sub(&mean)?;
@@ -134,16 +154,6 @@ impl<'e> Pass<'e> {
             let unbiased = variance.affine(rows / (rows - 1.0), 0.0)?;
             self.move_statistic(layer, "running_var", &unbiased)?;
         }
-        self.scale(layer, &centred, &variance)
-    }
-
-    fn running_norm(&self, layer: &LayerSpec, input: &Tensor) -> Result<Tensor> {
-        let mean = self.parameter(&layer.normalisation, "running_mean");
-        let variance = self.parameter(&layer.normalisation, "running_var");
-        self.scale(layer, &input.broadcast_sub(mean)?, variance)
-    }
-
-    fn scale(&self, layer: &LayerSpec, centred: &Tensor, variance: &Tensor) -> Result<Tensor> {
         let deviation = variance.affine(1.0, NORM_EPSILON)?.sqrt()?;
         let scale = self.parameter(&layer.normalisation, "weight");
         let shift = self.parameter(&layer.normalisation, "bias");
@@ -151,6 +161,19 @@ impl<'e> Pass<'e> {
             .broadcast_div(&deviation)?
             .broadcast_mul(scale)?
             .broadcast_add(shift)?)
+    }
+
+    fn running_norm(&self, layer: &LayerSpec, input: &Tensor) -> Result<Tensor> {
+        let parameter = |name: &str| self.parameter(&layer.normalisation, name).clone();
+        let norm = BatchNorm::new(
+            layer.outputs,
+            parameter("running_mean"),
+            parameter("running_var"),
+            parameter("weight"),
+            parameter("bias"),
+            NORM_EPSILON,
+        )?;
+        Ok(norm.forward_t(input, false)?)
     }
 
     fn move_statistic(&mut self, layer: &LayerSpec, name: &str, batch: &Tensor) -> Result<()> {
@@ -181,7 +204,9 @@ impl<'e> Pass<'e> {
             let gradient = match slopes.get(variable) {
                 // Detached, or it would keep the whole pass in memory.
                 Some(slope) => slope.detach(),
-                None => variable.zeros_like()?,
+                // Rows without tokens do not use the table.
+                None if spec.role == Role::Embedding => variable.zeros_like()?,
+                None => return Err(Error::NoGradient { name: spec.name }),
             };
             let value = &self.state.values[&spec.name];
             let moments = match self.state.moments.get(&spec.name) {
@@ -205,4 +230,57 @@ impl<'e> Pass<'e> {
 pub(super) fn relu(input: &Tensor) -> Result<(Tensor, Tensor)> {
     let mask = input.detach().gt(0.0)?.to_dtype(input.dtype())?;
     Ok(((input * &mask)?, mask))
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_nn::LayerNorm;
+
+    use super::*;
+    use crate::{
+        Device, Generator,
+        architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape},
+        candle::{Precision, device},
+        initial_parameters,
+    };
+
+    /// candle-nn's fused layer norm has no gradient and says nothing. Training through it must not pass for training.
+    #[test]
+    fn an_operation_that_cuts_gradients_off_is_an_error() {
+        let architecture = Architecture {
+            classes: 2,
+            latent: 3,
+            encoder: EncoderShape::Identity,
+            map: MapShape {
+                blocks: 1,
+                norm: Norm::Layer,
+            },
+            critic: CriticShape { hidden: vec![4] },
+            classifier: ClassifierShape {
+                hidden: vec![],
+                norm: Norm::None,
+                dropout: 0.0,
+            },
+        };
+        let place = Place::new(device(Device::Candle).unwrap(), Precision::F32);
+        let parameters = initial_parameters(&architecture, &mut Generator::new(1));
+        let state = State::import(&architecture, &parameters, &place).unwrap();
+        let values: Vec<f64> = (0..12).map(|number| f64::from(number).sin()).collect();
+        let rows = place.upload(values.as_slice().into(), &[4, 3]).unwrap();
+        let optimisers = [(Network::Map, Adam::with_rate(1e-3))];
+
+        let mut pass = Pass::new(&architecture, &place, &state, &[Network::Map]).unwrap();
+        let mapped = pass.map(&rows, Mode::Training).unwrap().latents;
+        let loss = mapped.sqr().unwrap().sum_all().unwrap();
+        assert!(pass.update(&loss, &optimisers).is_ok());
+
+        let mut pass = Pass::new(&architecture, &place, &state, &[Network::Map]).unwrap();
+        let mapped = pass.map(&rows, Mode::Training).unwrap().latents;
+        let ones = place.zeros(&[3]).unwrap().affine(0.0, 1.0).unwrap();
+        let fused = LayerNorm::new(ones.clone(), ones, 1e-5);
+        let cut = fused.forward(&mapped.contiguous().unwrap()).unwrap();
+        let loss = cut.sqr().unwrap().sum_all().unwrap();
+        let error = pass.update(&loss, &optimisers).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::NoGradient { .. }), "{error}");
+    }
 }

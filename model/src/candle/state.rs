@@ -6,14 +6,16 @@ use candle_core::Tensor;
 
 use super::device::Place;
 use crate::{
-    Architecture, NamedTensors, Result, architecture::Network, optimiser::AdamCoefficients,
+    Architecture, NamedTensors, Result,
+    architecture::{Network, ParameterSpec},
+    optimiser::AdamCoefficients,
     parameters,
 };
 
 /// Changed only at the end of a step: a step computes all new tensors first and stores them together once nothing can
-/// fail any more.
+/// fail any more. Tensors are never written to, so that clones share them.
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(crate) struct State {
     /// All parameters and running statistics by name.
     pub(super) values: BTreeMap<String, Tensor>,
     /// Adam's moments of every parameter that has been trained.
@@ -24,7 +26,7 @@ pub(super) struct State {
 
 /// Adam's moments of one parameter.
 #[derive(Debug, Clone)]
-pub(super) struct Moments {
+pub(crate) struct Moments {
     first: Tensor,
     second: Tensor,
 }
@@ -73,6 +75,63 @@ impl State {
             );
         }
         Ok(tensors)
+    }
+
+    pub(super) fn export_network(&self, network: Network, place: &Place) -> Result<NamedTensors> {
+        let prefix = format!("{}.", network.prefix());
+        let own = self
+            .values
+            .iter()
+            .filter(|(name, _)| name.starts_with(&prefix))
+            .map(|(name, tensor)| (name.clone(), tensor.clone()));
+        download_all(&own.collect(), place)
+    }
+
+    /// Replaces the parameters of a network, whose optimiser starts anew.
+    pub(super) fn restart(
+        &mut self,
+        specs: &[ParameterSpec],
+        network: Network,
+        tensors: &NamedTensors,
+        place: &Place,
+    ) -> Result<()> {
+        let own = specs.iter().filter(|spec| spec.network == network);
+        let mut values = BTreeMap::new();
+        for spec in own {
+            let value = parameters::finite(tensors, &spec.name, &spec.shape)?;
+            let value = place.upload(value.values.as_scalars(), &spec.shape)?;
+            values.insert(spec.name.clone(), value);
+        }
+        values
+            .keys()
+            .for_each(|name| drop(self.moments.remove(name)));
+        self.steps.remove(&network);
+        self.values.extend(values);
+        Ok(())
+    }
+
+    /// The first tensor that holds NaN or an infinity, by one copy of a scalar a tensor.
+    pub(super) fn first_non_finite(&self, place: &Place) -> Result<Option<String>> {
+        let mut names: Vec<String> = Vec::new();
+        let mut marks = Vec::new();
+        let moments = self.moments.iter().flat_map(|(name, moments)| {
+            [
+                (parameters::first_moment_name(name), &moments.first),
+                (parameters::second_moment_name(name), &moments.second),
+            ]
+        });
+        let values = self
+            .values
+            .iter()
+            .map(|(name, value)| (name.clone(), value));
+        for (name, tensor) in moments.chain(values) {
+            names.push(name);
+            // 0 for finite numbers, NaN for all others.
+            marks.push(tensor.affine(0.0, 0.0)?.sum_all()?);
+        }
+        let marks = place.all_scalars(&marks)?;
+        let offending = marks.iter().position(|mark| *mark != 0.0);
+        Ok(offending.map(|number| names.swap_remove(number)))
     }
 }
 

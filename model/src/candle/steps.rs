@@ -4,7 +4,7 @@ use candle_core::Tensor;
 
 use super::{
     CandleEngine,
-    device::scalars,
+    device::Place,
     objectives,
     pass::{Mode, Pass},
 };
@@ -43,10 +43,10 @@ pub(super) fn critic(
         &critic_values.values.narrow(0, 2 * count, count)?,
         &omega,
     )?;
-    let penalty = objectives::gradient_penalty(&pass.critic_gradients(&critic_values)?)?;
+    let penalty = objectives::gradient_penalty(&Pass::critic_gradients(&critic_values)?)?;
     let loss = (penalty.affine(step.penalty_weight, 0.0)? - &distance)?;
 
-    let [loss_value, distance, penalty] = scalars([&loss, &distance, &penalty])?;
+    let [loss_value, distance, penalty] = engine.place.scalars([&loss, &distance, &penalty])?;
     checks::finite_loss("critic", loss_value)?;
     let update = pass.update(&loss, &[(Network::Critic, step.adam)])?;
     engine.apply(update);
@@ -77,7 +77,7 @@ pub(super) fn map(
     let cost = objectives::transport_cost(&mapped.residuals, &cost_weights)?;
     let loss = (&distance + cost.affine(step.transport_weight, 0.0)?)?;
 
-    let [loss_value, distance, transport_cost] = scalars([&loss, &distance, &cost])?;
+    let [loss_value, distance, transport_cost] = engine.place.scalars([&loss, &distance, &cost])?;
     checks::finite_loss("map", loss_value)?;
     let update = pass.update(&loss, &[(Network::Map, step.adam)])?;
     engine.apply(update);
@@ -110,7 +110,7 @@ pub(super) fn classifier(
         generator,
     )?;
 
-    let report = terms.report()?;
+    let report = terms.report(&engine.place)?;
     checks::finite_loss("classifier", report.loss)?;
     let update = pass.update(&terms.loss, &[(Network::TargetClassifier, step.adam)])?;
     engine.apply(update);
@@ -150,11 +150,12 @@ pub(super) fn encoder(
     let source_cross_entropy = unweighted.cross_entropy(&source_predictions)?;
     let loss = (&terms.loss + &source_cross_entropy)?;
 
-    let [loss_value, source_cross_entropy] = scalars([&loss, &source_cross_entropy])?;
+    let [loss_value, source_cross_entropy] =
+        engine.place.scalars([&loss, &source_cross_entropy])?;
     checks::finite_loss("encoder", loss_value)?;
     let report = EncoderReport {
         loss: loss_value,
-        classifier: terms.report()?,
+        classifier: terms.report(&engine.place)?,
         source_cross_entropy,
     };
     let optimisers = [
@@ -189,7 +190,7 @@ pub(super) fn pretrain(
     let predictions = pass.train_classifier(Network::SourceClassifier, &latents, generator)?;
     let loss = labelled.cross_entropy(&predictions)?;
 
-    let [loss_value] = scalars([&loss])?;
+    let [loss_value] = engine.place.scalars([&loss])?;
     checks::finite_loss("pretrain", loss_value)?;
     let optimisers = [
         (Network::Encoder, step.encoder_adam),
@@ -271,14 +272,14 @@ impl ClassifierTerms {
         })
     }
 
-    fn report(&self) -> Result<ClassifierReport> {
+    fn report(&self, place: &Place) -> Result<ClassifierReport> {
         let parts = [
             &self.loss,
             &self.cross_entropy,
             &self.entropy,
             &self.diversity,
         ];
-        let [loss, cross_entropy, entropy, diversity] = scalars(parts)?;
+        let [loss, cross_entropy, entropy, diversity] = place.scalars(parts)?;
         Ok(ClassifierReport {
             loss,
             cross_entropy,

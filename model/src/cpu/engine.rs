@@ -30,6 +30,8 @@ pub struct CpuEngine {
     pub(super) moved: Vec<Network>,
     /// How many source rows of the current batch each class has.
     pub(super) counts: Vec<f64>,
+    /// Whether members hold the map's blocks for the batch of the last critic step.
+    pub(super) map_is_kept: bool,
 }
 
 impl CpuEngine {
@@ -59,6 +61,7 @@ impl CpuEngine {
             steps: [0; 5],
             moved: Vec::with_capacity(2),
             counts,
+            map_is_kept: false,
         };
         engine.import(parameters)?;
         Ok(engine)
@@ -103,6 +106,7 @@ impl CpuEngine {
                 step.positions.iter().map(|p| *p as f32),
             );
             arguments.penalty_weight = step.penalty_weight;
+            arguments.keep_map = step.map_follows;
             arguments.target_weight = target_weight;
         }
         let sums = self.run_chain(steps::critic_chain).critic;
@@ -112,6 +116,7 @@ impl CpuEngine {
         let loss = -distance + step.penalty_weight * penalty;
         self.check_loss("critic", loss)?;
         self.update(&[(Network::Critic, step.adam)]);
+        self.map_is_kept = step.map_follows;
         Ok(CriticReport {
             loss,
             distance,
@@ -143,6 +148,7 @@ impl Engine for CpuEngine {
         latents.check("source latents", self.architecture().latent)?;
         checks::length("source labels", labels.len(), latents.count())?;
         checks::labels(labels, self.architecture().classes)?;
+        self.map_is_kept = false;
         let source = &mut self.team.state().arguments.write().source;
         source.latents.resize(latents.values().len(), 0.0);
         latents.values().copy_f32(0, &mut source.latents);
@@ -178,9 +184,15 @@ impl Engine for CpuEngine {
         checks::per_class("proportion", step.proportions, self.counts.len())?;
         checks::weight("transport_weight", step.transport_weight)?;
         step.adam.validate()?;
+        let is_kept =
+            self.map_is_kept && self.team.state().arguments.read().source_rows == batch.source;
         self.set_batch(&batch)?;
         self.set_source_weights(step.proportions)?;
-        self.team.state().arguments.write().transport_weight = step.transport_weight;
+        {
+            let arguments = &mut *self.team.state().arguments.write();
+            arguments.transport_weight = step.transport_weight;
+            arguments.map_is_kept = is_kept;
+        }
         let sums = self.run_chain(steps::map_chain).map;
         let distance = sums.source - sums.target;
         let loss = distance + step.transport_weight * sums.transport_cost;
@@ -327,6 +339,7 @@ impl Engine for CpuEngine {
 
     fn import(&mut self, tensors: &NamedTensors) -> Result<()> {
         let checked = check_import(self.architecture(), tensors)?;
+        self.map_is_kept = false;
         self.state().networks.import(&checked.parameters);
         for network in Network::ALL {
             self.steps[network as usize] = checked.steps.get(&network).copied().unwrap_or(0);

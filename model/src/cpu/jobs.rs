@@ -49,6 +49,7 @@ impl CpuEngine {
 
     /// Runs a step's chain and returns the sum of the members' sums.
     pub(super) fn run_chain(&mut self, chain: Job<State>) -> ChainSums {
+        self.map_is_kept = false;
         self.team.state().networks.save_running_statistics();
         self.team.run(chain);
         let mut sums = ChainSums::default();
@@ -87,6 +88,7 @@ impl CpuEngine {
 
     /// Runs an evaluation of `Arguments::inputs` and replaces `out` by its rows, in order.
     pub(super) fn evaluate(&mut self, evaluation: Evaluation, out: &mut Vec<f32>) {
+        self.map_is_kept = false;
         self.team.state().arguments.write().evaluation = evaluation;
         self.team.run(steps::evaluate);
         out.clear();

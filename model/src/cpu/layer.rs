@@ -10,7 +10,7 @@ use super::{
         batch_forward, layer_backward, layer_forward,
     },
     parameter::Parameter,
-    statistics::BatchStatistics,
+    statistics::{BatchMoments, BatchStatistics},
     team::Member,
 };
 #[cfg(feature = "experiments")]
@@ -74,6 +74,8 @@ pub(crate) struct LayerTrace {
     inverse_deviations: Vec<f32>,
     /// Rows of all members, over which batch statistics were taken.
     rows_of_all: usize,
+    /// The batch's statistics, in training mode.
+    moments: BatchMoments,
 }
 
 /// A layer's gradients from one member's rows.
@@ -203,12 +205,13 @@ impl SharedLayer {
         match trace.mode {
             Mode::Training => {
                 statistics.measure(workspace.arch, &trace.normalised, bias.len(), member);
-                self.update_running(bias, statistics, member);
+                self.update_running(bias, &statistics.moments, member);
+                trace.moments.copy(&statistics.moments);
             }
             Mode::Evaluation => self.load_running(statistics),
         }
         statistics.inverse_deviations(&mut trace.inverse_deviations);
-        trace.rows_of_all = statistics.count as usize;
+        trace.rows_of_all = statistics.moments.count as usize;
         batch_forward(
             workspace.arch,
             &mut trace.normalised,
@@ -221,17 +224,20 @@ impl SharedLayer {
     }
 
     /// Updates the running statistics by a batch's. Only member 0 does: all members call it with the same statistics.
-    pub(crate) fn update_running(
-        &self,
-        bias: &[f32],
-        statistics: &BatchStatistics,
-        member: &Member<'_>,
-    ) {
+    pub(crate) fn update_running(&self, bias: &[f32], moments: &BatchMoments, member: &Member<'_>) {
         if member.rank == 0
             && let Some(running) = self.running.write().as_mut()
         {
             let (mean, variance) = (&mut running.mean, &mut running.variance);
-            statistics.update_running(bias, &mut mean.value, &mut variance.value);
+            moments.update_running(bias, &mut mean.value, &mut variance.value);
+        }
+    }
+
+    /// [`SharedLayer::update_running`] by the statistics of an earlier forward pass.
+    pub(crate) fn repeat_running(&self, trace: &LayerTrace, member: &Member<'_>) {
+        let weights = self.weights.read();
+        if weights.spec.norm == Norm::Batch {
+            self.update_running(&weights.bias.value, &trace.moments, member);
         }
     }
 

@@ -24,7 +24,7 @@ struct BlockTrace {
 /// Buffers of a backward pass.
 #[derive(Debug, Default)]
 pub(crate) struct MapBackward {
-    /// On entry the gradient at phi's output, on return that at its input.
+    /// On entry the gradient at phi's output, on return that behind its first layer: latents need none.
     pub(crate) gradient: Vec<f32>,
     residual: Vec<f32>,
     hidden: Vec<f32>,
@@ -95,6 +95,13 @@ impl MapTrace {
         }
     }
 
+    /// Moves running statistics by those of the batch that was kept, once more.
+    pub(crate) fn repeat_running(&self, layers: &[SharedLayer], member: &Member<'_>) {
+        for ((first, _), block) in pairs(layers).zip(&self.blocks) {
+            first.repeat_running(&block.hidden, member);
+        }
+    }
+
     /// The dynamical transport cost of this member's rows: sum over blocks and rows of the row's
     /// weight times its squared residual.
     pub(crate) fn transport_cost(&self, blocks: usize, row_weights: &[f32]) -> f64 {
@@ -124,7 +131,7 @@ impl MapTrace {
         let blocks = pairs(layers)
             .zip(&self.blocks)
             .zip(parts.chunks_exact_mut(2));
-        for (((first, second), block), parts) in blocks.rev() {
+        for (number, (((first, second), block), parts)) in blocks.enumerate().rev() {
             let [first_part, second_part] = parts else {
                 unreachable!("chunks of two");
             };
@@ -152,7 +159,9 @@ impl MapTrace {
                 workspace,
                 member,
             );
-            first.backward_input(&space.hidden, Epilogue::Add, &mut space.gradient, workspace);
+            if number > 0 {
+                first.backward_input(&space.hidden, Epilogue::Add, &mut space.gradient, workspace);
+            }
         }
     }
 }

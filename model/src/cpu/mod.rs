@@ -22,6 +22,7 @@ mod map;
 mod networks;
 pub(crate) mod normalise;
 pub(crate) mod objective;
+mod packing;
 mod parameter;
 mod stack;
 mod state;

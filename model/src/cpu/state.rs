@@ -53,6 +53,10 @@ pub(crate) struct Arguments {
     pub(crate) cost_weights: Vec<f64>,
     /// Where interpolates lie between a mapped source row (0) and a target row (1).
     pub(crate) positions: Vec<f32>,
+    /// Whether the critic's chain keeps the map's blocks for a map step on the same batch.
+    pub(crate) keep_map: bool,
+    /// Whether the last chain has kept them.
+    pub(crate) map_is_kept: bool,
     pub(crate) penalty_weight: f64,
     /// Factor of the target's mean in the critic's distance: 1, except in experiments.
     pub(crate) target_weight: f64,

@@ -10,17 +10,24 @@ const MOMENTUM: f64 = 0.1;
 /// Statistics of a batch over all members' rows, and the buffers to combine them.
 #[derive(Debug, Default)]
 pub(crate) struct BatchStatistics {
-    /// Mean of each column over all members.
-    pub(crate) mean: Vec<f64>,
-    /// Sum of squared deviations from the mean, by column.
-    pub(crate) squares: Vec<f64>,
-    /// How many rows all members have.
-    pub(crate) count: f64,
+    pub(crate) moments: BatchMoments,
     /// This member's part: count, means, squared deviations.
     local: Vec<f64>,
     /// In single precision: first this member's means and squared deviations, then the means of all.
     narrow: Vec<f32>,
 }
+
+/// Mean and squared deviations of each column over all members' rows.
+#[derive(Debug, Default)]
+pub(crate) struct BatchMoments {
+    pub(crate) mean: Vec<f64>,
+    /// Sum of squared deviations from the mean, by column.
+    pub(crate) squares: Vec<f64>,
+    /// How many rows all members have.
+    pub(crate) count: f64,
+}
+
+// === impl BatchStatistics ===
 
 impl BatchStatistics {
     /// Mean and squared deviations of each column over the rows of all members.
@@ -65,12 +72,16 @@ impl BatchStatistics {
     /// Combines the members' measurements. Every member gets the same result.
     pub(crate) fn exchange(&mut self, member: &Member<'_>) {
         let width = self.local.len() / 2;
-        self.count = 0.0;
-        self.mean.clear();
-        self.mean.resize(width, 0.0);
-        self.squares.clear();
-        self.squares.resize(width, 0.0);
-        let (mean, squares, count) = (&mut self.mean, &mut self.squares, &mut self.count);
+        self.moments.count = 0.0;
+        self.moments.mean.clear();
+        self.moments.mean.resize(width, 0.0);
+        self.moments.squares.clear();
+        self.moments.squares.resize(width, 0.0);
+        let BatchMoments {
+            mean,
+            squares,
+            count,
+        } = &mut self.moments;
         member.gather(&self.local, |part| {
             let into = (&mut *count, &mut mean[..], &mut squares[..]);
             let columns = part[1..].split_at(width);
@@ -79,33 +90,47 @@ impl BatchStatistics {
         });
         self.narrow.clear();
         self.narrow
-            .extend(self.mean.iter().map(|mean| *mean as f32));
+            .extend(self.moments.mean.iter().map(|mean| *mean as f32));
     }
 
     /// Uses running statistics in place of a batch's. With a count of 1, squares are the variance.
     pub(crate) fn load_running(&mut self, mean: &[f32], variance: &[f32]) {
-        self.count = 1.0;
+        self.moments.count = 1.0;
         self.narrow.clear();
         self.narrow.extend_from_slice(mean);
-        self.mean.clear();
-        self.mean.extend(mean.iter().map(|v| f64::from(*v)));
-        self.squares.clear();
-        self.squares.extend(variance.iter().map(|v| f64::from(*v)));
+        self.moments.mean.clear();
+        self.moments.mean.extend(mean.iter().map(|v| f64::from(*v)));
+        self.moments.squares.clear();
+        self.moments
+            .squares
+            .extend(variance.iter().map(|v| f64::from(*v)));
     }
 
     /// One over the deviation of each column.
     pub(crate) fn inverse_deviations(&self, out: &mut Vec<f32>) {
         out.clear();
         out.extend(
-            self.squares
+            self.moments
+                .squares
                 .iter()
-                .map(|squares| (1.0 / (squares / self.count + EPSILON).sqrt()) as f32),
+                .map(|squares| (1.0 / (squares / self.moments.count + EPSILON).sqrt()) as f32),
         );
     }
 
     /// Mean of each column, in single precision.
     pub(crate) fn narrow_mean(&self) -> &[f32] {
-        &self.narrow[..self.mean.len()]
+        &self.narrow[..self.moments.mean.len()]
+    }
+}
+
+// === impl BatchMoments ===
+
+impl BatchMoments {
+    /// Replaces these by others and keeps the memory.
+    pub(crate) fn copy(&mut self, others: &Self) {
+        self.mean.clone_from(&others.mean);
+        self.squares.clone_from(&others.squares);
+        self.count = others.count;
     }
 
     /// Moves running statistics towards this batch's. `bias` is that of the layer in front, whose output was measured

@@ -24,7 +24,11 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     let gradients = &mut *state.gradients[member.rank].write();
     let rows = member.rows(arguments.source_rows.len());
     let width = state.architecture.latent;
-    map_source(state, arguments, scratch, member);
+    if arguments.keep_map {
+        map_and_keep(state, arguments, scratch, member);
+    } else {
+        map_source(state, arguments, scratch, member);
+    }
 
     let Scratch {
         workspace,
@@ -43,7 +47,7 @@ pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
     interpolate(workspace.arch, points, positions, width);
 
     let layers = state.networks.layers(Network::Critic);
-    critic.forward(layers, points, workspace);
+    critic.forward_interpolated(layers, points, positions, workspace);
     critic.input_gradient(layers, workspace);
     let (count, all) = (rows.len(), arguments.source_rows.len());
     critic_factors(arguments, rows, factors);
@@ -105,9 +109,15 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
     let gradients = &mut *state.gradients[member.rank].write();
     let rows = member.rows(arguments.source_rows.len());
     let width = state.architecture.latent;
+    let map_layers = state.networks.layers(Network::Map);
+    if arguments.map_is_kept {
+        // As the forward pass would have done.
+        scratch.map.repeat_running(map_layers, member);
+    } else {
+        map_and_keep(state, arguments, scratch, member);
+    }
     let Scratch {
         workspace,
-        source,
         points,
         map,
         map_backward,
@@ -117,7 +127,6 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
         ..
     } = scratch;
     let critic_layers = state.networks.layers(Network::Critic);
-    let map_layers = state.networks.layers(Network::Map);
 
     points.clear();
     let target_rows = &arguments.target_rows[rows.clone()];
@@ -125,10 +134,6 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
     critic.forward(critic_layers, points, workspace);
     let target_sum: f64 = critic.values.iter().map(|value| f64::from(*value)).sum();
 
-    source.clear();
-    let source_rows = &arguments.source_rows[rows.clone()];
-    gather(&arguments.source, source_rows, width, source);
-    map.forward_and_keep(map_layers, source, workspace, member);
     critic.forward(critic_layers, &map.output, workspace);
     critic.input_gradient(critic_layers, workspace);
 
@@ -265,17 +270,25 @@ pub(crate) fn map_source(
     scratch: &mut Scratch,
     member: &Member<'_>,
 ) {
-    let rows = &arguments.source_rows[member.rows(arguments.source_rows.len())];
-    scratch.source.clear();
-    gather(
-        &arguments.source,
-        rows,
-        state.architecture.latent,
-        &mut scratch.source,
-    );
+    gather_source(state, arguments, scratch, member);
     let layers = state.networks.layers(Network::Map);
     let (map, source, workspace) = (&mut scratch.map, &scratch.source, &mut scratch.workspace);
     map.forward(Mode::Training, layers, source, workspace, member);
+}
+
+/// [`map_source`], with every block kept for the backward pass.
+fn map_and_keep(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {
+    gather_source(state, arguments, scratch, member);
+    let layers = state.networks.layers(Network::Map);
+    let (map, source, workspace) = (&mut scratch.map, &scratch.source, &mut scratch.workspace);
+    map.forward_and_keep(layers, source, workspace, member);
+}
+
+fn gather_source(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {
+    let rows = &arguments.source_rows[member.rows(arguments.source_rows.len())];
+    scratch.source.clear();
+    let width = state.architecture.latent;
+    gather(&arguments.source, rows, width, &mut scratch.source);
 }
 
 /// Appends rows of a buffer to `out`.

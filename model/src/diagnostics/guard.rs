@@ -200,20 +200,24 @@ impl Default for GuardLimits {
 impl GuardLimits {
     /// Checks every limit; the first problem is the error.
     pub fn validate(&self) -> Result<()> {
-        checks::weight("guard.movement_ratio", self.movement_ratio)?;
-        checks::weight("guard.one_class", self.one_class)?;
-        checks::weight("guard.cross_entropy_margin", self.cross_entropy_margin)?;
-        checks::weight(
-            "guard.smallest_singular_value",
-            self.smallest_singular_value,
-        )?;
-        match self.refusals_before_restore {
-            0 => Err(Error::setting(
+        checks::first(self.problems())
+    }
+
+    /// All limits that cannot work.
+    pub(crate) fn problems(&self) -> Vec<Error> {
+        checks::problems([
+            checks::weight("guard.movement_ratio", self.movement_ratio),
+            checks::weight("guard.one_class", self.one_class),
+            checks::weight("guard.cross_entropy_margin", self.cross_entropy_margin),
+            checks::weight(
+                "guard.smallest_singular_value",
+                self.smallest_singular_value,
+            ),
+            checks::not_zero(
                 "guard.refusals_before_restore",
-                "is 0, expected at least 1",
-            )),
-            _ => Ok(()),
-        }
+                self.refusals_before_restore as usize,
+            ),
+        ])
     }
 }
 

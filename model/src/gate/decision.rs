@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::explanation::{ShapeTest, ShapeTests};
+use super::{
+    explanation::{ShapeTest, ShapeTests},
+    labels::{DuelReport, LabelEvidence},
+};
 use crate::Candidate;
 
 /// The gate's answer after a block.
@@ -28,6 +31,9 @@ pub struct Verdict {
     pub prior: Option<ShapeTests>,
     /// The tests for `adapted`, on rows that the map was not trained on; `None` without a map.
     pub adapted: Option<ShapeTests>,
+    /// What labels say; `None` if none are read.
+    #[serde(default)]
+    pub labels: Option<LabelEvidence>,
 }
 
 /// A change of what mode `auto` serves.
@@ -105,13 +111,50 @@ pub enum GateReason {
         /// Sliced distance of the latents beside its limit.
         test: ShapeTest,
     },
+    /// Labels say that the candidate is better than what the tests would have served.
+    #[error("labels prefer it: {}", in_words(duel))]
+    LabelsPrefer {
+        /// What labels say of it and of what is served otherwise.
+        duel: DuelReport,
+    },
+    /// The frozen model is served although label shift explains the stream: labels say that correction is wrong.
+    #[error("labels refute prior correction: {}", in_words(duel))]
+    LabelsRefute {
+        /// What labels say of prior correction and of the frozen model.
+        duel: DuelReport,
+    },
+}
+
+/// The figures that decided.
+fn in_words(duel: &DuelReport) -> String {
+    let DuelReport {
+        challenger,
+        incumbent,
+        right,
+        wrong,
+        probability,
+        mean_gain,
+        challenger_wealth,
+        ..
+    } = duel;
+    if right + wrong == 0.0 {
+        return format!(
+            "{challenger} has a log loss lower than {incumbent} by {mean_gain:.4} (bets on it multiplied by \
+             {challenger_wealth:.1}, {:.0} is proof)",
+            LabelEvidence::PROOF
+        );
+    }
+    format!(
+        "of those on which they differ, {challenger} had {right:.1} right and {incumbent} {wrong:.1} (chance to be \
+         better {probability:.2}, bets on it multiplied by {challenger_wealth:.1})"
+    )
 }
 
 // === impl GateReason ===
 
 impl GateReason {
     /// All labels, so that metrics can start at 0.
-    pub const LABELS: [&'static str; 8] = [
+    pub const LABELS: [&'static str; 10] = [
         "label_shift_explains",
         "adapted_explains",
         "too_few_rows",
@@ -120,6 +163,8 @@ impl GateReason {
         "scores_differ",
         "latents_differ",
         "passes_narrowly",
+        "labels_prefer",
+        "labels_refute",
     ];
 
     /// A name that does not change, for metrics.
@@ -133,6 +178,8 @@ impl GateReason {
             Self::ScoresDiffer { .. } => Self::LABELS[5],
             Self::LatentsDiffer { .. } => Self::LABELS[6],
             Self::PassesNarrowly { .. } => Self::LABELS[7],
+            Self::LabelsPrefer { .. } => Self::LABELS[8],
+            Self::LabelsRefute { .. } => Self::LABELS[9],
         }
     }
 

@@ -2,15 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    histogram::Histogram, projections::CELLS, settings::GateSettings, shape::HeldOutShape,
-};
+use super::{projections::CELLS, settings::GateSettings, shape::HeldOutShape, window::Counted};
 use crate::proportions::LabelProportions;
 
-/// Shares are published as known once every statistic is below this part of its limit, and for as long as none exceeds
-/// its limit. On mail and reviews, where classes differ a little, windows of 500 to 3,000 rows that just pass gave
-/// intervals that covered in a third of the cases. None of them came this far below.
-pub(crate) const CONVINCING: f64 = 0.85;
+/// Shares are published as known once every statistic is below this part of its limit. On mail and reviews, where classes
+/// differ a little, windows of 500 to 3,000 rows that just pass gave intervals that covered in a third of the cases.
+/// None of them came this far below.
+pub(crate) const CONVINCING: f64 = 0.8;
+/// Shares stay known for as long as no statistic exceeds this part of its limit. With 1 instead, intervals covered 72 % of
+/// the true shares where one event in twenty was crafted, instead of 97 %, and 98 % under label shift alone either way.
+pub(crate) const STILL_CONVINCING: f64 = 0.85;
 
 /// A statistic beside the limit that it must not exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -75,11 +76,15 @@ impl ShapeTests {
     /// Compares a window with held-out rows. `start` is where the proportions are looked for first.
     pub(crate) fn new(
         shape: &mut HeldOutShape,
-        window: &Histogram,
+        window: &Counted,
         start: &[f64],
         cell_widths: &[f64],
         settings: &GateSettings,
     ) -> Self {
+        let Counted {
+            histogram: window,
+            cumulative,
+        } = window;
         let observed: Vec<f64> = window.bins.iter().map(|count| f64::from(*count)).collect();
         let proportions = shape.histograms.fit(&observed, start);
         let p = proportions.as_ref();
@@ -89,8 +94,8 @@ impl ShapeTests {
         let rows = f64::from(window.rows.max(1));
         // The two samples are independent, so that their variances add.
         let inverse = 1.0 / shape.effective_rows(p) + 1.0 / rows;
-        let (source, target) = (shape.mixed(p), window.cumulative());
-        let (distance, noise_floor) = line_distance(&source, &target, inverse, cell_widths);
+        let source = shape.mixed(p);
+        let (distance, noise_floor) = line_distance(&source, cumulative, inverse, cell_widths);
         Self {
             rows: window.rows,
             scores: ShapeTest {
@@ -122,7 +127,7 @@ impl ShapeTests {
 
     /// Whether every statistic is so far within its limit that shares may be published as known.
     pub fn pass_convincingly(&self) -> bool {
-        self.worst_ratio() <= CONVINCING
+        self.worst_ratio() <= STILL_CONVINCING
     }
 }
 
@@ -133,21 +138,24 @@ impl ShapeTests {
 /// mean of its absolute value is sqrt(2 / pi) of its deviation. This is what random halves of a sample show
 /// on average, without drawing them.
 pub(crate) fn line_distance(
-    left: &[f64],
-    right: &[f64],
+    left: &[f32],
+    right: &[f32],
     inverse_rows: f64,
     cell_widths: &[f64],
 ) -> (f64, f64) {
     let (mut distance, mut noise) = (0.0, 0.0);
     let (left, _) = left.as_chunks::<CELLS>();
     let (right, _) = right.as_chunks::<CELLS>();
-    pulp::Arch::new().dispatch(|| {
-        for ((left, right), width) in left.iter().zip(right).zip(cell_widths) {
-            let (area, spread) = compare_line(left, right);
-            distance += width * area;
-            noise += width * spread;
-        }
-    });
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for ((left, right), width) in left.iter().zip(right).zip(cell_widths) {
+                let (area, spread) = compare_line(left, right);
+                distance += width * f64::from(area);
+                noise += width * f64::from(spread);
+            }
+        },
+    );
     let lines = cell_widths.len() as f64;
     let chance = (std::f64::consts::FRAC_2_PI * inverse_rows).sqrt();
     (distance / lines, chance * noise / lines)
@@ -155,8 +163,8 @@ pub(crate) fn line_distance(
 
 /// Sums over cells of |F - G| and of sqrt(G (1 - G)). Summed in lanes: one sum would wait for each addition.
 #[inline(always)]
-fn compare_line(left: &[f64; CELLS], right: &[f64; CELLS]) -> (f64, f64) {
-    const LANES: usize = 8;
+fn compare_line(left: &[f32; CELLS], right: &[f32; CELLS]) -> (f32, f32) {
+    const LANES: usize = 16;
     let (left, _) = left.as_chunks::<LANES>();
     let (right, _) = right.as_chunks::<LANES>();
     let (mut area, mut spread) = ([0.0; LANES], [0.0; LANES]);

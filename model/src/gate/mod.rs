@@ -1,4 +1,4 @@
-//! The gate: which candidate is served, decided from evidence that needs no label.
+//! The gate: which candidate is served, decided from evidence that needs no label, and from the labels that come.
 //!
 //! Serve the least adapted candidate that explains the window. A candidate explains the window when the
 //! held-out source rows, moved as the candidate says (`prior`: not at all; `adapted`: by the map) and
@@ -7,13 +7,17 @@
 //! which test failed and by how much.
 //!
 //! The parts: `HeldOutShape` is what the held-out rows look like, `EvidenceWindow` what the stream looks
-//! like, [`ShapeTests`] compares them, `Gate` turns one comparison a block into a decision that does not
-//! flicker.
+//! like, [`ShapeTests`] compares them, `LabelTally` counts what labels say, `Gate` turns one comparison a block into a
+//! decision that does not flicker.
 
+mod beta;
 mod bins;
 mod decision;
+mod duel;
 mod explanation;
 mod histogram;
+mod labels;
+mod lines;
 mod mixture;
 mod noise;
 mod projections;
@@ -26,11 +30,18 @@ use serde::{Deserialize, Serialize};
 
 pub use decision::{Decided, GateReason, Verdict};
 pub use explanation::{ShapeTest, ShapeTests};
+pub use labels::{DuelReport, LabelEvidence, Objective};
+pub(crate) use labels::{LabelTally, LabelledRow};
 pub use settings::GateSettings;
 pub(crate) use shape::HeldOutShape;
 pub use states::GateState;
 
-use self::{shape::Binning, states::AdaptedEvidence, window::EvidenceWindow};
+use self::{
+    lines::LINE_SET,
+    shape::Binning,
+    states::AdaptedEvidence,
+    window::{Counted, EvidenceWindow},
+};
 use crate::{
     Result,
     bundle::HeldOut,
@@ -62,6 +73,12 @@ pub(crate) struct GateMemory {
     /// What the estimator's readings are made for, see [`Gate::reference`].
     #[serde(default)]
     reference: Option<LabelProportions>,
+    /// What labels say; `None` if none are read.
+    #[serde(default)]
+    labels: Option<LabelTally>,
+    /// The lines that the window's cells were counted on, see [`LINE_SET`].
+    #[serde(default)]
+    line_set: u32,
 }
 
 /// What a served map says that the stream looks like.
@@ -85,6 +102,8 @@ impl Gate {
                 state: GateState::default(),
                 proportions: None,
                 reference: None,
+                labels: None,
+                line_set: LINE_SET,
             },
         })
     }
@@ -99,7 +118,7 @@ impl Gate {
         effective_rows: f64,
         mapped: Option<&mut MappedShape>,
     ) -> &Verdict {
-        let histogram = self.binning.histogram(latents, probabilities);
+        let counted = Counted::from(self.binning.histogram(latents, probabilities));
         let settings = &self.settings;
         let start = match &self.memory.proportions {
             Some(proportions) => proportions.clone(),
@@ -108,7 +127,7 @@ impl Gate {
         let adapted = mapped.map(|mapped| AdaptedEvidence {
             tests: ShapeTests::new(
                 &mut mapped.shape,
-                &histogram,
+                &counted,
                 start.as_ref(),
                 &self.cell_widths,
                 settings,
@@ -117,7 +136,7 @@ impl Gate {
             largest_deformation: mapped.largest_deformation,
         });
         let most = (effective_rows as usize).clamp(settings.fewest_rows, settings.window) as u32;
-        self.memory.window.add(histogram, most, &self.cell_widths);
+        self.memory.window.add(counted, most, &self.cell_widths);
         let prior = self.compare(start.as_ref());
         if let Ok(tests) = &prior {
             self.memory.proportions = Some(tests.proportions.clone());
@@ -129,9 +148,24 @@ impl Gate {
                 self.memory.reference = Some(tests.proportions.clone());
             }
         }
-        self.memory
-            .state
-            .decide(block, prior, adapted, &self.settings)
+        let GateMemory { state, labels, .. } = &mut self.memory;
+        state.decide(block, prior, adapted, labels.as_mut(), &self.settings)
+    }
+
+    /// Counts labels from now on, or no longer.
+    pub(crate) fn use_labels(&mut self, objective: Option<Objective>) {
+        match objective {
+            None => self.memory.labels = None,
+            Some(objective) => {
+                let tally = self.memory.labels.get_or_insert_default();
+                tally.set_objective(objective);
+            }
+        }
+    }
+
+    /// What labels say; `None` if none are read.
+    pub(crate) fn labels_mut(&mut self) -> Option<&mut LabelTally> {
+        self.memory.labels.as_mut()
     }
 
     /// The tests for `prior`, or why there can be none.
@@ -149,14 +183,14 @@ impl Gate {
         }
         let needed = settings.fewest_rows;
         let window = self.memory.window.total();
-        let rows = window.as_ref().map_or(0, |window| window.rows);
-        let Some(window) = window.filter(|window| window.rows as usize >= needed) else {
+        let rows = window.map_or(0, |window| window.histogram.rows);
+        let Some(window) = window.filter(|_| rows as usize >= needed) else {
             return Err(GateReason::TooFewRows { rows, needed });
         };
         let widths = &self.cell_widths;
         Ok(ShapeTests::new(
             &mut self.shape,
-            &window,
+            window,
             start,
             widths,
             settings,
@@ -197,7 +231,12 @@ impl Gate {
         self.memory.state.begin_refuted();
     }
 
+    /// Takes over what was saved. A window that was counted on other lines starts anew.
     pub(crate) fn restore(&mut self, memory: GateMemory) {
         self.memory = memory;
+        if self.memory.line_set != LINE_SET {
+            self.memory.window = EvidenceWindow::new();
+            self.memory.line_set = LINE_SET;
+        }
     }
 }

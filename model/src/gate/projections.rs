@@ -2,19 +2,15 @@
 
 use pulp::Arch;
 
-use crate::{
-    Generator, Result,
-    cpu::gemm::{Epilogue, Left, Packed, multiply},
-    diagnostics::Directions,
-    powers,
-};
+use super::lines::{LINES, Lines};
+use crate::{Result, powers};
 
-/// Lines that latents are projected onto.
-pub(crate) const LINES: usize = 32;
 /// Cells of a line. Held-out rows lie in the middle half, so that moved rows have room on both sides.
 pub(crate) const CELLS: usize = 128;
-/// The directions are the same for every learner: evidence of two runs can be compared.
-const SEED: u64 = 0x67_61_74_65;
+/// Just inside the last cell.
+const LAST_CELL: f32 = CELLS as f32 - 0.51;
+/// 2^23: a number of this size has no fraction.
+const WHOLE_NUMBERS: f32 = 8_388_608.0;
 /// Log-probabilities of a black box are cut off here: an exact 0 from a rounded softmax is no certainty.
 const SMALLEST_PROBABILITY: f32 = 1e-6;
 /// With more classes than this, logarithms are vectorised: there are half a million in a block at 1,000 classes.
@@ -24,7 +20,7 @@ const EXACT_LOGARITHMS: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Projections {
     width: usize,
-    vectors: Packed,
+    lines: Lines,
     /// Where the cells of each line start.
     starts: [f32; LINES],
     /// Cells for each unit of a line's length.
@@ -34,18 +30,15 @@ pub(crate) struct Projections {
 impl Projections {
     /// Lines for rows of `width` numbers, cut so that `held_out` lies in the middle.
     pub(crate) fn new(held_out: &[f32], width: usize) -> Result<Self> {
-        let directions = Directions::new(width, LINES, &mut Generator::new(SEED))?;
-        let mut vectors = Packed::default();
-        vectors.pack_columns(directions.vectors(), width, LINES);
         let mut projections = Self {
             width,
-            vectors,
+            lines: Lines::new(width)?,
             starts: [0.0; LINES],
             cells_per_unit: [0.0; LINES],
         };
-        let projected = projections.project(held_out);
+        let projected = projections.lines.project(held_out, width);
         for line in 0..LINES {
-            let (start, cells_per_unit) = cut(projected.iter().skip(line).step_by(LINES));
+            let (start, cells_per_unit) = cut(projected.iter().map(|row| row[line]));
             projections.starts[line] = start;
             projections.cells_per_unit[line] = cells_per_unit;
         }
@@ -58,23 +51,27 @@ impl Projections {
 
     /// Adds every row to the cell that it falls in on each line; `counts` has the cells of all lines.
     pub(crate) fn count(&self, rows: &[f32], counts: &mut [u32]) {
-        let projected = self.project(rows);
+        let projected = self.lines.project(rows, self.width);
         let (lines, _) = counts.as_chunks_mut::<CELLS>();
-        let (projected, _) = projected.as_chunks::<LINES>();
         // Plain loops over arrays: `dispatch` lets the compiler vectorise the first.
-        Arch::new().dispatch(|| {
-            let mut cells = [0; LINES];
-            for row in projected {
-                for line in 0..LINES {
-                    let cell = (row[line] - self.starts[line]) * self.cells_per_unit[line];
-                    // What lies outside falls into the outermost cells.
-                    cells[line] = cell.max(0.0).min((CELLS - 1) as f32) as i32;
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                let mut cells = [0u32; LINES];
+                for row in &projected {
+                    for line in 0..LINES {
+                        let cell = (row[line] - self.starts[line]) * self.cells_per_unit[line];
+                        // What lies outside falls into the outermost cells.
+                        let inside = cell.clamp(0.0, LAST_CELL);
+                        // Rounds down: the sum's lowest bits are the whole part. `as` would check each number.
+                        cells[line] = (inside - 0.5 + WHOLE_NUMBERS).to_bits();
+                    }
+                    for (line, cell) in lines.iter_mut().zip(&cells) {
+                        line[*cell as usize % CELLS] += 1;
+                    }
                 }
-                for (line, cell) in lines.iter_mut().zip(&cells) {
-                    line[*cell as usize % CELLS] += 1;
-                }
-            }
-        });
+            },
+        );
     }
 
     /// Width of a cell of each line.
@@ -82,28 +79,13 @@ impl Projections {
         let widths = self.cells_per_unit.iter();
         widths.map(|cells| 1.0 / f64::from(*cells))
     }
-
-    fn project(&self, rows: &[f32]) -> Vec<f32> {
-        let count = rows.len() / self.width;
-        let mut projected = vec![0.0; count * LINES];
-        let left = Left::Rows(rows);
-        multiply(
-            Arch::new(),
-            count,
-            left,
-            &self.vectors,
-            Epilogue::Set,
-            &mut projected,
-        );
-        projected
-    }
 }
 
 /// Where the cells of a line start, and how many there are for each unit of length.
-fn cut<'a>(values: impl Iterator<Item = &'a f32>) -> (f32, f32) {
+fn cut(values: impl Iterator<Item = f32>) -> (f32, f32) {
     let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
     for value in values {
-        (low, high) = (low.min(*value), high.max(*value));
+        (low, high) = (low.min(value), high.max(value));
     }
     // All rows in one place: any length will do.
     let length = if high > low { high - low } else { 1.0 };

@@ -45,26 +45,26 @@ impl Default for GateSettings {
 }
 
 impl GateSettings {
-    /// Refuses limits that cannot work; the first problem is the error.
-    pub fn validate(&self) -> Result<()> {
-        let at_least_one = |field: &str, value: usize| match value {
-            0 => Err(Error::setting(field, "is 0, expected at least 1")),
-            _ => Ok(()),
-        };
-        at_least_one("gate.window", self.window)?;
-        at_least_one("gate.fewest_rows", self.fewest_rows)?;
-        at_least_one("gate.patience", self.patience as usize)?;
-        if self.fewest_rows > self.window {
-            return Err(Error::setting(
-                "gate.fewest_rows",
-                format!(
-                    "is {}, expected at most gate.window = {}",
-                    self.fewest_rows, self.window
-                ),
-            ));
+    /// All limits that cannot work.
+    pub(crate) fn problems(&self) -> Vec<Error> {
+        checks::problems([
+            checks::not_zero("gate.window", self.window),
+            checks::not_zero("gate.fewest_rows", self.fewest_rows),
+            checks::not_zero("gate.patience", self.patience as usize),
+            self.check_fewest_rows(),
+            checks::weight("gate.score_factor", self.score_factor),
+            checks::weight("gate.latent_factor", self.latent_factor),
+            checks::weight("gate.beyond_support", self.beyond_support),
+        ])
+    }
+
+    fn check_fewest_rows(&self) -> Result<()> {
+        let (fewest, window) = (self.fewest_rows, self.window);
+        // A window of 0 has been told already.
+        if window == 0 || fewest <= window {
+            return Ok(());
         }
-        checks::weight("gate.score_factor", self.score_factor)?;
-        checks::weight("gate.latent_factor", self.latent_factor)?;
-        checks::weight("gate.beyond_support", self.beyond_support)
+        let problem = format!("is {fewest}, expected at most gate.window = {window}");
+        Err(Error::setting("gate.fewest_rows", problem))
     }
 }

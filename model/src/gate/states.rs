@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     decision::{Decided, GateReason, Verdict},
-    explanation::{CONVINCING, ShapeTests},
+    explanation::{CONVINCING, STILL_CONVINCING, ShapeTests},
+    labels::LabelTally,
     settings::GateSettings,
 };
 use crate::Candidate;
@@ -69,6 +70,7 @@ impl Default for GateState {
                 adapted_ready: false,
                 prior: None,
                 adapted: None,
+                labels: None,
             },
             history: VecDeque::new(),
         }
@@ -86,15 +88,22 @@ impl GateState {
         self.history.iter()
     }
 
-    /// Decides after `block`. `prior` is an error where nothing can be tested.
+    /// Decides after `block`. `prior` is an error where nothing can be tested. Labels, where they come, overrule the
+    /// tests both ways.
     pub(crate) fn decide(
         &mut self,
         block: u64,
         prior: Result<ShapeTests, GateReason>,
         adapted: Option<AdaptedEvidence>,
+        mut labels: Option<&mut LabelTally>,
         settings: &GateSettings,
     ) -> &Verdict {
+        let explained = self.label_shift == LabelShift::Explains;
         let untestable = self.weigh(&prior, settings.patience);
+        let is_refuted = self.label_shift == LabelShift::Refuted;
+        if let (true, true, Some(labels)) = (explained, is_refuted, labels.as_mut()) {
+            labels.forget_before(block);
+        }
         self.adapted_in_a_row = match &adapted {
             Some(evidence) if evidence.holds() => self.adapted_in_a_row.saturating_add(1),
             _ => 0,
@@ -103,26 +112,21 @@ impl GateState {
             self.label_shift == LabelShift::Refuted && self.adapted_in_a_row >= settings.patience;
         let adapted_opens = settings.adapted_without_labels && adapted_ready;
         let tests = prior.ok();
-        let proportions_known = self.proportions_known(tests.as_ref());
-        let rows = tests.as_ref().map_or(0, |tests| tests.rows);
-        let (candidate, reason) = match (self.label_shift, untestable) {
-            (_, Some(reason)) => (Candidate::Frozen, reason),
-            (LabelShift::Explains, _) => {
-                (Candidate::Prior, GateReason::LabelShiftExplains { rows })
-            }
-            (LabelShift::Refuted, _) if adapted_opens => {
+        let by_tests = self.choose_by_tests(untestable, tests.as_ref(), settings);
+        let prefers_prior = labels.as_mut().and_then(|labels| labels.decide_prior());
+        let otherwise = overrule(by_tests, prefers_prior, labels.as_deref());
+        let by_labels = labels.as_mut().and_then(|labels| {
+            let opens = labels.decide_adapted(otherwise.0);
+            let duel = opens.then(|| labels.report_of(Candidate::Adapted, otherwise.0));
+            duel.flatten()
+        });
+        let (candidate, reason) = match by_labels {
+            Some(duel) => (Candidate::Adapted, GateReason::LabelsPrefer { duel }),
+            None if adapted_opens => {
                 let rows = adapted.as_ref().map_or(0, |evidence| evidence.tests.rows);
                 (Candidate::Adapted, GateReason::AdaptedExplains { rows })
             }
-            (LabelShift::Untested | LabelShift::Refuted, _) => {
-                let failed = tests.as_ref().and_then(GateReason::of_failed);
-                // A narrow pass does not yet change the decision.
-                let narrow = GateReason::PassesNarrowly {
-                    rows,
-                    needed: settings.patience,
-                };
-                (Candidate::Frozen, failed.unwrap_or(narrow))
-            }
+            None => otherwise,
         };
         if candidate != self.verdict.candidate || self.history.is_empty() {
             self.remember(Decided {
@@ -132,6 +136,9 @@ impl GateState {
             });
             self.verdict.since_block = block;
         }
+        // Labels that contradict prior correction contradict the shares behind it.
+        let proportions_known =
+            self.proportions_known(tests.as_ref()) && prefers_prior != Some(false);
         self.verdict = Verdict {
             candidate,
             reason,
@@ -141,8 +148,34 @@ impl GateState {
             adapted_ready,
             prior: tests,
             adapted: adapted.map(|evidence| evidence.tests),
+            labels: labels.map(|labels| labels.evidence()),
         };
         &self.verdict
+    }
+
+    /// `prior` or `frozen`, by what the tests have said so far.
+    fn choose_by_tests(
+        &self,
+        untestable: Option<GateReason>,
+        tests: Option<&ShapeTests>,
+        settings: &GateSettings,
+    ) -> (Candidate, GateReason) {
+        let rows = tests.map_or(0, |tests| tests.rows);
+        match (self.label_shift, untestable) {
+            (_, Some(reason)) => (Candidate::Frozen, reason),
+            (LabelShift::Explains, _) => {
+                (Candidate::Prior, GateReason::LabelShiftExplains { rows })
+            }
+            (LabelShift::Untested | LabelShift::Refuted, _) => {
+                let failed = tests.and_then(GateReason::of_failed);
+                // A narrow pass does not yet change the decision.
+                let narrow = GateReason::PassesNarrowly {
+                    rows,
+                    needed: settings.patience,
+                };
+                (Candidate::Frozen, failed.unwrap_or(narrow))
+            }
+        }
     }
 
     /// Starts with label shift refuted, before anything was tested.
@@ -188,7 +221,7 @@ impl GateState {
             return false;
         };
         let enough = if self.verdict.proportions_known {
-            1.0
+            STILL_CONVINCING
         } else {
             CONVINCING
         };
@@ -200,6 +233,24 @@ impl GateState {
             self.history.pop_front();
         }
         self.history.push_back(decided);
+    }
+}
+
+/// What is served once labels were asked whether `prior` or `frozen` is better.
+fn overrule(
+    by_tests: (Candidate, GateReason),
+    prefers_prior: Option<bool>,
+    labels: Option<&LabelTally>,
+) -> (Candidate, GateReason) {
+    let duel = labels.and_then(|labels| labels.report_of(Candidate::Prior, Candidate::Frozen));
+    match (by_tests.0, prefers_prior, duel) {
+        (Candidate::Frozen, Some(true), Some(duel)) => {
+            (Candidate::Prior, GateReason::LabelsPrefer { duel })
+        }
+        (Candidate::Prior, Some(false), Some(duel)) => {
+            (Candidate::Frozen, GateReason::LabelsRefute { duel })
+        }
+        _ => by_tests,
     }
 }
 
@@ -217,7 +268,10 @@ impl AdaptedEvidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{gate::ShapeTest, proportions::LabelProportions};
+    use crate::{
+        gate::{LabelledRow, ShapeTest},
+        proportions::LabelProportions,
+    };
 
     /// Tests whose worst statistic is `ratio` times its limit.
     fn tests(ratio: f64) -> ShapeTests {
@@ -238,7 +292,7 @@ mod tests {
     fn served(ratios: &[f64], settings: &GateSettings) -> Vec<Candidate> {
         let mut state = GateState::default();
         let decide = |(block, ratio): (usize, &f64)| {
-            let verdict = state.decide(block as u64, Ok(tests(*ratio)), None, settings);
+            let verdict = state.decide(block as u64, Ok(tests(*ratio)), None, None, settings);
             verdict.candidate
         };
         ratios.iter().enumerate().map(decide).collect()
@@ -255,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_claimed_after_a_clear_pass_and_until_a_test_fails() {
+    fn shares_are_claimed_after_a_clear_pass_and_until_a_test_comes_near_its_limit() {
         let mut state = GateState::default();
         let settings = GateSettings::default();
         let mut known = |ratio| {
-            let verdict = state.decide(1, Ok(tests(ratio)), None, &settings);
+            let verdict = state.decide(1, Ok(tests(ratio)), None, None, &settings);
             verdict.proportions_known
         };
-        let claims = [0.9, 0.9, 0.9, 0.8, 0.95, 1.1, 0.95, 0.8, 3.0, 0.9].map(&mut known);
+        let claims = [0.9, 0.9, 0.82, 0.78, 0.84, 0.87, 0.82, 0.78, 3.0, 0.82].map(&mut known);
         let expected = [
             false, false, false, true, true, false, false, true, false, false,
         ];
@@ -273,21 +327,81 @@ mod tests {
     fn what_cannot_be_tested_is_frozen_and_not_refuted() {
         let mut state = GateState::default();
         let settings = GateSettings::default();
-        state.decide(0, Ok(tests(0.5)), None, &settings);
+        state.decide(0, Ok(tests(0.5)), None, None, &settings);
         let reason = GateReason::TooFewRows {
             rows: 7,
             needed: 500,
         };
-        let verdict = state.decide(1, Err(reason.clone()), None, &settings);
+        let verdict = state.decide(1, Err(reason.clone()), None, None, &settings);
         assert_eq!(verdict.candidate, Candidate::Frozen);
         assert_eq!(verdict.reason, reason);
         assert!(!verdict.refuted);
-        let verdict = state.decide(2, Ok(tests(3.0)), None, &settings);
+        let verdict = state.decide(2, Ok(tests(3.0)), None, None, &settings);
         assert!(verdict.refuted);
         assert_eq!(verdict.reason.label(), "latents_differ");
         assert_eq!(verdict.since_block, 1, "frozen since the first of both");
         let candidates: Vec<Candidate> = state.history().map(|d| d.candidate).collect();
         assert_eq!(candidates, [Candidate::Prior, Candidate::Frozen]);
+    }
+
+    /// Ten labels a block where `adapted` and `prior` predict so, and frozen 0; nine in ten are of class 1.
+    fn labels(tally: &mut LabelTally, predicted: [u32; 3], right: bool) {
+        tally.age();
+        for number in 0..10 {
+            let class = usize::from((number > 0) == right);
+            tally.add(LabelledRow {
+                class,
+                predicted,
+                probabilities: &[],
+                block: 1,
+                age: 1,
+                asked_for_disagreement: true,
+            });
+        }
+    }
+
+    #[test]
+    fn labels_overrule_the_tests_both_ways_and_say_so() {
+        let settings = GateSettings::default();
+        let mut state = GateState::default();
+        let mut tally = LabelTally::default();
+        // The classes changed, and correction is right nevertheless.
+        labels(&mut tally, [0, 1, 1], true);
+        let verdict = state.decide(1, Ok(tests(3.0)), None, Some(&mut tally), &settings);
+        assert_eq!(verdict.candidate, Candidate::Prior);
+        assert_eq!(verdict.reason.label(), "labels_prefer");
+        assert!(verdict.refuted && !verdict.proportions_known);
+        assert!(verdict.reason.to_string().contains("prior had 9.0 right"));
+        // Label shift seems to explain the stream, and correction is wrong.
+        for _ in 0..5 {
+            labels(&mut tally, [0, 1, 1], false);
+        }
+        let verdict = state.decide(2, Ok(tests(0.5)), None, Some(&mut tally), &settings);
+        assert_eq!(verdict.candidate, Candidate::Frozen);
+        assert_eq!(verdict.reason.label(), "labels_refute");
+        assert!(!verdict.proportions_known, "its shares are not believed");
+        // Without a word from labels the tests decide.
+        let mut silent = LabelTally::default();
+        let verdict = state.decide(3, Ok(tests(0.5)), None, Some(&mut silent), &settings);
+        assert_eq!(verdict.candidate, Candidate::Prior);
+        assert_eq!(verdict.labels.as_ref().unwrap().labels, 0.0);
+    }
+
+    #[test]
+    fn labels_alone_open_the_adapted_model_and_close_it() {
+        let settings = GateSettings::default();
+        let mut state = GateState::default();
+        let mut tally = LabelTally::default();
+        let mut served = Vec::new();
+        for block in 0..12 {
+            labels(&mut tally, [0, 0, 1], block < 6);
+            let verdict = state.decide(block, Ok(tests(3.0)), None, Some(&mut tally), &settings);
+            served.push(verdict.candidate);
+        }
+        assert!(served[..6].contains(&Candidate::Adapted), "{served:?}");
+        assert_eq!(served[5], Candidate::Adapted);
+        assert_eq!(served[9], Candidate::Frozen, "{served:?}");
+        assert_eq!(served[11], Candidate::Frozen, "{served:?}");
     }
 
     #[test]
@@ -300,7 +414,13 @@ mod tests {
         let opened = |evidence: AdaptedEvidence, settings: &GateSettings| {
             let mut state = GateState::default();
             for block in 0..5 {
-                state.decide(block, Ok(tests(3.0)), Some(evidence.clone()), settings);
+                state.decide(
+                    block,
+                    Ok(tests(3.0)),
+                    Some(evidence.clone()),
+                    None,
+                    settings,
+                );
             }
             let verdict = state.verdict();
             let ready = evidence.holds();

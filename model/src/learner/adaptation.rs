@@ -7,15 +7,14 @@ use super::{
     transport_weight::TransportWeightSolver, window::TargetWindow,
 };
 use crate::{
-    Architecture, Engine, Error, Generator, NamedTensors, Result, Rows,
+    Device, Engine, Error, Generator, NamedTensors, Result, Rows,
     architecture::Network,
     bundle::Bundle,
     copy_source_classifier,
-    cpu::CpuEngine,
     diagnostics::{Directions, Projection, RefusalCount},
     engine::{
         Batch, ClassifierObjective, ClassifierReport, ClassifierStep, CriticStep, Diversity, Head,
-        MapStep,
+        MapStep, Saved,
     },
     evaluate::{ClassifierNetwork, Scratch},
     gate::MappedShape,
@@ -61,7 +60,8 @@ pub(crate) struct Adaptation {
 
 /// What the guard last agreed to serve, and what is restored after refusals.
 pub(crate) struct GoodState {
-    pub(crate) tensors: NamedTensors,
+    /// On the engine's device.
+    pub(crate) saved: Saved,
     pub(crate) target_classifier: Arc<ClassifierNetwork>,
     /// Of the classes, as in [`TrainingSource`].
     pub(crate) translations: Vec<f32>,
@@ -79,6 +79,7 @@ impl Adaptation {
     pub(crate) fn new(
         bundle: &Bundle,
         settings: &LearnerSettings,
+        device: Device,
         generator: &mut Generator,
     ) -> Result<Option<Self>> {
         let architecture = bundle.training_architecture(settings.map, settings.critic.clone());
@@ -97,8 +98,7 @@ impl Adaptation {
         parameters.extend(bundle.standardised_classifier()?);
         copy_source_classifier(&mut parameters);
         let directions = Directions::new(architecture.latent, DIRECTIONS, generator)?;
-        let engine = CpuEngine::new(architecture.clone(), &parameters, settings.threads)?;
-        let mut engine: Box<dyn Engine> = Box::new(engine);
+        let mut engine = device.engine(architecture, &parameters, settings.threads)?;
         let train = source.train();
         engine.set_source(
             Rows::new(&train.latents[..], source.width())?,
@@ -111,7 +111,7 @@ impl Adaptation {
         engine.score(Head::Target, rows, &mut held_out)?;
         let estimator = estimator(settings, &source, &held_out, &prior)?;
         let translations = source.translations().to_vec();
-        let good = GoodState::new(&architecture, engine.export()?, translations, 0)?;
+        let good = GoodState::new(engine.as_ref(), engine.save()?, translations, 0)?;
         Ok(Some(Self {
             engine,
             window: TargetWindow::new(settings.window_kind, settings.window)?,
@@ -216,12 +216,13 @@ impl Adaptation {
         let critic_adam = adam(settings.rates.critic);
         let map_adam = adam(settings.rates.map);
         let mut critic = None;
-        for _ in 0..settings.critic_steps {
+        for number in 1..=settings.critic_steps {
             self.draw(settings, generator);
             let step = CriticStep {
                 proportions: proportions.as_ref(),
                 positions: &self.positions,
                 penalty_weight: settings.penalty_weight,
+                map_follows: number == settings.critic_steps,
                 adam: critic_adam,
             };
             let batch = batch(&self.rows);
@@ -257,9 +258,7 @@ impl Adaptation {
         generator: &mut Generator,
     ) -> Result<ClassifierReport> {
         let drawn = self.source.drawn_proportions(settings.sampling);
-        // Class-balanced draws need weights up to K: a lower cap would train for another prior than is corrected for.
-        let cap = settings.class_weight_cap.max(self.prior.classes() as f64);
-        let class_weights = class_ratios(self.prior.as_ref(), drawn.as_ref(), cap);
+        let class_weights = prior_weights(&self.prior, &drawn, settings.class_weight_cap);
         let step = ClassifierStep {
             objective: ClassifierObjective {
                 class_weights: &class_weights,
@@ -296,6 +295,13 @@ fn batch(rows: &[Vec<u32>; 2]) -> Batch<'_> {
     }
 }
 
+/// Class weights with which rows drawn in other proportions train for `prior`.
+fn prior_weights(prior: &LabelProportions, drawn: &LabelProportions, cap: f64) -> Vec<f64> {
+    // Class-balanced draws need weights up to K: a lower cap would train for another prior than is corrected for.
+    let cap = cap.max(prior.classes() as f64);
+    class_ratios(prior.as_ref(), drawn.as_ref(), cap)
+}
+
 /// An estimator for the adapted classifier, from its predictions on held-out source rows.
 pub(crate) fn estimator(
     settings: &LearnerSettings,
@@ -313,15 +319,16 @@ pub(crate) fn estimator(
 
 impl GoodState {
     pub(crate) fn new(
-        architecture: &Architecture,
-        tensors: NamedTensors,
+        engine: &dyn Engine,
+        saved: Saved,
         translations: Vec<f32>,
         steps: u64,
     ) -> Result<Self> {
         let network = Network::TargetClassifier;
-        let target_classifier = ClassifierNetwork::new(architecture, network, &tensors)?;
+        let tensors = engine.export_network(&saved, network)?;
+        let target_classifier = ClassifierNetwork::new(engine.architecture(), network, &tensors)?;
         Ok(Self {
-            tensors,
+            saved,
             target_classifier: Arc::new(target_classifier),
             translations,
             steps,
@@ -329,5 +336,21 @@ impl GoodState {
             mapped_latents: Vec::new(),
             largest_deformation: 0.0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_classes_drawn_alike_train_for_the_prior_that_is_corrected_for() {
+        let mut counts = vec![1.0; 30];
+        counts[0] = 270.0;
+        let prior = LabelProportions::from_counts(&counts).unwrap();
+        let drawn = LabelProportions::uniform(30);
+        let weights = prior_weights(&prior, &drawn, 20.0);
+        let trained = weights[0] * drawn[0];
+        assert!((trained - prior[0]).abs() < 1e-9, "{trained}, {}", prior[0]);
     }
 }

@@ -111,7 +111,9 @@ impl Adaptation {
         let window = self.score(Head::Target, &sample.window)?;
         let estimate = estimator.estimate(&window)?;
         let proportions = match settings.alignment_proportions {
-            AlignmentProportions::Estimated => self.next_proportions(&estimate),
+            AlignmentProportions::Estimated => {
+                next_proportions(self.alignment_proportions.as_ref(), &estimate)
+            }
             AlignmentProportions::Uniform => LabelProportions::uniform(held_out.classes()),
         };
         let distance = self.distance(&mapped, sample, &proportions)?;
@@ -125,26 +127,6 @@ impl Adaptation {
         })
     }
 
-    /// p_N after a refresh: the estimate, kept near the last p_N (see [`LARGEST_MOVE`]), or the last p_N if the
-    /// estimate is not known.
-    fn next_proportions(&self, estimate: &ProportionEstimate) -> LabelProportions {
-        let Some(last) = &self.alignment_proportions else {
-            return estimate.proportions.floored(SMALLEST_PROPORTION);
-        };
-        if !estimate.known {
-            return last.clone();
-        }
-        let bounded = |(class, interval): (usize, &Interval)| {
-            let reach = LARGEST_MOVE + 0.5 * (interval.high - interval.low);
-            let (low, high) = (last[class] - reach, last[class] + reach);
-            estimate.proportions[class]
-                .clamp(low, high)
-                .max(SMALLEST_PROPORTION)
-        };
-        let intervals = estimate.intervals.iter().enumerate();
-        LabelProportions::rescaled(intervals.map(bounded).collect())
-    }
-
     /// Sliced distance of the target to the held-out rows, moved to `latents` and reweighted.
     pub(crate) fn distance(
         &self,
@@ -156,6 +138,29 @@ impl Adaptation {
         self.directions
             .distance(latents, Some(&weights), &sample.target, None)
     }
+}
+
+/// p_N after a refresh: the estimate, kept near the last p_N (see [`LARGEST_MOVE`]), or the last p_N if the
+/// estimate is not known.
+fn next_proportions(
+    last: Option<&LabelProportions>,
+    estimate: &ProportionEstimate,
+) -> LabelProportions {
+    let Some(last) = last else {
+        return estimate.proportions.floored(SMALLEST_PROPORTION);
+    };
+    if !estimate.known {
+        return last.clone();
+    }
+    let bounded = |(class, interval): (usize, &Interval)| {
+        let reach = LARGEST_MOVE + 0.5 * (interval.high - interval.low);
+        let (low, high) = (last[class] - reach, last[class] + reach);
+        estimate.proportions[class]
+            .clamp(low, high)
+            .max(SMALLEST_PROPORTION)
+    };
+    let intervals = estimate.intervals.iter().enumerate();
+    LabelProportions::rescaled(intervals.map(bounded).collect())
 }
 
 /// omega of every row, as if they were one batch.
@@ -175,4 +180,37 @@ pub(crate) fn spread<T: Copy>(values: &[T], width: usize, count: usize) -> Vec<T
         values[first..first + width].iter().copied()
     };
     (0..picked).flat_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(second: f64, known: bool) -> ProportionEstimate {
+        let around = |share: f64| Interval {
+            low: share - 0.01,
+            high: share + 0.01,
+        };
+        ProportionEstimate {
+            proportions: LabelProportions::new(vec![1.0 - second, second]).unwrap(),
+            intervals: vec![around(1.0 - second), around(second)],
+            effective_rows: 5_000.0,
+            known,
+        }
+    }
+
+    #[test]
+    fn an_estimate_that_runs_away_moves_the_alignment_a_little_at_a_time() {
+        let first = next_proportions(None, &estimate(0.2, true));
+        assert!((first[1] - 0.2).abs() < 1e-9, "{first:?}");
+        let mut last = first;
+        for refresh in 0..3 {
+            let next = next_proportions(Some(&last), &estimate(0.99, true));
+            let moved = next[1] - last[1];
+            assert!((0.05..0.12).contains(&moved), "refresh {refresh}: {moved}");
+            last = next;
+        }
+        let unknown = next_proportions(Some(&last), &estimate(0.99, false));
+        assert_eq!(unknown, last, "what is not known moves nothing");
+    }
 }

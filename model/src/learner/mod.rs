@@ -10,6 +10,7 @@ mod black_box;
 mod effort;
 mod evidence;
 mod frozen;
+mod labels;
 mod mixture;
 mod picture;
 mod refresh;
@@ -28,6 +29,10 @@ use std::sync::Arc;
 
 pub use accuracy::EstimatedAccuracies;
 pub use frozen::{FrozenModel, FrozenRows, FrozenScores};
+pub use labels::{
+    ArrivedLabel, BlockEvent, JoinCounts, LabelBlock, LabelDelays, LabelRequest, LabelUse,
+    Negatives, RandomAnswer, RequestKind,
+};
 pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
 pub use settings::{AlignmentProportions, LearnerSettings, Rates, TransportWeight};
@@ -36,10 +41,14 @@ pub use source::SourceSampling;
 pub use state::STATE_FORMAT_VERSION;
 pub use window::WindowKind;
 
-use self::{adaptation::Adaptation, effort::Effort, tracked::TrackedProportions};
+use self::{
+    adaptation::Adaptation, effort::Effort, labels::LabelBook, tracked::TrackedProportions,
+};
 use crate::{
-    Candidate, Error, Generator, Inputs, Result, Rows,
+    Candidate, Device, Error, Generator, Inputs, Result, Rows,
     bundle::Bundle,
+    checks,
+    engine::HostCopies,
     evaluate::Scratch,
     gate::{Gate, GateState, Verdict},
     proportions::{LabelProportions, Probabilities, ProportionEstimate, ProportionEstimator},
@@ -57,17 +66,28 @@ pub struct Learner {
     /// `None` for a black box.
     adaptation: Option<Adaptation>,
     gate: Gate,
+    /// What waits for a label; `None` if none are read.
+    labels: Option<LabelBook>,
     effort: Effort,
     generator: Generator,
     blocks: u64,
+    /// Probabilities of the groups that were tracked since the last block, so that they are checked and converted once.
+    tracked: Vec<f64>,
+    device: Device,
 }
 
 impl Learner {
-    /// A learner that has seen nothing of the target.
+    /// A learner on the CPU engine that has seen nothing of the target.
     pub fn new(bundle: &Bundle, settings: LearnerSettings) -> Result<Self> {
+        Self::on(Device::Cpu, bundle, settings)
+    }
+
+    /// [`Learner::new`] on a device.
+    pub fn on(device: Device, bundle: &Bundle, settings: LearnerSettings) -> Result<Self> {
         settings.validate()?;
+        device.check()?;
         let mut generator = Generator::new(settings.seed);
-        let adaptation = Adaptation::new(bundle, &settings, &mut generator)?;
+        let adaptation = Adaptation::new(bundle, &settings, device, &mut generator)?;
         let training_proportions = bundle.description().training_proportions.clone();
         let held_out = bundle.held_out()?;
         let gate = Gate::new(&held_out, settings.gate)?;
@@ -87,11 +107,25 @@ impl Learner {
             training_proportions,
             adaptation,
             gate,
+            labels: None,
             effort: Effort::default(),
             generator,
             blocks: 0,
+            tracked: Vec::new(),
+            device,
             settings,
         })
+    }
+
+    /// The device that the learner was made on.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// Copies from the device to the host so far; none for a black box, which has no engine.
+    pub fn host_copies(&self) -> HostCopies {
+        let adaptation = self.adaptation.as_ref();
+        adaptation.map_or_else(HostCopies::default, |a| a.engine.host_copies())
     }
 
     /// The settings that the learner was made with; they never change.
@@ -147,6 +181,11 @@ impl Learner {
     /// order, and [`Learner::close_block`] was called with all its rows. On an error nothing has changed.
     pub fn track(&mut self, group: FrozenRows<'_>) -> Result<()> {
         let frozen = self.check_scores(group)?;
+        if let Some(mut book) = self.labels.take() {
+            let predicted = book.predict(&self.snapshot(), group);
+            self.labels = Some(book);
+            predicted?;
+        }
         let reference = self.gate.reference();
         if let Some(adaptation) = &mut self.adaptation
             && adaptation.good.steps > 0
@@ -154,12 +193,65 @@ impl Learner {
             let adapted = adaptation.score_served(group.latents())?;
             adaptation.adapted.track(&adapted, None)?;
         }
-        self.frozen.track(&frozen, reference)
+        self.frozen.track(&frozen, reference)?;
+        self.tracked.extend_from_slice(frozen.as_slice());
+        Ok(())
+    }
+
+    /// [`Learner::track`] of rows whose block is not full. A state that is saved meanwhile is that of the latest full
+    /// block: a start reads these rows again.
+    pub fn track_ahead(&mut self, group: FrozenRows<'_>) -> Result<()> {
+        self.frozen.open_block();
+        if let Some(adaptation) = &mut self.adaptation {
+            adaptation.adapted.open_block();
+        }
+        self.track(group)
+    }
+
+    /// Uses labels from now on, or none. What waits for one is kept if labels were used before.
+    pub fn use_labels(&mut self, labels: Option<LabelUse>) {
+        self.gate.use_labels(labels.map(|labels| labels.objective));
+        self.labels = labels.map(|settings| match self.labels.take() {
+            Some(mut book) => {
+                book.set(settings);
+                book
+            }
+            None => LabelBook::new(settings, self.training_proportions.classes()),
+        });
+    }
+
+    /// Whether labels are used.
+    pub fn uses_labels(&self) -> bool {
+        self.labels.is_some()
+    }
+
+    /// What became of labels so far; `None` if none are used.
+    pub fn label_counts(&self) -> Option<JoinCounts> {
+        self.labels.as_ref().map(LabelBook::counts)
+    }
+
+    /// Labels that were asked for and have not come, oldest first.
+    pub fn wanted_labels(&self) -> Vec<LabelRequest> {
+        self.labels
+            .as_ref()
+            .map_or_else(Vec::new, LabelBook::wanted)
     }
 
     /// Takes a block, whose groups were tracked, into window and gate.
     pub fn close_block(&mut self, block: FrozenRows<'_>) -> Result<BlockReport> {
-        let frozen = self.check_scores(block)?;
+        self.close_labelled_block(block, &[], &[])
+    }
+
+    /// [`Learner::close_block`] with the block's events, in the order of its rows, and the labels that take effect with
+    /// it. Without [`Learner::use_labels`] both are ignored.
+    pub fn close_labelled_block(
+        &mut self,
+        block: FrozenRows<'_>,
+        events: &[BlockEvent<'_>],
+        labels: &[ArrivedLabel],
+    ) -> Result<BlockReport> {
+        let frozen = self.tracked_probabilities(block)?;
+        let labels = self.join_labels(block.len(), events, labels)?;
         self.frozen.close_block();
         let known = "a block's groups are tracked before it is closed";
         let frozen_estimate = self.frozen.estimate.clone().expect(known);
@@ -183,6 +275,9 @@ impl Learner {
                 let rows = self.gate.rows_since_jump().min(usize::MAX as u64) as usize;
                 adaptation.shorten_window(rows.max(self.settings.batch))?;
                 self.effort.begin();
+                if let Some(tally) = self.gate.labels_mut() {
+                    tally.renew_adapted();
+                }
             }
             if adaptation.good.steps > 0 {
                 adaptation.adapted.close_block();
@@ -195,7 +290,41 @@ impl Learner {
             self.effort.end();
         }
         self.blocks += 1;
-        Ok(self.report(block.len(), frozen_estimate, verdict))
+        let mut report = self.report(block.len(), frozen_estimate, verdict);
+        report.labels = labels;
+        Ok(report)
+    }
+
+    /// Joins labels and events, and lets the gate count what they say.
+    fn join_labels(
+        &mut self,
+        rows: usize,
+        events: &[BlockEvent<'_>],
+        labels: &[ArrivedLabel],
+    ) -> Result<Option<LabelBlock>> {
+        let (Some(book), Some(tally)) = (&mut self.labels, self.gate.labels_mut()) else {
+            return Ok(None);
+        };
+        if events.is_empty() {
+            book.discard();
+        } else {
+            checks::length("events of a block", events.len(), rows)?;
+        }
+        let classes = self.training_proportions.classes();
+        let known: Vec<u32> = labels.iter().map(|label| label.class).collect();
+        checks::labels(&known, classes)?;
+        Ok(Some(book.close(self.blocks + 1, events, labels, tally)))
+    }
+
+    /// The probabilities of a block: those of its groups, or its own after a restart, which forgets groups.
+    fn tracked_probabilities(&mut self, block: FrozenRows<'_>) -> Result<Probabilities> {
+        let tracked = std::mem::take(&mut self.tracked);
+        if tracked.len() != block.probabilities().len() {
+            return self.check_scores(block);
+        }
+        self.check_widths(block)?;
+        let classes = self.training_proportions.classes();
+        Ok(Probabilities::from_checked(tracked, classes))
     }
 
     fn report(&self, rows: usize, frozen: ProportionEstimate, verdict: Verdict) -> BlockReport {
@@ -226,11 +355,18 @@ impl Learner {
             adapted,
             served,
             verdict,
+            labels: None,
         }
     }
 
     /// The probabilities of rows that are as wide as the model's.
     fn check_scores(&self, scores: FrozenRows<'_>) -> Result<Probabilities> {
+        self.check_widths(scores)?;
+        let classes = self.training_proportions.classes();
+        Probabilities::new("probabilities", Rows::new(scores.probabilities(), classes)?)
+    }
+
+    fn check_widths(&self, scores: FrozenRows<'_>) -> Result<()> {
         let (classes, latent) = (self.training_proportions.classes(), self.model.latent());
         if scores.widths() != (classes, latent) {
             return Err(Error::shape(
@@ -239,7 +375,7 @@ impl Learner {
                 format!("{:?}", scores.widths()),
             ));
         }
-        Probabilities::new("probabilities", Rows::new(scores.probabilities(), classes)?)
+        Ok(())
     }
 
     /// The gate's decision after the latest block, and those before it.

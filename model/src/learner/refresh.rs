@@ -10,16 +10,15 @@ use super::{
     tracked::TrackedProportions,
 };
 use crate::{
-    Generator, NamedTensors, Result, argmax,
+    Generator, Result, argmax,
     bundle::HeldOut,
     diagnostics::{
         Action, ClusterAssignment, Displacement, GuardEvidence, MostPredicted, Movement,
         assign_clusters, class_means, judge, largest_slope, movement,
     },
-    engine::Head,
+    engine::{Head, Saved},
     gate::{Gate, HeldOutShape, MappedShape},
     proportions::{LabelProportions, Probabilities},
-    tensors::Scalars,
 };
 
 /// Rows of the window at which the classifier's slope is measured.
@@ -53,8 +52,8 @@ impl Adaptation {
         self.transport.update(evidence.distance, sample.noise_floor);
 
         let measures = self.measure(frozen, &sample, &evidence)?;
-        let tensors = self.engine.export()?;
-        let non_finite = first_non_finite(&tensors);
+        let saved = self.engine.save()?;
+        let non_finite = self.engine.first_non_finite(&saved)?;
         let guard_evidence = GuardEvidence {
             non_finite: non_finite.as_deref(),
             distance_before_map,
@@ -76,7 +75,7 @@ impl Adaptation {
         let proportions = evidence.proportions.clone();
         let distance_after_map = evidence.distance;
         match action {
-            Action::Publish => self.publish(evidence, tensors, &measures.movement, gate)?,
+            Action::Publish => self.publish(evidence, saved, &measures.movement, gate)?,
             Action::Keep => {}
             Action::Restore => self.restore()?,
         }
@@ -175,13 +174,13 @@ impl Adaptation {
     fn publish(
         &mut self,
         evidence: AlignmentEvidence,
-        tensors: NamedTensors,
+        saved: Saved,
         movement: &Movement,
         gate: &Gate,
     ) -> Result<()> {
         self.good = GoodState::new(
-            self.engine.architecture(),
-            tensors,
+            self.engine.as_ref(),
+            saved,
             self.source.translations().to_vec(),
             self.steps,
         )?;
@@ -217,7 +216,7 @@ impl Adaptation {
 
     /// Makes the state that is served the present one.
     pub(crate) fn restore(&mut self) -> Result<()> {
-        self.engine.import(&self.good.tensors)?;
+        self.engine.restore(&self.good.saved)?;
         self.source.translate(self.good.translations.clone());
         self.set_translated_source()
     }
@@ -275,14 +274,4 @@ fn cross_entropy(probabilities: &Probabilities, labels: &[u32], weights: &[f64])
         -weight * row[*label as usize].max(f64::MIN_POSITIVE).ln()
     };
     rows.map(loss).sum::<f64>() / weights.iter().sum::<f64>()
-}
-
-fn first_non_finite(tensors: &NamedTensors) -> Option<String> {
-    let finite = |values: Scalars<'_>| match values {
-        Scalars::F32(values) => values.iter().all(|v| v.is_finite()),
-        Scalars::F64(values) => values.iter().all(|v| v.is_finite()),
-    };
-    let mut names = tensors.iter();
-    let offending = names.find(|(_, tensor)| !finite(tensor.values.as_scalars()));
-    offending.map(|(name, _)| name.clone())
 }

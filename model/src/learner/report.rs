@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::labels::LabelBlock;
 use crate::{
     diagnostics::{ClusterAssignment, Decision, Movement},
     engine::{ClassifierReport, CriticReport, MapReport},
@@ -22,6 +23,8 @@ pub struct BlockReport {
     pub served: ProportionEstimate,
     /// What the gate decided, and why.
     pub verdict: Verdict,
+    /// What labels did; `None` if none are read.
+    pub labels: Option<LabelBlock>,
 }
 
 /// Scalars of one alignment step.

@@ -160,55 +160,109 @@ impl Default for LearnerSettings {
 }
 
 impl LearnerSettings {
-    /// Refuses settings that cannot work; the first problem is the error.
+    /// Refuses settings that cannot work; the first of [`LearnerSettings::problems`] is the error.
     pub fn validate(&self) -> Result<()> {
-        let at_least_one = |field: &str, value: usize| match value {
-            0 => Err(Error::setting(field, "is 0, expected at least 1")),
-            _ => Ok(()),
-        };
-        at_least_one("batch", self.batch)?;
-        at_least_one("critic_steps", self.critic_steps)?;
-        at_least_one("window", self.window)?;
-        at_least_one("group", self.group)?;
-        at_least_one("refresh_every", self.refresh_every as usize)?;
-        if self.window < self.batch {
-            return Err(Error::setting(
-                "window",
-                format!(
-                    "is {}, expected at least batch = {}",
-                    self.window, self.batch
-                ),
-            ));
+        checks::first(self.problems())
+    }
+
+    /// Everything that cannot work, with the fields' names.
+    pub fn problems(&self) -> Vec<Error> {
+        let mut problems = checks::problems([
+            checks::not_zero("batch", self.batch),
+            checks::not_zero("critic_steps", self.critic_steps),
+            checks::not_zero("window", self.window),
+            checks::not_zero("group", self.group),
+            checks::not_zero("refresh_every", self.refresh_every as usize),
+            self.check_window(),
+            checks::weight("penalty_weight", self.penalty_weight),
+            checks::weight("entropy_weight", self.entropy_weight),
+            checks::weight("divergence_weight", self.divergence_weight),
+            checks::weight("rates.critic", self.rates.critic),
+            checks::weight("rates.map", self.rates.map),
+            checks::weight("rates.classifier", self.rates.classifier),
+            checks::above("class_weight_cap", self.class_weight_cap, 0.0),
+        ]);
+        problems.extend(self.transport.problems());
+        problems.extend(self.guard.problems());
+        problems.extend(self.gate.problems());
+        problems.extend(self.tracker.problems());
+        problems
+    }
+
+    fn check_window(&self) -> Result<()> {
+        // A window of 0 has been told already.
+        if self.window == 0 || self.window >= self.batch {
+            return Ok(());
         }
-        checks::weight("penalty_weight", self.penalty_weight)?;
-        checks::weight("entropy_weight", self.entropy_weight)?;
-        checks::weight("divergence_weight", self.divergence_weight)?;
-        checks::weight("rates.critic", self.rates.critic)?;
-        checks::weight("rates.map", self.rates.map)?;
-        checks::weight("rates.classifier", self.rates.classifier)?;
-        if !(self.class_weight_cap.is_finite() && self.class_weight_cap > 0.0) {
-            return Err(Error::setting(
-                "class_weight_cap",
-                format!(
-                    "is {}, expected a finite number above 0",
-                    self.class_weight_cap
-                ),
-            ));
-        }
-        match self.transport {
-            TransportWeight::Fixed { weight } => checks::weight("transport.fixed.weight", weight)?,
-            TransportWeight::Solved { start, factor } => {
-                checks::weight("transport.solved.start", start)?;
-                if !(factor.is_finite() && factor > 1.0) {
-                    return Err(Error::setting(
-                        "transport.solved.factor",
-                        format!("is {factor}, expected a finite number above 1"),
-                    ));
-                }
+        let (window, batch) = (self.window, self.batch);
+        let problem = format!("is {window}, expected at least batch = {batch}");
+        Err(Error::setting("window", problem))
+    }
+}
+
+impl TransportWeight {
+    fn problems(self) -> Vec<Error> {
+        match self {
+            Self::Fixed { weight } => {
+                checks::problems([checks::weight("transport.fixed.weight", weight)])
             }
+            Self::Solved { start, factor } => checks::problems([
+                checks::weight("transport.solved.start", start),
+                checks::above("transport.solved.factor", factor, 1.0),
+            ]),
         }
-        self.guard.validate()?;
-        self.gate.validate()?;
-        self.tracker.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_told_at_once_each_with_its_field() {
+        let mut settings = LearnerSettings {
+            batch: 0,
+            window: 0,
+            class_weight_cap: f64::NAN,
+            transport: TransportWeight::Solved {
+                start: -1.0,
+                factor: 1.0,
+            },
+            tracker: TrackerSettings::HalfLife { blocks: 0.0 },
+            ..LearnerSettings::default()
+        };
+        settings.guard.one_class = -1.0;
+        settings.gate.patience = 0;
+        let told: Vec<String> = settings
+            .problems()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "batch: is 0, expected at least 1",
+                "window: is 0, expected at least 1",
+                "class_weight_cap: is NaN, expected a finite number above 0",
+                "transport.solved.start: is -1, expected a finite number, 0 or more",
+                "transport.solved.factor: is 1, expected a finite number above 1",
+                "guard.one_class: is -1, expected a finite number, 0 or more",
+                "gate.patience: is 0, expected at least 1",
+                "tracker.half_life.blocks: is 0, expected a finite number of blocks above 0",
+            ]
+        );
+        let first = settings.validate().unwrap_err().to_string();
+        assert_eq!(first, told[0]);
+        assert!(LearnerSettings::default().problems().is_empty());
+    }
+
+    #[test]
+    fn a_window_holds_at_least_a_batch() {
+        let settings = LearnerSettings {
+            window: 100,
+            ..LearnerSettings::default()
+        };
+        let told = settings.validate().unwrap_err().to_string();
+        assert_eq!(told, "window: is 100, expected at least batch = 200");
     }
 }

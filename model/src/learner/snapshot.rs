@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::frozen::{FrozenModel, FrozenScores};
+use super::frozen::{FrozenModel, FrozenRows, FrozenScores};
 use crate::{
     Candidate, Inputs, Result, Rows,
     evaluate::{ClassifierNetwork, Scratch},
@@ -72,6 +72,11 @@ impl Snapshot {
 
     /// Scores rows that the frozen model has scored before.
     pub fn score_frozen(&self, frozen: &FrozenScores, scores: &mut Scores) -> Result<()> {
+        self.score_rows(frozen.rows(0..frozen.len()), scores)
+    }
+
+    /// [`Snapshot::score_frozen`] of some rows.
+    pub fn score_rows(&self, frozen: FrozenRows<'_>, scores: &mut Scores) -> Result<()> {
         let training = &self.training_proportions;
         frozen.probabilities().clone_into(&mut scores.frozen);
         scores.prior.clone_from(&scores.frozen);

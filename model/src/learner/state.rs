@@ -8,17 +8,18 @@ use super::{
     Learner, LearnerSettings,
     adaptation::{Adaptation, GoodState, estimator},
     effort::Effort,
+    labels::{LabelBook, LabelUse, SavedBook},
     tracked::TrackedProportions,
     transport_weight::TransportWeightSolver,
     window::TargetWindow,
 };
 use crate::{
-    Error, Generator, HostTensor, NamedTensors, Result, Rows,
+    Device, Error, Generator, HostTensor, NamedTensors, Result, Rows,
     bundle::Bundle,
     diagnostics::{Directions, RefusalCount},
     gate::GateMemory,
     proportions::{LabelProportions, ProportionEstimate, Tracker},
-    tensors::{from_safetensors, read_metadata, require, to_safetensors},
+    tensors::{from_safetensors, read_bytes, read_metadata, require, to_safetensors_with_bytes},
 };
 
 /// Version of the format that [`Learner::save`] writes.
@@ -26,6 +27,8 @@ pub const STATE_FORMAT_VERSION: u64 = 1;
 
 /// The header's key; one key, so that equal states are equal bytes.
 const KEY: &str = "ostar_state";
+/// Name of the bytes of events that wait for a label.
+const LABELS: &str = "labels";
 
 /// Everything that is not a tensor.
 #[derive(Serialize, Deserialize)]
@@ -42,6 +45,9 @@ struct Header {
     gate: Option<GateMemory>,
     #[serde(default)]
     effort: Effort,
+    /// `None` if no labels are read. The events that wait for one are in [`LABELS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    labels: Option<SavedBook>,
 }
 
 /// Just enough of a header to tell that a newer version wrote it.
@@ -56,6 +62,9 @@ struct Followed {
     tracker: Tracker,
     #[serde(alias = "published")]
     estimate: Option<ProportionEstimate>,
+    /// What was expected of the next rows.
+    #[serde(default)]
+    expected: Option<LabelProportions>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,7 +94,7 @@ impl Learner {
         if let Some(adaptation) = &self.adaptation {
             adaptation.save_tensors(self.training_proportions.classes(), &mut tensors)?;
         }
-        let header = Header {
+        let mut header = Header {
             format_version: STATE_FORMAT_VERSION,
             bundle_digest: self.digest.clone(),
             blocks: self.blocks,
@@ -94,16 +103,34 @@ impl Learner {
             adaptation: self.adaptation.as_ref().map(AdaptationHeader::of),
             gate: Some(self.gate.memory().clone()),
             effort: self.effort,
+            labels: None,
         };
+        let mut bytes = BTreeMap::new();
+        if let Some(book) = &self.labels {
+            let (saved, waiting) = book.save();
+            header.labels = Some(saved);
+            bytes.insert(LABELS.to_owned(), waiting);
+        }
         let json = serde_json::to_string(&header)
             .map_err(|error| Error::setting("state", format!("cannot be written: {error}")))?;
-        to_safetensors(&tensors, BTreeMap::from([(KEY.to_owned(), json)]))
+        to_safetensors_with_bytes(&tensors, &bytes, BTreeMap::from([(KEY.to_owned(), json)]))
     }
 
     /// A learner as it was when it was saved. `bundle` must be the one it learned with, and the shapes in
     /// `settings` those it had; other settings may differ.
     pub fn load(bundle: &Bundle, settings: LearnerSettings, bytes: &[u8]) -> Result<Self> {
-        let mut learner = Self::new(bundle, settings)?;
+        Self::load_on(Device::Cpu, bundle, settings, bytes)
+    }
+
+    /// [`Learner::load`] on a device, which need not be the one that the state was saved on. Learning goes on from the
+    /// same numbers; that it gives the same bytes is promised on the same device only.
+    pub fn load_on(
+        device: Device,
+        bundle: &Bundle,
+        settings: LearnerSettings,
+        bytes: &[u8],
+    ) -> Result<Self> {
+        let mut learner = Self::on(device, bundle, settings)?;
         let json = read_metadata(bytes, KEY)?;
         let header = parse(&json)?;
         if header.bundle_digest != learner.digest {
@@ -115,7 +142,9 @@ impl Learner {
                 ),
             ));
         }
-        let tensors = from_safetensors(bytes)?;
+        let mut tensors = from_safetensors(bytes)?;
+        // Read apart, as bytes.
+        tensors.remove(LABELS);
         match (&mut learner.adaptation, header.adaptation) {
             (Some(adaptation), Some(saved)) => {
                 if saved.label_shift_refuted {
@@ -135,6 +164,12 @@ impl Learner {
         header.frozen.restore(&mut learner.frozen);
         if let Some(memory) = header.gate {
             learner.gate.restore(memory);
+        }
+        if let Some(saved) = header.labels {
+            let waiting = read_bytes(bytes, LABELS)?;
+            let classes = learner.training_proportions.classes();
+            let book = LabelBook::restore(saved, waiting, LabelUse::default(), classes)?;
+            learner.labels = Some(book);
         }
         learner.effort = header.effort;
         learner.blocks = header.blocks;
@@ -164,14 +199,16 @@ fn parse(json: &str) -> Result<Header> {
 
 impl Followed {
     fn of(tracked: &TrackedProportions) -> Self {
+        let border = tracked.border();
         Self {
-            tracker: tracked.tracker.clone(),
+            tracker: border.tracker,
             estimate: tracked.estimate.clone(),
+            expected: border.proportions,
         }
     }
 
     fn restore(self, tracked: &mut TrackedProportions) {
-        tracked.restore(self.tracker, self.estimate);
+        tracked.restore(self.tracker, self.estimate, self.expected);
     }
 }
 
@@ -204,7 +241,7 @@ impl Adaptation {
                 .map(move |(name, tensor)| (format!("{prefix}.{name}"), tensor))
         };
         tensors.extend(named("engine", self.engine.export()?));
-        tensors.extend(named("good", self.good.tensors.clone()));
+        tensors.extend(named("good", self.engine.export_saved(&self.good.saved)?));
         let matrix = |values: &Vec<f32>, width: usize| {
             HostTensor::f32([values.len() / width, width], values.clone())
         };
@@ -248,9 +285,9 @@ impl Adaptation {
         if !window.is_empty() {
             self.engine.set_target(0, Rows::new(&window[..], width)?)?;
         }
-        let architecture = self.engine.architecture();
-        let good = part("good.");
-        self.good = GoodState::new(architecture, good, good_translations, saved.good_steps)?;
+        let good = self.engine.import_saved(&part("good."))?;
+        let engine = self.engine.as_ref();
+        self.good = GoodState::new(engine, good, good_translations, saved.good_steps)?;
         self.good.largest_deformation = saved.largest_deformation;
         if tensors.contains_key("good_mapped_held_out") {
             let mapped = require(&tensors, "good_mapped_held_out", &[rows, width])?;

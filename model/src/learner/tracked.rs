@@ -22,6 +22,15 @@ pub(crate) struct TrackedProportions {
     evidence: Option<Evidence>,
     /// After the latest block; `None` before the first.
     pub(crate) estimate: Option<ProportionEstimate>,
+    /// As it was at the border of the open block, if rows of that were tracked before it was full.
+    border: Option<Border>,
+}
+
+/// What a state keeps of the proportions: a start tracks the rows of an open block again.
+#[derive(Debug, Clone)]
+pub(crate) struct Border {
+    pub(crate) tracker: Tracker,
+    pub(crate) proportions: Option<LabelProportions>,
 }
 
 impl TrackedProportions {
@@ -32,6 +41,23 @@ impl TrackedProportions {
             proportions: None,
             evidence: None,
             estimate: None,
+            border: None,
+        })
+    }
+
+    /// Rows of a block that is not full are tracked next.
+    pub(crate) fn open_block(&mut self) {
+        self.border.get_or_insert_with(|| Border {
+            tracker: self.tracker.clone(),
+            proportions: self.proportions.clone(),
+        });
+    }
+
+    /// As it was when the latest block was full.
+    pub(crate) fn border(&self) -> Border {
+        self.border.clone().unwrap_or_else(|| Border {
+            tracker: self.tracker.clone(),
+            proportions: self.proportions.clone(),
         })
     }
 
@@ -50,6 +76,7 @@ impl TrackedProportions {
 
     /// Makes the intervals of a block whose groups were all tracked.
     pub(crate) fn close_block(&mut self) {
+        self.border = None;
         if let Some(evidence) = &self.evidence {
             self.estimate = Some(self.tracker.publish(evidence));
         }
@@ -60,13 +87,20 @@ impl TrackedProportions {
         self.tracker.clone_from(&other.tracker);
         self.proportions.clone_from(&other.proportions);
         self.estimate.clone_from(&other.estimate);
+        self.border = None;
     }
 
-    pub(crate) fn restore(&mut self, tracker: Tracker, estimate: Option<ProportionEstimate>) {
+    /// `proportions` are what was expected of the next group; states of earlier versions do not say.
+    pub(crate) fn restore(
+        &mut self,
+        tracker: Tracker,
+        estimate: Option<ProportionEstimate>,
+        proportions: Option<LabelProportions>,
+    ) {
         self.tracker = tracker;
-        self.proportions = estimate
-            .as_ref()
-            .map(|estimate| estimate.proportions.clone());
+        let published = estimate.as_ref().map(|estimate| &estimate.proportions);
+        self.proportions = proportions.or_else(|| published.cloned());
         self.estimate = estimate;
+        self.border = None;
     }
 }

@@ -13,7 +13,7 @@ use super::{
     source::Part,
 };
 use crate::{
-    Generator, NamedTensors, Result, Rows,
+    Generator, Result, Rows,
     architecture::Network,
     diagnostics::{ClassMeans, class_means},
     optimiser::RateSchedule,
@@ -38,10 +38,10 @@ impl Adaptation {
         generator: &mut Generator,
     ) -> Result<Option<AlignmentEvidence>> {
         let translations = self.source.translations().to_vec();
-        let tensors = self.engine.export()?;
+        let saved = self.engine.save()?;
         // Tried in place, because evidence needs the engine; undone below if it does not help.
         self.source.translate(self.propose(sample)?);
-        self.restart_map(&tensors)?;
+        self.engine.restart(Network::Map, &self.initial_map)?;
         // p_N of the alignment so far holds for classes elsewhere: the new estimate need not stay near it.
         let proportions = self.alignment_proportions.take();
         let moved = self.gather_evidence(settings, sample)?;
@@ -49,7 +49,7 @@ impl Adaptation {
         if moved.distance > sample.noise_floor {
             self.source.translate(translations);
             self.alignment_proportions = proportions;
-            self.engine.import(&tensors)?;
+            self.engine.restore(&saved)?;
             return Ok(None);
         }
         self.learn_translated(settings, &moved.proportions, generator)?;
@@ -94,16 +94,6 @@ impl Adaptation {
             self.classifier_step(settings, proportions, rate, generator)?;
         }
         Ok(())
-    }
-
-    /// Puts the map of the start, without what its optimiser has learned since, in the place of the one
-    /// in `tensors`.
-    fn restart_map(&mut self, tensors: &NamedTensors) -> Result<()> {
-        let map = Network::Map.prefix();
-        let mut tensors = tensors.clone();
-        tensors.retain(|name, _| !(name.starts_with("adam.") && name.contains(map)));
-        tensors.extend(self.initial_map.clone());
-        self.engine.import(&tensors)
     }
 
     /// Gives the engine the source as it is translated now.

@@ -4,11 +4,10 @@ use super::{FrozenRows, Learner};
 use crate::Result;
 
 impl Learner {
-    /// [`Learner::observe_scored`] without the gate: tracks, makes intervals, fills the window, and decides nothing.
+    /// [`Learner::close_block`] without the gate: makes intervals, fills the window, and decides nothing.
     #[doc(hidden)]
-    pub fn observe_ungated(&mut self, scores: FrozenRows<'_>) -> Result<()> {
-        self.check_scores(scores)?;
-        self.track_groups(scores)?;
+    pub fn close_block_ungated(&mut self, scores: FrozenRows<'_>) -> Result<()> {
+        self.tracked.clear();
         self.frozen.close_block();
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.keep(scores.latents(), &mut self.generator)?;

@@ -64,24 +64,25 @@ pub struct ProportionEstimator {
     confusion: Confusion,
     /// Of `held_out`.
     unmixing: Arc<Unmixing>,
-    /// With many classes, for estimators that correct predictions.
-    fixed: Option<FixedReference>,
+    /// What predictions are corrected for with more than [`EXACT_CLASSES`], whatever the stream's proportions are. An
+    /// unmixing for every reference would take seconds a block at 1,000 classes. Little is lost: with so many classes
+    /// most shares are below [`REFERENCE_FLOOR`], which makes all references alike.
+    fixed: Option<ForReference>,
     latest: Latest,
 }
 
-/// What predictions are corrected for with more than [`EXACT_CLASSES`], whatever the stream's proportions are. An unmixing
-/// for every reference would take seconds a block at 1,000 classes. Little is lost: with so many classes most shares are
-/// below [`REFERENCE_FLOOR`], which makes all references alike.
-#[derive(Debug, Clone)]
-struct FixedReference {
-    reference: LabelProportions,
-    /// See [`Unmixing::adjustment`].
-    adjustment: Vec<f64>,
-}
-
-/// The unmixing that was made last, and for which reference.
+/// What was made for the reference that was asked for last.
 #[derive(Debug, Default)]
-struct Latest(Mutex<Option<(LabelProportions, Arc<Unmixing>)>>);
+struct Latest(Mutex<Option<ForReference>>);
+
+/// What predictions that are corrected for a reference are read with.
+#[derive(Debug, Clone)]
+struct ForReference {
+    reference: LabelProportions,
+    unmixing: Arc<Unmixing>,
+    /// See [`Unmixing::adjustment`].
+    adjustment: Arc<[f64]>,
+}
 
 /// What a block of target rows says about the proportions; blocks are averaged by a
 /// [`Tracker`](super::Tracker).
@@ -131,7 +132,7 @@ impl ProportionEstimator {
     pub(crate) fn exact_up_to(
         exact_classes: usize,
         estimator: Estimator,
-        held_out: Probabilities,
+        mut held_out: Probabilities,
         labels: Vec<u32>,
         prior: LabelProportions,
     ) -> Result<Self> {
@@ -142,16 +143,17 @@ impl ProportionEstimator {
             Estimator::Em => (Temperature::fit(&held_out, &labels, &prior)?, 1.0),
             Estimator::TwoStep => Temperature::fit_cautiously(&held_out, &labels, &prior)?,
         };
-        let mut held_out = temperature.apply(&held_out);
+        temperature.apply_to(&mut held_out);
         let corrects = matches!(estimator, Estimator::Em | Estimator::TwoStep);
         let reference = (corrects && held_out.classes() > exact_classes)
             .then(|| prior.floored(REFERENCE_FLOOR));
         if let Some(reference) = &reference {
-            held_out = held_out.corrected(&prior, reference);
+            held_out.correct(&prior, reference);
         }
         let unmixing = Arc::new(Unmixing::new(&held_out, &labels, exact_classes)?);
-        let fixed = reference.map(|reference| FixedReference {
-            adjustment: unmixing.adjustment(&reference, trust),
+        let fixed = reference.map(|reference| ForReference {
+            adjustment: unmixing.adjustment(&reference, trust).into(),
+            unmixing: Arc::clone(&unmixing),
             reference,
         });
         Ok(Self {
@@ -203,36 +205,37 @@ impl ProportionEstimator {
             target.classes(),
             self.classes(),
         )?;
-        let target = &self.temperature.apply(target);
+        let mut target = target.clone();
+        self.temperature.apply_to(&mut target);
         match self.estimator {
             Estimator::Confusion | Estimator::Regularised => {
-                Ok(self.read(target, Arc::clone(&self.unmixing), true))
+                Ok(self.read(&target, Arc::clone(&self.unmixing), true))
             }
             Estimator::TwoStep => {
-                if let Some(fixed) = &self.fixed {
-                    let mut evidence = self.read_corrected(target, &fixed.reference, true)?;
-                    evidence.readings.adjustment.clone_from(&fixed.adjustment);
-                    return Ok(evidence);
-                }
-                let reference = match reference {
-                    Some(reference) => {
+                let made = match (&self.fixed, reference) {
+                    (Some(fixed), _) => fixed.clone(),
+                    (None, Some(reference)) => {
                         checks::length("reference", reference.classes(), self.classes())?;
-                        reference.rounded(REFERENCE_STEP)
+                        self.for_reference(&reference.rounded(REFERENCE_STEP))?
                     }
-                    None => {
-                        em::maximum_likelihood(target, &self.prior, REFERENCE_LIMITS)?.proportions
+                    (None, None) => {
+                        let limits = REFERENCE_LIMITS;
+                        let found = em::maximum_likelihood(&target, &self.prior, limits)?;
+                        self.for_reference(&found.proportions)?
                     }
                 };
-                let mut evidence = self.read_corrected(target, &reference, true)?;
-                let reference = reference.floored(REFERENCE_FLOOR);
-                evidence.readings.adjustment = evidence.unmixing.adjustment(&reference, self.trust);
-                Ok(evidence)
+                Ok(self.read_corrected(target, made, true))
             }
             Estimator::Em => {
-                let estimate = em::maximum_likelihood(target, &self.prior, EmLimits::default())?;
-                let proportions = estimate.proportions;
-                let mut evidence = self.read_corrected(target, &proportions, estimate.converged)?;
-                evidence.readings.mean = proportions.into();
+                let estimate = em::maximum_likelihood(&target, &self.prior, EmLimits::default())?;
+                let made = match &self.fixed {
+                    Some(fixed) => fixed.clone(),
+                    None => self.for_reference(&estimate.proportions)?,
+                };
+                let mut evidence = self.read_corrected(target, made, estimate.converged);
+                let readings = &mut evidence.readings;
+                readings.mean = estimate.proportions.into();
+                readings.adjustment.fill(0.0);
                 Ok(evidence)
             }
         }
@@ -240,25 +243,30 @@ impl ProportionEstimator {
 
     fn read_corrected(
         &self,
-        target: &Probabilities,
-        reference: &LabelProportions,
+        mut target: Probabilities,
+        made: ForReference,
         converged: bool,
-    ) -> Result<Evidence> {
-        if let Some(fixed) = &self.fixed {
-            let corrected = target.corrected(&self.prior, &fixed.reference);
-            return Ok(self.read(&corrected, Arc::clone(&self.unmixing), converged));
-        }
+    ) -> Evidence {
+        target.correct(&self.prior, &made.reference);
+        let mut evidence = self.read(&target, made.unmixing, converged);
+        evidence.readings.adjustment = made.adjustment.to_vec();
+        evidence
+    }
+
+    /// What was made for this reference, floored, the last time, or what is made now.
+    fn for_reference(&self, reference: &LabelProportions) -> Result<ForReference> {
         let reference = reference.floored(REFERENCE_FLOOR);
-        let unmixing = match self.latest.get(&reference) {
-            Some(unmixing) => unmixing,
-            None => {
-                let (unmixing, _) = self.unmixed(&reference)?;
-                self.latest.set(reference.clone(), Arc::clone(&unmixing));
-                unmixing
-            }
+        if let Some(made) = self.latest.get(&reference) {
+            return Ok(made);
+        }
+        let (unmixing, _) = self.unmixed(&reference)?;
+        let made = ForReference {
+            adjustment: unmixing.adjustment(&reference, self.trust).into(),
+            unmixing,
+            reference,
         };
-        let corrected = target.corrected(&self.prior, &reference);
-        Ok(self.read(&corrected, unmixing, converged))
+        self.latest.set(made.clone());
+        Ok(made)
     }
 
     /// The held-out predictions as they are read for a target with `proportions`, and their unmixing.
@@ -300,15 +308,14 @@ impl ProportionEstimator {
 // === impl Latest ===
 
 impl Latest {
-    fn get(&self, reference: &LabelProportions) -> Option<Arc<Unmixing>> {
+    fn get(&self, reference: &LabelProportions) -> Option<ForReference> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (made_for, unmixing) = latest.as_ref()?;
-        (made_for == reference).then(|| Arc::clone(unmixing))
+        latest.clone().filter(|made| made.reference == *reference)
     }
 
-    fn set(&self, reference: LabelProportions, unmixing: Arc<Unmixing>) {
+    fn set(&self, made: ForReference) {
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *latest = Some((reference, unmixing));
+        *latest = Some(made);
     }
 }
 

@@ -18,6 +18,7 @@ mod label_proportions;
 mod many_classes;
 mod prior;
 mod probabilities;
+mod reading_lanes;
 mod reading_noise;
 mod shrinkage;
 mod simplex;

@@ -41,6 +41,12 @@ impl Probabilities {
         Ok(Self { classes, values })
     }
 
+    /// Rows that [`Probabilities::new`] has checked before, of which there is at least one.
+    pub(crate) fn from_checked(values: Vec<f64>, classes: usize) -> Self {
+        debug_assert!(!values.is_empty() && values.len().is_multiple_of(classes));
+        Self { classes, values }
+    }
+
     /// How many classes there are.
     pub fn classes(&self) -> usize {
         self.classes
@@ -89,8 +95,13 @@ impl Probabilities {
     /// `prior`; see [`prior_correct`](super::prior_correct).
     pub fn corrected(&self, prior: &LabelProportions, proportions: &LabelProportions) -> Self {
         let mut corrected = self.clone();
-        super::prior_correct(&mut corrected.values, prior, proportions);
+        corrected.correct(prior, proportions);
         corrected
+    }
+
+    /// [`Probabilities::corrected`] in place.
+    pub(crate) fn correct(&mut self, prior: &LabelProportions, proportions: &LabelProportions) {
+        super::prior_correct(&mut self.values, prior, proportions);
     }
 }
 

@@ -54,8 +54,14 @@ impl Temperature {
     /// The probabilities at this temperature.
     pub fn apply(self, probabilities: &Probabilities) -> Probabilities {
         let mut tempered = probabilities.clone();
+        self.apply_to(&mut tempered);
+        tempered
+    }
+
+    /// [`Temperature::apply`] in place.
+    pub(crate) fn apply_to(self, tempered: &mut Probabilities) {
         if self == Self::ONE {
-            return tempered;
+            return;
         }
         // Single precision is what predictions come in. Scaled by a row's largest, its powers cannot all underflow.
         let mut powers: Vec<f32> = Vec::with_capacity(tempered.as_slice().len());
@@ -75,7 +81,6 @@ impl Temperature {
                 *value = f64::from(*power) * scale;
             }
         }
-        tempered
     }
 }
 

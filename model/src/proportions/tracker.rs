@@ -1,5 +1,7 @@
 //! Averages blocks of a stream into the proportions that are published.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Evidence, LabelProportions, ProportionEstimate, average::Average};
@@ -63,6 +65,19 @@ pub struct Tracker {
     /// Mean over the last hundred blocks or so, jumps included.
     #[serde(default)]
     long_run: Average,
+    #[serde(skip)]
+    mixed: Mixed,
+}
+
+/// The experts' averages, mixed by their weights, since the latest block. Three calls for a block ask for it.
+#[derive(Debug, Clone, Default)]
+struct Mixed(Option<Average>);
+
+/// It follows from the experts, so that trackers are equal with or without it.
+impl PartialEq for Mixed {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// Jumps and blocks, each counted with a weight that fades.
@@ -95,6 +110,11 @@ impl Default for TrackerSettings {
 impl TrackerSettings {
     /// Refuses half-lives that are not above 0.
     pub fn validate(&self) -> Result<()> {
+        checks::first(self.problems())
+    }
+
+    /// All half-lives that cannot work.
+    pub(crate) fn problems(&self) -> Vec<Error> {
         let half_life = |field: &str, blocks: f64| {
             if blocks.is_finite() && blocks > 0.0 {
                 return Ok(());
@@ -103,11 +123,14 @@ impl TrackerSettings {
             Err(Error::setting(field, problem))
         };
         match self {
-            Self::Cumulative => Ok(()),
-            Self::HalfLife { blocks } => half_life("tracker.half_life.blocks", *blocks),
+            Self::Cumulative => Vec::new(),
+            Self::HalfLife { blocks } => {
+                checks::problems([half_life("tracker.half_life.blocks", *blocks)])
+            }
             Self::Adaptive { half_lives } => half_lives
                 .iter()
-                .try_for_each(|blocks| half_life("tracker.adaptive.half_lives", *blocks)),
+                .filter_map(|blocks| half_life("tracker.adaptive.half_lives", *blocks).err())
+                .collect(),
         }
     }
 
@@ -142,6 +165,7 @@ impl Tracker {
             experts: settings.experts().into_iter().map(expert).collect(),
             jumps: JumpRate::default(),
             long_run: Average::default(),
+            mixed: Mixed::default(),
         })
     }
 
@@ -159,18 +183,19 @@ impl Tracker {
         }
         let changed = self.weigh(evidence);
         let weights = self.experts.iter().map(|expert| expert.log_weight.exp());
-        self.jumps.add(
-            weights
-                .zip(&changed)
-                .map(|(weight, changed)| weight * changed)
-                .sum(),
-        );
+        let weights: Vec<f64> = weights.collect();
+        let jumped = weights.iter().zip(&changed);
+        self.jumps
+            .add(jumped.map(|(weight, changed)| weight * changed).sum());
         self.long_run.decay(LONG_RUN);
         self.long_run.add(&evidence.readings, evidence.rows);
         for (expert, changed) in self.experts.iter_mut().zip(changed) {
             expert.average.decay(expert.decay * (1.0 - changed));
             expert.average.add(&evidence.readings, evidence.rows);
         }
+        let averages = self.experts.iter().map(|expert| &expert.average);
+        let mixed = Average::mixture(weights.into_iter().zip(averages));
+        self.mixed = Mixed(Some(mixed));
         Ok(())
     }
 
@@ -203,9 +228,8 @@ impl Tracker {
         if is_first || self.experts.len() == 1 {
             return vec![0.0; self.experts.len()];
         }
-        let mixed = self.mixed();
         // "Anywhere" is as wide as one row's reading.
-        let anywhere = CHANGE.ln() + mixed.log_likelihood(evidence, 1.0);
+        let anywhere = CHANGE.ln() + self.mixed().log_likelihood(evidence, 1.0);
         let mut changed = Vec::with_capacity(self.experts.len());
         for expert in &mut self.experts {
             let rows = expert.average.effective_rows();
@@ -223,12 +247,15 @@ impl Tracker {
         changed
     }
 
-    fn mixed(&self) -> Average {
+    fn mixed(&self) -> Cow<'_, Average> {
+        if let Some(mixed) = &self.mixed.0 {
+            return Cow::Borrowed(mixed);
+        }
         let weighted = self
             .experts
             .iter()
             .map(|expert| (expert.log_weight.exp(), &expert.average));
-        Average::mixture(weighted)
+        Cow::Owned(Average::mixture(weighted))
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Confusion, LabelProportions, Probabilities, descent::SimplexDescent,
-    reading_noise::ReadingNoise, shrinkage::noise_share, simplex,
+    reading_lanes::ReadingLanes, reading_noise::ReadingNoise, shrinkage::noise_share, simplex,
 };
 use crate::Result;
 
@@ -17,6 +17,9 @@ const ILL_CONDITIONED: f64 = 1e10;
 
 /// Singular values below this share of the largest are taken for 0.
 const RANK_TOLERANCE: f64 = 1e-10;
+
+/// How far from 1 a reading may sum by rounding.
+const READING_TOLERANCE: f64 = 1e-9;
 
 /// How far from the identity the map times M may be for a class whose share is still identified.
 const IDENTIFIED_TOLERANCE: f64 = 1e-6;
@@ -34,8 +37,15 @@ pub(crate) struct Unmixing {
     variances: DMatrix<f64>,
     counts: Vec<f64>,
     identified: Vec<bool>,
+    size: Size,
+}
+
+/// What readings are made with, by the number of classes.
+#[derive(Debug)]
+enum Size {
+    Few(ReadingLanes),
     /// With more than [`EXACT_CLASSES`].
-    many: Option<ManyClasses>,
+    Many(ManyClasses),
 }
 
 /// What makes readings of many classes fast.
@@ -90,19 +100,25 @@ impl Unmixing {
         let mut unmixing = Self {
             identified: identified.collect(),
             variances: DMatrix::zeros(classes, classes),
-            many: (classes > exact_classes).then(|| ManyClasses {
-                inverse_counts: counts.iter().map(|count| 1.0 / count).collect(),
-                noise: ReadingNoise::new(&inverse),
-                descent: SimplexDescent::new(&conditional),
-            }),
+            size: if classes > exact_classes {
+                Size::Many(ManyClasses {
+                    inverse_counts: counts.iter().map(|count| 1.0 / count).collect(),
+                    noise: ReadingNoise::new(&inverse),
+                    descent: SimplexDescent::new(&conditional),
+                })
+            } else {
+                Size::Few(ReadingLanes::new(&inverse))
+            },
             confusion,
             conditional,
             inverse,
             counts,
         };
-        match &unmixing.many {
-            Some(many) => unmixing.variances = many.noise.of_classes(held_out, labels, &resolution),
-            None => unmixing.measure_noise(held_out, labels, &resolution),
+        match &unmixing.size {
+            Size::Few(_) => unmixing.measure_noise(held_out, labels, &resolution),
+            Size::Many(many) => {
+                unmixing.variances = many.noise.of_classes(held_out, labels, &resolution);
+            }
         }
         Ok(unmixing)
     }
@@ -140,7 +156,10 @@ impl Unmixing {
 
     /// One over the held-out rows of each class; with many classes alone.
     pub(crate) fn inverse_counts(&self) -> Option<&[f64]> {
-        self.many.as_ref().map(|many| &many.inverse_counts[..])
+        match &self.size {
+            Size::Few(_) => None,
+            Size::Many(many) => Some(&many.inverse_counts),
+        }
     }
 
     /// Whether the classifier tells this class from the mixtures of the others at all.
@@ -173,25 +192,10 @@ impl Unmixing {
         let mut mean = vec![0.0; classes];
         // Reading is linear: the reading of the mean is the mean of the readings.
         self.read_row(&rows.mean(), &mut mean);
-        if let Some(many) = &self.many {
-            return Readings {
-                variance: many.noise.of_group(rows, &mean),
-                mean,
-                adjustment: vec![0.0; classes],
-            };
-        }
-        let mut variance = vec![0.0; classes];
-        let mut reading = vec![0.0; classes];
-        pulp::Arch::new().dispatch(|| {
-            for row in rows.rows() {
-                self.read_row(row, &mut reading);
-                for ((sum, value), middle) in variance.iter_mut().zip(&reading).zip(&mean) {
-                    *sum += (value - middle).powi(2);
-                }
-            }
-        });
-        let freedom = (rows.count() as f64 - 1.0).max(1.0);
-        variance.iter_mut().for_each(|sum| *sum /= freedom);
+        let variance = match &self.size {
+            Size::Few(lanes) => lanes.variance(rows, &mean),
+            Size::Many(many) => many.noise.of_group(rows, &mean),
+        };
         Readings {
             mean,
             variance,
@@ -230,9 +234,20 @@ impl Unmixing {
     /// The shares whose mean prediction is nearest to that of `reading`. The same as least squares on the
     /// prediction itself: what M cannot express adds a constant.
     pub(crate) fn on_simplex(&self, reading: &[f64]) -> LabelProportions {
-        match &self.many {
-            Some(many) => many.descent.nearest(reading),
-            None => simplex::nearest_on_simplex(&self.conditional, &self.prediction(reading)),
+        // If M has an inverse, a reading on the simplex is its own solution. Most are, and solving for them took
+        // longer than everything else that is done with a group of 50 rows.
+        let is_solution = || {
+            let sum: f64 = reading.iter().sum();
+            self.identified.iter().all(|class| *class)
+                && reading.iter().all(|share| *share >= 0.0)
+                && (sum - 1.0).abs() < READING_TOLERANCE
+        };
+        match &self.size {
+            _ if is_solution() => LabelProportions::rescaled(reading.to_vec()),
+            Size::Few(_) => {
+                simplex::nearest_on_simplex(&self.conditional, &self.prediction(reading))
+            }
+            Size::Many(many) => many.descent.nearest(reading),
         }
     }
 

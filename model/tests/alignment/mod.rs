@@ -97,6 +97,7 @@ impl Alignment {
             proportions: &self.proportions,
             positions: &self.positions,
             penalty_weight: 10.0,
+            map_follows: true,
             adam: Adam::with_rate(1e-3),
         };
         let batch = Batch {

@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use ostar_model::{
-    Architecture, CandleEngine, Engine, Generator, HostTensor, NamedTensors, Rows,
+    Architecture, CandleEngine, Device, Engine, Generator, HostTensor, NamedTensors, Rows,
     architecture::{
         ClassifierShape, CriticShape, EncoderShape, MapShape, Network, Norm, ParameterSpec, Role,
     },
     candle::{Precision, device},
-    cpu::CpuEngine,
     tensors::to_safetensors,
 };
 
@@ -27,29 +26,31 @@ pub(crate) struct TestedEngine {
 
 /// Every engine, each with these parameters. An engine that is added here is part of all tests.
 pub(crate) fn engines(architecture: &Architecture, parameters: &NamedTensors) -> Vec<TestedEngine> {
-    let candle = |precision| Box::new(candle(architecture, parameters, precision));
-    let cpu =
-        |threads| Box::new(CpuEngine::new(architecture.clone(), parameters, threads).unwrap());
+    // As the learner makes them.
+    let made = |device: Device, threads| {
+        let engine = device.engine(architecture.clone(), parameters, threads);
+        engine.unwrap()
+    };
     vec![
         TestedEngine {
             name: "cpu, 1 thread",
             precision: Precision::F32,
-            engine: cpu(1),
+            engine: made(Device::Cpu, 1),
         },
         TestedEngine {
             name: "cpu, 2 threads",
             precision: Precision::F32,
-            engine: cpu(2),
+            engine: made(Device::Cpu, 2),
         },
         TestedEngine {
             name: "candle f64",
             precision: Precision::F64,
-            engine: candle(Precision::F64),
+            engine: Box::new(candle(architecture, parameters, Precision::F64)),
         },
         TestedEngine {
             name: "candle f32",
             precision: Precision::F32,
-            engine: candle(Precision::F32),
+            engine: made(Device::Candle, 1),
         },
     ]
 }
@@ -60,7 +61,7 @@ pub(crate) fn candle(
     parameters: &NamedTensors,
     precision: Precision,
 ) -> CandleEngine {
-    let cpu = device("cpu").unwrap();
+    let cpu = device(Device::Candle).unwrap();
     CandleEngine::new(architecture.clone(), parameters, precision, cpu).unwrap()
 }
 

@@ -221,6 +221,7 @@ pub(crate) fn take(
                 proportions: &problem.proportions,
                 positions: &positions,
                 penalty_weight,
+                map_follows: true,
                 adam,
             };
             let report = engine.critic_step(batch, &step)?;

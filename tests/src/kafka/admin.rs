@@ -5,7 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
-    admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication},
+    admin::{
+        AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
+        TopicReplication,
+    },
     client::DefaultClientContext,
     consumer::{BaseConsumer, CommitMode, Consumer},
     error::KafkaError,
@@ -32,6 +35,26 @@ impl Kafka {
         }
         let admin = self.admin()?;
         first(block_on(admin.create_topics([&topic], &options()))??)
+    }
+
+    /// Sets a topic's configuration. Keys that are not given get their defaults.
+    pub fn configure_topic(&self, name: &str, config: &[(&str, &str)]) -> anyhow::Result<()> {
+        let mut altered = AlterConfig::new(ResourceSpecifier::Topic(name));
+        for (key, value) in config {
+            altered = altered.set(key, value);
+        }
+        let results = block_on(self.admin()?.alter_configs([&altered], &options()))??;
+        match results.into_iter().next() {
+            Some(Ok(_)) => Ok(()),
+            Some(Err((_, error))) => Err(anyhow!("{name}: {error}")),
+            None => Err(anyhow!("the broker did not answer")),
+        }
+    }
+
+    /// The offset that the next record of a topic's first partition gets.
+    pub fn end(&self, topic: &str) -> anyhow::Result<i64> {
+        let consumer: BaseConsumer = self.config().create()?;
+        Ok(consumer.fetch_watermarks(topic, 0, TIMEOUT)?.1)
     }
 
     /// Removes a topic with all it holds.
@@ -159,6 +182,16 @@ impl Kafka {
     fn read<T>(
         &self,
         topic: &str,
+        take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        self.read_from(topic, 0, take)
+    }
+
+    /// Takes all records of a topic's first partition from an offset on.
+    pub fn read_from<T>(
+        &self,
+        topic: &str,
+        offset: i64,
         mut take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<Vec<T>> {
         let mut config = self.config();
@@ -167,7 +200,7 @@ impl Kafka {
             .set("enable.partition.eof", "true");
         let consumer: BaseConsumer = config.create()?;
         let mut list = TopicPartitionList::new();
-        list.add_partition_offset(topic, 0, Offset::Beginning)?;
+        list.add_partition_offset(topic, 0, Offset::Offset(offset))?;
         consumer.assign(&list)?;
         let mut taken = Vec::new();
         loop {
@@ -183,7 +216,8 @@ impl Kafka {
         Ok(self.config().create()?)
     }
 
-    fn config(&self) -> ClientConfig {
+    /// Options of a client of the plaintext listener.
+    pub(crate) fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.plaintext());
         config.set("linger.ms", "5");

@@ -1,5 +1,6 @@
 //! A real Apache Kafka: one KRaft node, started from its jars on free ports.
 
+mod acls;
 mod admin;
 mod certificate;
 mod install;
@@ -20,6 +21,7 @@ use rdkafka::{
 };
 use tempfile::TempDir;
 
+pub use acls::Operation;
 pub use install::missing_tool;
 
 use certificate::Certificate;
@@ -148,6 +150,31 @@ impl Kafka {
         self.wait_until_ready()
     }
 
+    /// Loses the end of a topic's first partition, as a broker does that was not shut down cleanly: stops, cuts the log
+    /// before this offset or up to a batch before it, and starts again. Returns the offset that the log ends with.
+    pub fn lose_end(&mut self, topic: &str, offset: i64) -> anyhow::Result<i64> {
+        self.stop()?;
+        let data = self.folder.path().join("data");
+        let partition = data.join(format!("{topic}-0"));
+        let log = partition.join("00000000000000000000.log");
+        let (length, end) = whole_batches(&fs::read(&log)?, offset)?;
+        OpenOptions::new().write(true).open(&log)?.set_len(length)?;
+        for entry in fs::read_dir(&partition)? {
+            let path = entry?.path();
+            // Made anew from the log.
+            let derived = ["index", "timeindex", "snapshot"];
+            if path
+                .extension()
+                .is_some_and(|kind| derived.iter().any(|name| kind == *name))
+            {
+                fs::remove_file(path)?;
+            }
+        }
+        fs::remove_file(data.join(".kafka_cleanshutdown"))?;
+        self.restart()?;
+        Ok(end)
+    }
+
     fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.plaintext());
@@ -217,6 +244,23 @@ impl Kafka {
         let end = lines.len().saturating_sub(30);
         format!("the broker's log ends with\n{}", lines[end..].join("\n"))
     }
+}
+
+/// Bytes of the batches that end at or before an offset, and the offset behind them.
+fn whole_batches(log: &[u8], offset: i64) -> anyhow::Result<(u64, i64)> {
+    let (mut position, mut end) = (0, 0);
+    // A batch begins with its first offset and its length after that; its last offset is 23 bytes in, relative.
+    while let Some(header) = log.get(position..position + 27) {
+        let number = |from: usize| header[from..from + 4].try_into().map(i32::from_be_bytes);
+        let first = i64::from_be_bytes(header[..8].try_into()?);
+        let next = first + i64::from(number(23)?) + 1;
+        if next > offset {
+            break;
+        }
+        position += 12 + number(8)? as usize;
+        end = next;
+    }
+    Ok((position as u64, end))
 }
 
 impl Drop for Kafka {

@@ -28,7 +28,10 @@ pub(super) fn server(ports: Ports, data: &Path, secure: Option<(&Certificate, &s
         Some((certificate, password)) => (
             format!("{client},SECURE://127.0.0.1:{}", ports.secure),
             format!(
-                "sasl.enabled.mechanisms=SCRAM-SHA-256\n\
+                "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+                 super.users=User:ANONYMOUS\n\
+                 allow.everyone.if.no.acl.found=true\n\
+                 sasl.enabled.mechanisms=SCRAM-SHA-256\n\
                  ssl.keystore.type=PKCS12\n\
                  ssl.keystore.location={}\n\
                  ssl.keystore.password={password}\n\

@@ -1,5 +1,8 @@
 //! Runs every shell command of the README and the quick start.
 //!
+//! A block of `sh` is run, in a folder that is empty at first. Nothing may be on the error stream: what a command has to
+//! say goes to the other one, and nothing goes wrong. The log of what runs in the background has no warning.
+//!
 //! A block of `sh` is run. A comment above it says otherwise: `<!-- background -->` starts it and stops it at the end,
 //! `<!-- .ci/run: text -->` leaves it to CI, if CI has the text and the block begins with it.
 
@@ -49,7 +52,7 @@ fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
             Block::Run(commands) => script.push_str(&commands),
             Block::Background(command) => {
                 let command = command.trim();
-                script.push_str(&format!("{command} &\n"));
+                script.push_str(&format!("{command} 2>> \"$LOG\" &\n"));
             }
             Block::LeftToCi { command, text } => ensure!(
                 command.starts_with(&text) && continuous_integration.contains(&text),
@@ -59,23 +62,36 @@ fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
         }
     }
     script.push_str(END);
-    let folder = tempfile::tempdir()?;
-    symlink(PROGRAM, folder.path().join("ostard"))?;
+    let (folder, aside) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    symlink(PROGRAM, aside.path().join("ostard"))?;
+    let (log, trace) = (aside.path().join("log"), aside.path().join("trace"));
     let output = Command::new("timeout")
         .args(["--kill-after=5", "300", "bash", "-c"])
         .arg(with_own_ports(&script, kafka)?)
         .current_dir(folder.path())
-        .env("PATH", path_with(folder.path()))
+        .env("PATH", path_with(aside.path()))
+        .env("LOG", &log)
+        .env("TRACE", &trace)
         .stdin(Stdio::null())
         .output()
         .context("bash")?;
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{document}: {said}\n{errors}");
+    let (log, trace) = (
+        fs::read_to_string(log).unwrap_or_default(),
+        fs::read_to_string(trace).unwrap_or_default(),
+    );
+    let all = format!("{document}: {said}\n{errors}\n{trace}\n{log}");
+    ensure!(output.status.success(), "{all}");
+    ensure!(errors.is_empty(), "on the error stream: {errors:?}\n{all}");
+    for line in log.lines() {
+        ensure!(line.contains(" INFO "), "in the log: {line:?}\n{all}");
+    }
     Ok(())
 }
 
-const BEGINNING: &str = "PS4='+ $SECONDS s: '\nset -euxo pipefail\ntrap 'jobs -p | xargs --no-run-if-empty kill -9' EXIT\n";
+/// The trace of commands goes to a file: the error stream is looked at.
+const BEGINNING: &str = "exec 9> \"$TRACE\"\nBASH_XTRACEFD=9\nPS4='+ $SECONDS s: '\nset -euxo pipefail\ntrap 'jobs -p | xargs --no-run-if-empty kill -9' EXIT\n";
 /// Stops what runs in the background; the shell fails if one of them does.
 const END: &str = "for process in $(jobs -p); do kill $process; wait $process; done\n";
 

@@ -1,12 +1,16 @@
 //! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests are ignored, unless CI or
 //! OSTARD_REQUIRE_SERVICES is set.
 
+mod devices;
+mod disk;
 mod documents;
+mod label_evidence;
 mod labels;
 mod lives;
 mod offsets;
 mod outages;
 mod poison;
+mod preflight;
 mod python;
 mod recreated;
 mod refused;
@@ -16,6 +20,7 @@ mod secure;
 mod security_page;
 mod standby;
 mod stopping;
+mod truncated;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -50,8 +55,13 @@ fn main() {
         requests::TESTS,
         stopping::TESTS,
         labels::TESTS,
+        label_evidence::TESTS,
         secure::TESTS,
+        devices::TESTS,
         documents::TESTS,
+        preflight::TESTS,
+        truncated::TESTS,
+        disk::TESTS,
         security_page::TESTS,
     ]
     .concat();
@@ -102,6 +112,8 @@ impl Place {
         .with("learner.when_behind", "wait")
         .with("learner.method.window", "1000")
         .with("learner.method.threads", "1")
+        // At the default priority: tests run beside builds.
+        .with("learner.nice", "0")
         .with("checkpoints.every_events", "250")
         .with("checkpoints.min_interval", "0s")
     }

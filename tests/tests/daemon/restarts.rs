@@ -1,8 +1,8 @@
 //! An event affects the state exactly once, also across crashes.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use ostar_model::{Generator, tensors::from_safetensors};
 use ostar_tests::{
     daemon::{checkpoint_reaches, newest_checkpoint, same_state},
@@ -51,12 +51,12 @@ fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
         kafka.produce("kills", 0, piece)?;
     }
     let daemon = start(&killed)?;
-    daemon.metric_is("ostar_consumer_lag_records{partition=\"0\"}", 0.0)?;
-    checkpoint_reaches(&place.checkpoints("killed"), EVENTS)?;
+    catches_up(&place.checkpoints("killed"))
+        .with_context(|| format!("the log is {:#?}", daemon.log()))?;
     daemon.stop_cleanly()?;
 
     let daemon = start(&place.settings(kafka, "kills", "whole"))?;
-    daemon.metric_reaches("ostar_learned_events_total", EVENTS as f64)?;
+    catches_up(&place.checkpoints("whole"))?;
     daemon.stop_cleanly()?;
     same_state(&place.checkpoints("killed"), &place.checkpoints("whole"))?;
 
@@ -74,6 +74,18 @@ fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
         repeats <= KILLS * MOST_REPEATS_PER_CRASH,
         "{repeats} predictions were repeated"
     );
+    Ok(())
+}
+
+/// Waits as long as the newest checkpoint grows: on a busy machine all events may take minutes, and that is no failure.
+fn catches_up(folder: &Path) -> Result<()> {
+    let mut learned = 0;
+    while learned < EVENTS {
+        // One block more within the time limit is enough to wait on.
+        checkpoint_reaches(folder, (learned + 250).min(EVENTS))?;
+        let (_, manifest, _) = newest_checkpoint(folder)?;
+        learned = manifest["events"].as_u64().context("events")? as usize;
+    }
     Ok(())
 }
 

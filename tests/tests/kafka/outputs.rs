@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ostar_connectors::{
-    event::EventMeta,
+    event::{EventMeta, Offsets},
     kafka::{
         DeadLetter, DeadLetterSettings, LabelReader, OutputError, OutputSettings, Outputs,
         ParkedSettings, Polled, PredictionSettings,
@@ -30,8 +30,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         a_flush_without_a_broker_fails_and_succeeds_when_it_is_back,
     ),
     (
-        "labels_are_read_from_now_on_and_after_a_restart_from_where_it_was",
-        labels_are_read_from_now_on_and_after_a_restart_from_where_it_was,
+        "labels_are_read_from_the_start_set_then_from_where_it_was_or_as_told",
+        labels_are_read_from_the_start_set_then_from_where_it_was_or_as_told,
     ),
 ];
 
@@ -107,20 +107,29 @@ fn a_flush_without_a_broker_fails_and_succeeds_when_it_is_back(
     Ok(())
 }
 
-fn labels_are_read_from_now_on_and_after_a_restart_from_where_it_was(
+fn labels_are_read_from_the_start_set_then_from_where_it_was_or_as_told(
     kafka: &mut Kafka,
 ) -> anyhow::Result<()> {
     kafka.create_topic("labels", 1, &[])?;
     kafka.produce("labels", 0, ["old"])?;
     let settings = settings(kafka, "events");
-    let mut labels = LabelReader::open(&settings, "labels", TIMEOUT)?;
-    kafka.produce("labels", 0, ["new"])?;
-    ensure!(next_label(&mut labels)? == b"new");
+    let nowhere = Offsets::new();
+    let mut labels = LabelReader::open(&settings, "labels", &nowhere, TIMEOUT)?;
+    ensure!(next_label(&mut labels)? == b"old");
+    ostar_tests::until("the end of the topic", TIMEOUT, || {
+        labels.poll(Duration::from_millis(100))?;
+        Ok(labels.is_at_end().then_some(()))
+    })?;
     labels.close()?;
 
     kafka.produce("labels", 0, ["meanwhile"])?;
-    let mut labels = LabelReader::open(&settings, "labels", TIMEOUT)?;
+    let mut labels = LabelReader::open(&settings, "labels", &nowhere, TIMEOUT)?;
     ensure!(next_label(&mut labels)? == b"meanwhile");
+    labels.close()?;
+    // A checkpoint knows better than the group.
+    let checkpoint = Offsets::from([(0, 0)]);
+    let mut labels = LabelReader::open(&settings, "labels", &checkpoint, TIMEOUT)?;
+    ensure!(next_label(&mut labels)? == b"old");
     Ok(())
 }
 
@@ -158,6 +167,7 @@ fn event(partition: i32, offset: i64) -> EventMeta {
     EventMeta {
         id: None,
         time_ms: 0,
+        recorded_ms: 0,
         partition,
         offset,
     }

@@ -109,6 +109,7 @@ fn an_event_without_id_or_time_has_those_of_its_record() {
         let expected = EventMeta {
             id: Some("key".into()),
             time_ms: 6,
+            recorded_ms: 6,
             partition: 4,
             offset: 5,
         };

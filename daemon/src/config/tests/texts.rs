@@ -19,7 +19,7 @@ fn a_typo_in_a_key() {
             "lerner is not a key, did you mean learner? (file ostard.toml)",
             "checkpoints.foldr is not a key, did you mean checkpoints.folder? (OSTAR__CHECKPOINTS__FOLDR)",
             "kafka.topik is not a key, did you mean kafka.topic? (file ostard.toml)",
-            "learner.speed is not a key, expected one of block, method, nice, steps_per_block, when_behind (--set)",
+            "learner.speed is not a key, expected one of block, device, method, nice, steps_per_block, when_behind (--set)",
             "learner.method.windw is not a key, did you mean learner.method.window? (--set)",
         ]
     );

@@ -93,12 +93,12 @@ impl Pooled {
         match mode {
             Mode::Training => {
                 statistics.exchange(member);
-                layer.update_running(&weights.bias.value, statistics, member);
+                layer.update_running(&weights.bias.value, &statistics.moments, member);
             }
             Mode::Evaluation => layer.load_running(statistics),
         }
         statistics.inverse_deviations(&mut self.inverse_deviations);
-        self.places = statistics.count as usize;
+        self.places = statistics.moments.count as usize;
         self.mean.clear();
         self.mean.extend_from_slice(statistics.narrow_mean());
         let affine = weights.affine().expect("convolutions are normalised");

@@ -1,12 +1,13 @@
-//! The id that a broker gives to each creation of a topic.
+//! What a broker says of a topic: the id of its creation, and what this client may do with it.
 //!
 //! Only the id tells a topic that was deleted and made anew from the old one: name, partitions and even offsets may be the
-//! same. The `rdkafka` crate has no call for it, librdkafka does. This is the only unsafe code of the crate.
+//! same. Permissions are told without reading or writing anything. The `rdkafka` crate has no call for either, librdkafka
+//! does. This is the only unsafe code of the crate.
 #![allow(unsafe_code)]
 
 use std::{
     ffi::{CStr, CString, c_char},
-    ptr,
+    ptr, slice,
     time::Duration,
 };
 
@@ -14,8 +15,31 @@ use rdkafka::{bindings as native, consumer::Consumer as _};
 
 use super::client::Consumer;
 
-/// The topic's id, or `None` if the broker does not tell: before version 2.8, or because it does not answer in time.
-pub(super) fn topic_id(consumer: &Consumer, topic: &str, timeout: Duration) -> Option<String> {
+/// A topic as the broker describes it.
+#[derive(Debug, Clone)]
+pub(super) struct Description {
+    /// `None` if the broker has none: before version 2.8.
+    pub(super) id: Option<String>,
+    /// `None` if they were not asked for, or the broker does not tell.
+    pub(super) permissions: Option<Permissions>,
+}
+
+/// What a client may do with a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permissions {
+    /// Fetch records.
+    pub read: bool,
+    /// Append records.
+    pub write: bool,
+}
+
+/// Asks for a topic's description; `None` if there is no answer in time, or no such topic.
+pub(super) fn describe(
+    consumer: &Consumer,
+    topic: &str,
+    with_permissions: bool,
+    timeout: Duration,
+) -> Option<Description> {
     let name = CString::new(topic).ok()?;
     let milliseconds = timeout.as_millis().min(i32::MAX as u128) as i32;
     let client = consumer.client().native_ptr();
@@ -37,27 +61,32 @@ pub(super) fn topic_id(consumer: &Consumer, topic: &str, timeout: Duration) -> O
             ptr::null_mut(),
             0,
         );
+        // Returns an error object only for other kinds of requests.
+        native::rd_kafka_AdminOptions_set_include_authorized_operations(
+            options,
+            with_permissions.into(),
+        );
         let topics =
             native::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len());
         native::rd_kafka_DescribeTopics(client, topics, options, queue);
         let event = native::rd_kafka_queue_poll(queue, milliseconds);
-        let id = id_of(event);
+        let description = description_in(event);
         if !event.is_null() {
             native::rd_kafka_event_destroy(event);
         }
         native::rd_kafka_TopicCollection_destroy(topics);
         native::rd_kafka_AdminOptions_destroy(options);
         native::rd_kafka_queue_destroy(queue);
-        id
+        description
     }
 }
 
-/// The id in the answer to a request for one topic.
+/// The description in the answer to a request for one topic.
 ///
 /// # Safety
 ///
 /// `event` is null or a live event of librdkafka.
-unsafe fn id_of(event: *mut native::rd_kafka_event_t) -> Option<String> {
+unsafe fn description_in(event: *mut native::rd_kafka_event_t) -> Option<Description> {
     if event.is_null() {
         return None;
     }
@@ -81,6 +110,20 @@ unsafe fn id_of(event: *mut native::rd_kafka_event_t) -> Option<String> {
         {
             return None;
         }
+        Some(Description {
+            id: id_of(description),
+            permissions: permissions_of(description),
+        })
+    }
+}
+
+/// # Safety
+///
+/// `description` is a live description of librdkafka.
+unsafe fn id_of(description: *const native::rd_kafka_TopicDescription_t) -> Option<String> {
+    // SAFETY: The description is alive by this function's contract. What is read from it belongs to it, is checked for
+    // null, and is copied before the function returns.
+    unsafe {
         let id = native::rd_kafka_TopicDescription_topic_id(description);
         if id.is_null() || is_zero(id) {
             return None;
@@ -92,6 +135,34 @@ unsafe fn id_of(event: *mut native::rd_kafka_event_t) -> Option<String> {
         let text = CStr::from_ptr(text).to_str().ok()?;
         Some(text.to_owned())
     }
+}
+
+/// # Safety
+///
+/// `description` is a live description of librdkafka.
+unsafe fn permissions_of(
+    description: *const native::rd_kafka_TopicDescription_t,
+) -> Option<Permissions> {
+    use native::rd_kafka_AclOperation_t as Operation;
+    let mut count = 0;
+    // SAFETY: The description is alive by this function's contract. The operations belong to it; there are `count` of them
+    // unless the pointer is null, and they are read before the function returns.
+    let operations = unsafe {
+        let first =
+            native::rd_kafka_TopicDescription_authorized_operations(description, &raw mut count);
+        if first.is_null() {
+            return None;
+        }
+        slice::from_raw_parts(first, count)
+    };
+    let may = |operation| {
+        operations.contains(&operation)
+            || operations.contains(&Operation::RD_KAFKA_ACL_OPERATION_ALL)
+    };
+    Some(Permissions {
+        read: may(Operation::RD_KAFKA_ACL_OPERATION_READ),
+        write: may(Operation::RD_KAFKA_ACL_OPERATION_WRITE),
+    })
 }
 
 /// # Safety

@@ -1,0 +1,122 @@
+//! `ostard labels`.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::{
+    client::{ConnectionArgs, ask_state, block_on, inference_address},
+    format::{Format, FormatArgs, Table},
+};
+use crate::proto::{LabelRequest, State};
+
+/// Which labels a running daemon asks for.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(super) enum Command {
+    Wanted(Wanted),
+}
+
+/// List the events whose labels are worth having, oldest first. Answers go to labels.topic.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Wanted {
+    /// Address of the daemon: its grpc.listen.
+    #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
+    address: String,
+    #[command(flatten)]
+    format: FormatArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ostard labels wanted
+  ostard labels wanted --format json | jq -r '.[].id'
+  ostard labels wanted --address ostard.example:50051 --ca ca.pem --token-file token";
+
+impl Command {
+    pub(super) fn execute(self) -> Result<()> {
+        let Self::Wanted(wanted) = self;
+        let state = block_on(ask_state(&wanted.connection, &wanted.address))?;
+        let text = match wanted.format.choose() {
+            Format::Table => table(&state),
+            Format::Json => in_json(&state),
+        };
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    }
+}
+
+fn table(state: &State) -> String {
+    if state.wanted_labels.is_empty() {
+        let reads = state
+            .gate
+            .as_ref()
+            .is_some_and(|gate| gate.labels.is_some());
+        return if reads {
+            "No labels are wanted: candidates agree, or events have no ids.\n".to_owned()
+        } else {
+            "This daemon reads no labels: set labels.topic, and labels.requests to ask for them.\n"
+                .to_owned()
+        };
+    }
+    let mut table = Table::new(&["id", "reason", "block", "frozen", "prior", "adapted"]);
+    let cells = |request: &LabelRequest| {
+        vec![
+            request.id.clone(),
+            request.reason.clone(),
+            request.block.to_string(),
+            request.frozen.clone(),
+            request.prior.clone(),
+            request.adapted.clone(),
+        ]
+    };
+    table.lines(state.wanted_labels.iter().map(cells).collect())
+}
+
+fn in_json(state: &State) -> String {
+    let request = |request: &LabelRequest| {
+        json!({
+            "id": request.id,
+            "reason": request.reason,
+            "block": request.block,
+            "time_ms": request.time_ms,
+            "predictions": {
+                "frozen": request.frozen,
+                "prior": request.prior,
+                "adapted": request.adapted,
+            },
+        })
+    };
+    let requests: Vec<_> = state.wanted_labels.iter().map(request).collect();
+    format!("{}\n", json!(requests))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wanted_labels_are_listed_with_what_each_candidate_predicts() {
+        let request = LabelRequest {
+            id: "mail-7".into(),
+            reason: "disagreement".into(),
+            block: 3,
+            time_ms: 9,
+            frozen: "ham".into(),
+            prior: "spam".into(),
+            adapted: "spam".into(),
+        };
+        let mut state = State::default();
+        assert!(table(&state).contains("set labels.topic"));
+        state.wanted_labels = vec![request];
+        let text = table(&state);
+        assert!(text.contains("mail-7  disagreement  3"), "{text}");
+        let parsed: serde_json::Value = serde_json::from_str(&in_json(&state)).unwrap();
+        assert_eq!(parsed[0]["predictions"]["prior"], "spam");
+    }
+}

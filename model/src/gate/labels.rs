@@ -1,0 +1,436 @@
+//! What labels say about the candidates.
+//!
+//! Labels overrule the shape tests both ways, and they alone open the adapted model. They count while a candidate is not
+//! served, too: else a closed gate would never open.
+
+use serde::{Deserialize, Serialize};
+
+use super::duel::{DECAY, Duel};
+use crate::Candidate;
+
+/// Below this chance that prior correction is right more often than the frozen model, the frozen model is served; above
+/// one less it, prior correction.
+pub(crate) const DOUBT: f64 = 0.1;
+/// Bets must multiply by this much before the adapted model is opened, and before `prior` is judged by log loss: at most
+/// one in twenty candidates that are no better is ever believed, however often one looks.
+pub(crate) const PROOF: f64 = 20.0;
+/// Labels beyond which it is noticed that all are of one class, and what the other classes must have together.
+const MANY_OF_ONE_CLASS: f64 = 3.0;
+const OTHER_CLASSES: f64 = 0.5;
+/// Lower bound on a probability in the log loss.
+const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
+
+/// What predictions are used for, which decides how labels compare candidates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// The most probable class: candidates are compared where they predict different ones.
+    #[default]
+    Class,
+    /// The probabilities: candidates are compared by log loss on all labels.
+    Probability,
+}
+
+/// A label with what the candidates had predicted for its event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LabelledRow<'a> {
+    pub(crate) class: usize,
+    /// The most probable class by each candidate, in the order of [`Candidate::ALL`].
+    pub(crate) predicted: [u32; 3],
+    /// Probabilities by each candidate, one candidate after the other; empty if they were not kept.
+    pub(crate) probabilities: &'a [f32],
+    /// The block of the event.
+    pub(crate) block: u64,
+    /// Blocks since then.
+    pub(crate) age: u64,
+    /// Whether the label was asked for because the candidates disagree. Such rows are no random sample.
+    pub(crate) asked_for_disagreement: bool,
+}
+
+/// Evidence by labels; part of the state that lasts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LabelTally {
+    objective: Objective,
+    /// In the order of [`PAIRS`].
+    duels: [Duel; PAIRS.len()],
+    /// Labels by class, each counted less with every block.
+    classes: Vec<f64>,
+    /// Whether labels have opened the adapted model.
+    adapted_open: bool,
+    /// What labels last said of `prior` against `frozen`.
+    believes_prior: Option<bool>,
+    /// The block in which the classes last began to look different. Labels of events before it tell of another time.
+    since_block: u64,
+}
+
+/// Challenger and incumbent of each duel.
+const PAIRS: [(Candidate, Candidate); 3] = [
+    (Candidate::Prior, Candidate::Frozen),
+    (Candidate::Adapted, Candidate::Frozen),
+    (Candidate::Adapted, Candidate::Prior),
+];
+
+/// What labels say of two candidates, with the limits that decide.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DuelReport {
+    /// The candidate that has to prove itself.
+    pub challenger: Candidate,
+    /// What is served otherwise.
+    pub incumbent: Candidate,
+    /// Labels that only the challenger had right. Each label counts 5 % less with every block.
+    pub right: f64,
+    /// Labels that only the incumbent had right, counted alike.
+    pub wrong: f64,
+    /// The chance that the challenger is right more often where they differ.
+    pub probability: f64,
+    /// Mean gain of the challenger in log-likelihood; 0 unless the objective is probability.
+    pub mean_gain: f64,
+    /// What 1 has become that was bet on the challenger; 20 is proof.
+    pub challenger_wealth: f64,
+    /// What 1 has become that was bet on the incumbent.
+    pub incumbent_wealth: f64,
+}
+
+/// What labels say, for people.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabelEvidence {
+    /// How candidates are compared.
+    pub objective: Objective,
+    /// Labels that were joined, each counted 5 % less with every block.
+    pub labels: f64,
+    /// All labels are of one class, so that they were selected by it: they decide nothing.
+    pub of_one_class: bool,
+    /// Whether labels have opened the adapted model.
+    pub adapted_open: bool,
+    /// `prior` against `frozen`, `adapted` against `frozen`, `adapted` against `prior`.
+    pub duels: Vec<DuelReport>,
+}
+
+// === impl LabelTally ===
+
+impl LabelTally {
+    /// Candidates are compared by `objective` from now on. A change forgets what was counted for another.
+    pub(crate) fn set_objective(&mut self, objective: Objective) {
+        if self.objective != objective {
+            *self = Self {
+                objective,
+                ..Self::default()
+            };
+        }
+    }
+
+    /// A block has passed.
+    pub(crate) fn age(&mut self) {
+        self.duels.iter_mut().for_each(Duel::age);
+        self.classes.iter_mut().for_each(|count| *count *= DECAY);
+    }
+
+    /// The classes began to look different in this block: what was right while label shift explained the stream says
+    /// nothing of what is right now.
+    pub(crate) fn forget_before(&mut self, block: u64) {
+        *self = Self {
+            objective: self.objective,
+            since_block: block,
+            ..Self::default()
+        };
+    }
+
+    /// Counts a label, as much as if it had come right after its event.
+    pub(crate) fn add(&mut self, row: LabelledRow<'_>) {
+        if row.block < self.since_block {
+            return;
+        }
+        let late = i32::try_from(row.age.saturating_sub(1)).unwrap_or(i32::MAX);
+        let weight = DECAY.powi(late);
+        if self.classes.len() <= row.class {
+            self.classes.resize(row.class + 1, 0.0);
+        }
+        self.classes[row.class] += weight;
+        for ((challenger, incumbent), duel) in PAIRS.into_iter().zip(&mut self.duels) {
+            match self.objective {
+                Objective::Class => {
+                    let [left, right] = [challenger, incumbent]
+                        .map(|candidate| row.predicted[candidate as usize] as usize);
+                    if left != right && (left == row.class || right == row.class) {
+                        duel.add(weight, left == row.class);
+                    }
+                }
+                Objective::Probability if row.asked_for_disagreement => {}
+                Objective::Probability => {
+                    let classes = row.probabilities.len() / Candidate::ALL.len();
+                    if classes == 0 {
+                        continue;
+                    }
+                    let of = |candidate: Candidate| {
+                        &row.probabilities[candidate as usize * classes..][..classes]
+                    };
+                    let gain = |class: usize| {
+                        let log =
+                            |candidate| f64::from(of(candidate)[class]).max(LEAST_PROBABILITY).ln();
+                        log(challenger) - log(incumbent)
+                    };
+                    let bound = (0..classes).map(|class| gain(class).abs());
+                    duel.add_gain(weight, gain(row.class), bound.fold(0.0, f64::max));
+                }
+            }
+        }
+    }
+
+    /// Whether all labels are of one class although there are many: whoever labels only what was clicked, or only spam,
+    /// says nothing of which candidate is right.
+    fn of_one_class(&self) -> bool {
+        let total: f64 = self.classes.iter().sum();
+        let most = self.classes.iter().copied().fold(0.0, f64::max);
+        total >= MANY_OF_ONE_CLASS && total - most < OTHER_CLASSES
+    }
+
+    /// Decides which of `prior` and `frozen` is better; `None` while labels do not tell. Counts fade slowly: bets against
+    /// what was believed show a change long before, and then old counts are forgotten.
+    pub(crate) fn decide_prior(&mut self) -> Option<bool> {
+        let duel = &mut self.duels[0];
+        let refuted = match self.believes_prior {
+            Some(true) => duel.incumbent_wealth(),
+            Some(false) => duel.challenger_wealth(),
+            None => 0.0,
+        };
+        if self.objective == Objective::Class && refuted >= 1.0 / DOUBT {
+            duel.forget_old_counts();
+        }
+        let prefers = self.prefers_prior();
+        if prefers != self.believes_prior {
+            self.believes_prior = prefers;
+            if let (Objective::Class, Some(prior)) = (self.objective, prefers) {
+                self.duels[0].turn(prior);
+            }
+        }
+        prefers
+    }
+
+    /// The adapted model is trained anew, after a change.
+    pub(crate) fn renew_adapted(&mut self) {
+        if !self.adapted_open {
+            self.duels[1].renew();
+            self.duels[2].renew();
+        }
+    }
+
+    fn prefers_prior(&self) -> Option<bool> {
+        if self.of_one_class() {
+            return None;
+        }
+        let duel = &self.duels[0];
+        let (better, worse) = match self.objective {
+            Objective::Class => {
+                let probability = duel.probability();
+                (probability > 1.0 - DOUBT, probability < DOUBT)
+            }
+            Objective::Probability => (
+                duel.challenger_wealth() >= PROOF,
+                duel.incumbent_wealth() >= PROOF,
+            ),
+        };
+        match (better, worse) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether the adapted model is served instead of `otherwise`. Opens and closes it.
+    pub(crate) fn decide_adapted(&mut self, otherwise: Candidate) -> bool {
+        let (of_one_class, was_open) = (self.of_one_class(), self.adapted_open);
+        let place = usize::from(otherwise == Candidate::Prior) + 1;
+        let duel = &self.duels[place];
+        if self.adapted_open {
+            // Counts remember the time before a change; bets since the opening do not.
+            let closes = duel.incumbent_wealth() >= 1.0 / DOUBT
+                || (self.objective == Objective::Class && duel.probability() < DOUBT);
+            self.adapted_open = !closes;
+        } else {
+            self.adapted_open = !of_one_class && duel.challenger_wealth() >= PROOF;
+        }
+        if self.adapted_open != was_open {
+            self.duels[1].turn(self.adapted_open);
+            self.duels[2].turn(self.adapted_open);
+        }
+        self.adapted_open
+    }
+
+    /// `candidate` against `incumbent`, for people; `None` if there is no such pair.
+    pub(crate) fn report_of(
+        &self,
+        challenger: Candidate,
+        incumbent: Candidate,
+    ) -> Option<DuelReport> {
+        let place = PAIRS
+            .iter()
+            .position(|pair| *pair == (challenger, incumbent))?;
+        Some(DuelReport::new(place, &self.duels[place]))
+    }
+
+    pub(crate) fn evidence(&self) -> LabelEvidence {
+        let duels = self.duels.iter().enumerate();
+        LabelEvidence {
+            objective: self.objective,
+            labels: self.classes.iter().sum(),
+            of_one_class: self.of_one_class(),
+            adapted_open: self.adapted_open,
+            duels: duels
+                .map(|(place, duel)| DuelReport::new(place, duel))
+                .collect(),
+        }
+    }
+}
+
+// === impl DuelReport ===
+
+impl DuelReport {
+    fn new(place: usize, duel: &Duel) -> Self {
+        let (challenger, incumbent) = PAIRS[place];
+        Self {
+            challenger,
+            incumbent,
+            right: duel.right(),
+            wrong: duel.wrong(),
+            probability: duel.probability(),
+            mean_gain: duel.mean_gain(),
+            challenger_wealth: duel.challenger_wealth(),
+            incumbent_wealth: duel.incumbent_wealth(),
+        }
+    }
+}
+
+// === impl LabelEvidence ===
+
+impl LabelEvidence {
+    /// Chance below which a challenger is not believed; one less it, above which prior correction is.
+    pub const DOUBT: f64 = DOUBT;
+    /// What bets must have multiplied by before a challenger is believed by bets.
+    pub const PROOF: f64 = PROOF;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Generator;
+
+    fn row(class: usize, predicted: [u32; 3]) -> LabelledRow<'static> {
+        LabelledRow {
+            class,
+            predicted,
+            probabilities: &[],
+            block: 1,
+            age: 1,
+            asked_for_disagreement: true,
+        }
+    }
+
+    /// Blocks of ten labels on rows where prior says 1 and frozen 0; a share of them are 1.
+    fn tally(share: f64, blocks: usize) -> LabelTally {
+        let mut generator = Generator::new(5);
+        let mut tally = LabelTally::default();
+        for _ in 0..blocks {
+            tally.age();
+            for _ in 0..10 {
+                let class = usize::from(generator.uniform() < share);
+                tally.add(row(class, [0, 1, 1]));
+            }
+        }
+        tally
+    }
+
+    #[test]
+    fn labels_on_disagreements_tell_which_candidate_is_right_and_others_do_not() {
+        assert_eq!(LabelTally::default().prefers_prior(), None);
+        assert_eq!(tally(0.7, 5).prefers_prior(), Some(true));
+        assert_eq!(tally(0.3, 5).prefers_prior(), Some(false));
+        let mut agreed = LabelTally::default();
+        (0..100).for_each(|number| agreed.add(row(number % 2, [0, 0, 0])));
+        assert_eq!(agreed.prefers_prior(), None);
+        assert_eq!(agreed.evidence().labels, 100.0);
+    }
+
+    #[test]
+    fn labels_of_one_class_decide_nothing() {
+        let mut clicked = tally(1.0, 20);
+        assert!(clicked.evidence().of_one_class);
+        assert_eq!(clicked.prefers_prior(), None);
+        assert!(!clicked.decide_adapted(Candidate::Frozen));
+        clicked.add(row(0, [0, 0, 0]));
+        assert_eq!(clicked.prefers_prior(), Some(true));
+        assert!(clicked.decide_adapted(Candidate::Frozen));
+    }
+
+    #[test]
+    fn the_adapted_model_must_beat_what_is_served_otherwise_and_is_closed_when_it_does_not() {
+        // Adapted and prior say the same: against prior nothing is proved.
+        let mut both = tally(0.9, 10);
+        assert!(!both.decide_adapted(Candidate::Prior));
+        assert!(both.decide_adapted(Candidate::Frozen));
+        for _ in 0..10 {
+            both.age();
+            (0..10).for_each(|_| both.add(row(0, [0, 0, 1])));
+        }
+        assert!(!both.decide_adapted(Candidate::Frozen));
+        let duel = both
+            .report_of(Candidate::Adapted, Candidate::Frozen)
+            .unwrap();
+        assert!(duel.probability < DOUBT);
+        assert!(!both.decide_adapted(Candidate::Frozen), "stays closed");
+    }
+
+    #[test]
+    fn what_labels_said_before_a_change_and_labels_of_events_before_it_count_no_longer() {
+        let mut tally = tally(0.7, 5);
+        tally.forget_before(7);
+        assert_eq!(tally.decide_prior(), None);
+        (0..20).for_each(|number| tally.add(row(number % 2, [0, 1, 1])));
+        assert_eq!(tally.evidence().labels, 0.0);
+        tally.add(LabelledRow {
+            block: 7,
+            ..row(1, [0, 1, 1])
+        });
+        assert_eq!(tally.evidence().labels, 1.0);
+    }
+
+    #[test]
+    fn a_label_of_long_ago_counts_as_if_it_had_come_then() {
+        let mut late = LabelTally::default();
+        late.add(LabelledRow {
+            age: 500,
+            ..row(1, [0, 1, 1])
+        });
+        let duel = late.report_of(Candidate::Prior, Candidate::Frozen).unwrap();
+        assert!(duel.right < 1e-10, "{duel:?}");
+    }
+
+    #[test]
+    fn probabilities_are_compared_by_log_loss_on_rows_that_were_not_chosen() {
+        let mut tally = LabelTally::default();
+        tally.set_objective(Objective::Probability);
+        let mut generator = Generator::new(7);
+        // Both predict class 0 always; the corrected one knows that 1 in 10 is of class 1.
+        let probabilities = [0.98, 0.02, 0.9, 0.1, 0.9, 0.1];
+        for _ in 0..20 {
+            tally.age();
+            for _ in 0..200 {
+                tally.add(LabelledRow {
+                    probabilities: &probabilities,
+                    asked_for_disagreement: false,
+                    ..row(usize::from(generator.uniform() < 0.1), [0; 3])
+                });
+            }
+        }
+        assert_eq!(tally.prefers_prior(), Some(true));
+        let before = tally.clone();
+        tally.add(LabelledRow {
+            probabilities: &probabilities,
+            ..row(1, [0; 3])
+        });
+        assert_eq!(tally.duels, before.duels);
+        tally.set_objective(Objective::Class);
+        assert_eq!(tally, LabelTally::default());
+    }
+}

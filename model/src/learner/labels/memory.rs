@@ -1,0 +1,233 @@
+//! Predictions that wait for labels, and labels that wait for predictions, oldest first.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::{
+    requests::{LabelRequest, RequestKind},
+    sampling::hash,
+};
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// No label yet.
+    Waiting,
+    /// Its label came. It stays, so that a second one is recognised.
+    Joined,
+    /// No label came in time.
+    Negative,
+}
+
+/// An event and what was predicted for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    pub(super) id: Box<str>,
+    pub(super) block: u64,
+    pub(super) time_ms: i64,
+    pub(super) asked: Option<RequestKind>,
+    pub(super) outcome: Outcome,
+    pub(super) predicted: [u32; 3],
+    /// Candidate after candidate; empty if nothing will need them.
+    pub(super) probabilities: Box<[f32]>,
+}
+
+/// Events by id, at most so many.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    entries: VecDeque<Entry>,
+    /// Number of the oldest entry; numbers go on for ever.
+    first: u64,
+    /// By the hash of their ids. Of two ids with one hash only the newer is found: one in 10^14 pairs.
+    numbers: HashMap<u64, u64>,
+    /// Entries before this number are no longer looked at by [`Memory::next_due`].
+    settled: u64,
+    /// Entries that were asked for and had no label when last looked at.
+    asked: VecDeque<u64>,
+    waiting: usize,
+}
+
+impl Memory {
+    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    /// Entries that wait for a label.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn find(&self, id: &str) -> Option<&Entry> {
+        let number = self.numbers.get(&hash(id))?;
+        let entry = self.entries.get((number - self.first) as usize)?;
+        (*entry.id == *id).then_some(entry)
+    }
+
+    pub(super) fn holds(&self, id: &str) -> bool {
+        self.find(id).is_some()
+    }
+
+    pub(super) fn outcome(&self, id: &str) -> Option<Outcome> {
+        self.find(id).map(|entry| entry.outcome)
+    }
+
+    pub(super) fn time_ms(&self, id: &str) -> Option<i64> {
+        self.find(id).map(|entry| entry.time_ms)
+    }
+
+    /// Adds an entry and drops the oldest beyond `capacity`. Gives how many of these still waited.
+    pub(super) fn push(&mut self, entry: Entry, capacity: usize) -> usize {
+        let number = self.first + self.entries.len() as u64;
+        self.numbers.insert(hash(&entry.id), number);
+        if entry.outcome == Outcome::Waiting {
+            self.waiting += 1;
+            if entry.asked.is_some() {
+                self.asked.push_back(number);
+            }
+        }
+        self.entries.push_back(entry);
+        let mut dropped = 0;
+        while self.entries.len() > capacity.max(1) {
+            dropped += usize::from(self.drop_oldest());
+        }
+        dropped
+    }
+
+    /// Whether it still waited.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(entry) = self.entries.pop_front() else {
+            return false;
+        };
+        let key = hash(&entry.id);
+        if self.numbers.get(&key) == Some(&self.first) {
+            self.numbers.remove(&key);
+        }
+        self.first += 1;
+        while self
+            .asked
+            .front()
+            .is_some_and(|number| *number < self.first)
+        {
+            self.asked.pop_front();
+        }
+        let waited = entry.outcome == Outcome::Waiting;
+        self.waiting -= usize::from(waited);
+        waited
+    }
+
+    /// An entry that waited has its label, or never will. Gives it, if it waited.
+    pub(super) fn settle(&mut self, id: &str, outcome: Outcome) -> Option<Entry> {
+        let number = *self.numbers.get(&hash(id))?;
+        let entry = self.entries.get_mut((number - self.first) as usize)?;
+        if *entry.id != *id || entry.outcome != Outcome::Waiting {
+            return None;
+        }
+        entry.outcome = outcome;
+        self.waiting -= 1;
+        if entry.asked.is_some()
+            && let Ok(place) = self.asked.binary_search(&number)
+        {
+            self.asked.remove(place);
+        }
+        let probabilities = std::mem::take(&mut entry.probabilities);
+        Some(Entry {
+            probabilities,
+            ..entry.clone()
+        })
+    }
+
+    /// The oldest entry that waits, if it happened no later than `due_ms`. Entries behind one that is not due wait for it.
+    pub(super) fn next_due(&mut self, due_ms: i64) -> Option<Box<str>> {
+        self.settled = self.settled.max(self.first);
+        while let Some(entry) = self.entries.get((self.settled - self.first) as usize) {
+            if entry.outcome == Outcome::Waiting {
+                return (entry.time_ms <= due_ms).then(|| entry.id.clone());
+            }
+            self.settled += 1;
+        }
+        None
+    }
+
+    /// Drops entries that wait and are not kept, unless they were asked for. Gives how many.
+    pub(super) fn retain(&mut self, keep: impl Fn(&Entry) -> bool) -> usize {
+        let before = self.waiting;
+        let entries = std::mem::take(&mut self.entries);
+        let kept = entries.into_iter().filter(|entry| {
+            entry.outcome != Outcome::Waiting || entry.asked.is_some() || keep(entry)
+        });
+        let capacity = usize::MAX;
+        let mut memory = Self::default();
+        for entry in kept {
+            memory.push(entry, capacity);
+        }
+        *self = memory;
+        before - self.waiting
+    }
+
+    /// What was asked for and waits, oldest first.
+    pub(super) fn wanted(&self) -> Vec<LabelRequest> {
+        let entries = self.asked.iter().filter_map(|number| {
+            let entry = self.entries.get((number - self.first) as usize)?;
+            Some(LabelRequest::of(entry, entry.asked?))
+        });
+        entries.collect()
+    }
+}
+
+/// Labels that came before their predictions, or that belong to none.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    labels: HashMap<Box<str>, EarlyLabel>,
+    /// Ids by the order in which their labels came.
+    order: BTreeMap<u64, Box<str>>,
+    next: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct EarlyLabel {
+    number: u64,
+    class: u32,
+    time_ms: i64,
+}
+
+impl Early {
+    pub(super) fn holds(&self, id: &str) -> bool {
+        self.labels.contains_key(id)
+    }
+
+    /// Class and time of the label of this id, which waits no longer.
+    pub(super) fn take(&mut self, id: &str) -> Option<(u32, i64)> {
+        let label = self.labels.remove(id)?;
+        self.order.remove(&label.number);
+        Some((label.class, label.time_ms))
+    }
+
+    /// Gives how many were dropped for it.
+    pub(super) fn push(&mut self, id: &str, class: u32, time_ms: i64, capacity: usize) -> usize {
+        let number = self.next;
+        self.next += 1;
+        let label = EarlyLabel {
+            number,
+            class,
+            time_ms,
+        };
+        self.labels.insert(id.into(), label);
+        self.order.insert(number, id.into());
+        let mut dropped = 0;
+        while self.order.len() > capacity.max(1)
+            && let Some((_, oldest)) = self.order.pop_first()
+        {
+            self.labels.remove(&oldest);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Oldest first: id, class, time.
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, u32, i64)> {
+        self.order.values().map(|id| {
+            let label = self.labels.get(id);
+            let (class, time_ms) = label.map_or((0, 0), |label| (label.class, label.time_ms));
+            (&**id, class, time_ms)
+        })
+    }
+}

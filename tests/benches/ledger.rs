@@ -1,0 +1,62 @@
+//! Minutes of faults around the daemon, then the ledger of events and outputs is settled: `make ledger`.
+//!
+//! `-- --seeds 1,2,3 --seconds 300` are the defaults. A seed that fails decides the same faults when it is run again; their
+//! timing differs. OSTARD names another program than that of the tests.
+#![expect(
+    clippy::print_stdout,
+    reason = "a benchmark's outcome is what it prints"
+)]
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use ostar_tests::{
+    gaussians,
+    kafka::{Kafka, Listener},
+    ledger::Round,
+};
+
+fn main() -> Result<()> {
+    let (mut seeds, mut seconds) = (vec![1, 2, 3], 300);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().context("a flag without a value");
+        match argument.as_str() {
+            "--seeds" => {
+                let list = value()?;
+                seeds = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
+            "--seconds" => seconds = value()?.parse()?,
+            // cargo adds it.
+            "--bench" => {}
+            other => bail!("{other} is no flag, expected --seeds 1,2,3 or --seconds 300"),
+        }
+    }
+    let own = env!("CARGO_BIN_EXE_ostard-under-test");
+    let program = std::env::var("OSTARD").unwrap_or_else(|_| own.to_owned());
+    let mut failed = Vec::new();
+    for seed in seeds {
+        println!("seed {seed}, {seconds} s");
+        let round = Round {
+            program: program.clone(),
+            seed,
+            duration: Duration::from_secs(seconds),
+            tell: |line| println!("{line}"),
+        };
+        let folder = tempfile::tempdir()?;
+        gaussians::write_bundle(&folder.path().join("bundle"))?;
+        // A broker of its own: what an earlier seed left behind would slow it down.
+        let mut kafka = Kafka::start(Listener::Plaintext)?;
+        match round.run(&mut kafka, folder.path()) {
+            Ok(account) => println!("{account}\nthe state is that of an undisturbed replay\n"),
+            Err(error) => {
+                println!("seed {seed} failed: {error:?}\n");
+                failed.push(seed);
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!("the ledger does not balance with seeds {failed:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! What goes wrong, in an order that the round's seed decides.
+
+use std::{
+    collections::BTreeMap,
+    fmt, thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use ostar_model::Generator;
+
+use super::{Collector, Lives, Names};
+use crate::{daemon::TIMEOUT, kafka::Kafka, until};
+
+/// What an output topic does with records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    Takes,
+    /// Too few replicas are in sync: the same record may be taken later.
+    RefusesForNow,
+    /// Every record is too large.
+    RefusesForGood,
+    Gone,
+}
+
+/// Something to do. Cards are drawn until none is left, so that a short round has every kind, too.
+#[derive(Debug, Clone, Copy)]
+enum Card {
+    Kill,
+    Broker,
+    Group,
+    Topic,
+}
+
+const DECK: [Card; 8] = [
+    Card::Kill,
+    Card::Kill,
+    Card::Broker,
+    Card::Group,
+    Card::Topic,
+    Card::Topic,
+    Card::Topic,
+    Card::Topic,
+];
+
+/// Brings faults about, and remembers which.
+pub(super) struct Faults {
+    group: String,
+    topics: Vec<(String, Topic)>,
+    deck: Vec<Card>,
+    counts: BTreeMap<&'static str, usize>,
+    began: Instant,
+    tell: fn(&str),
+}
+
+/// How long a frozen daemon's last records may take to be written.
+const QUIET: Duration = Duration::from_millis(700);
+
+impl Faults {
+    pub(super) fn new(names: &Names, tell: fn(&str)) -> Self {
+        let topics = names.outputs().map(|topic| (topic.clone(), Topic::Takes));
+        Self {
+            group: names.group.clone(),
+            topics: topics.collect(),
+            deck: Vec::new(),
+            counts: BTreeMap::new(),
+            began: Instant::now(),
+            tell,
+        }
+    }
+
+    /// How often each thing was done.
+    pub(super) fn counts(&self) -> BTreeMap<&'static str, usize> {
+        self.counts.clone()
+    }
+
+    /// Does one thing.
+    pub(super) fn next(
+        &mut self,
+        generator: &mut Generator,
+        kafka: &mut Kafka,
+        lives: &mut Lives,
+        collector: &mut Collector,
+    ) -> Result<()> {
+        if self.deck.is_empty() {
+            self.deck.extend(DECK);
+            generator.shuffle(&mut self.deck);
+        }
+        match self.deck.pop() {
+            Some(Card::Kill) => self.kill(lives, collector),
+            Some(Card::Broker) => self.restart_broker(generator, kafka, lives, collector),
+            Some(Card::Group) => self.delete_group(kafka),
+            Some(Card::Topic) | None => self.change_topic(generator, kafka, lives, collector),
+        }
+    }
+
+    /// Ends all refusals.
+    pub(super) fn end(&mut self, kafka: &Kafka, collector: &mut Collector) -> Result<()> {
+        for place in 0..self.topics.len() {
+            self.allow(place, kafka, collector)?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, what: &'static str, subject: impl fmt::Display) {
+        *self.counts.entry(what).or_default() += 1;
+        let seconds = self.began.elapsed().as_secs_f64();
+        (self.tell)(&format!("{seconds:6.1} s  {what} {subject}"));
+    }
+
+    fn kill(&mut self, lives: &mut Lives, collector: &mut Collector) -> Result<()> {
+        self.count("kill", "the daemon");
+        lives.kill(|| collector.end_life())
+    }
+
+    fn restart_broker(
+        &mut self,
+        generator: &mut Generator,
+        kafka: &mut Kafka,
+        lives: &mut Lives,
+        collector: &mut Collector,
+    ) -> Result<()> {
+        match generator.below(2) {
+            0 => {
+                self.count("stop", "the broker");
+                kafka.stop()?;
+            }
+            _ => {
+                self.count("kill the broker", "");
+                kafka.kill()?;
+            }
+        }
+        // The outage itself, not a wait for something to happen.
+        thread::sleep(Duration::from_millis(generator.below(6_000) as u64));
+        if generator.below(2) == 0 {
+            self.kill(lives, collector)?;
+            thread::sleep(Duration::from_millis(generator.below(2_000) as u64));
+        }
+        kafka.restart()?;
+        self.count("start", "the broker");
+        Ok(())
+    }
+
+    fn delete_group(&mut self, kafka: &Kafka) -> Result<()> {
+        self.count("delete the group", "");
+        // There is none before the first commit, and none while its coordinator is being found.
+        if let Err(error) = kafka.delete_group(&self.group) {
+            (self.tell)(&format!("          the group was not deleted: {error:#}"));
+        }
+        Ok(())
+    }
+
+    fn change_topic(
+        &mut self,
+        generator: &mut Generator,
+        kafka: &Kafka,
+        lives: &Lives,
+        collector: &mut Collector,
+    ) -> Result<()> {
+        let place = generator.below(self.topics.len());
+        let (topic, state) = self.topics[place].clone();
+        if state != Topic::Takes {
+            return self.allow(place, kafka, collector);
+        }
+        self.topics[place].1 = match generator.below(3) {
+            0 => {
+                self.count("refuse for now:", &topic);
+                persist("", || {
+                    kafka.configure_topic(&topic, &[("min.insync.replicas", "2")])
+                })?;
+                Topic::RefusesForNow
+            }
+            1 => {
+                self.count("refuse for good:", &topic);
+                persist("", || {
+                    kafka.configure_topic(&topic, &[("max.message.bytes", "50")])
+                })?;
+                Topic::RefusesForGood
+            }
+            _ => {
+                self.count("delete", &topic);
+                // Records that appear after the last look would be missing in the copy.
+                lives.daemon()?.freeze()?;
+                let deleted = quiet(kafka, &topic)
+                    .and_then(|()| collector.forget(kafka, &topic))
+                    .and_then(|()| persist("Unknown topic", || kafka.delete_topic(&topic)));
+                lives.daemon()?.thaw()?;
+                deleted?;
+                Topic::Gone
+            }
+        };
+        Ok(())
+    }
+
+    fn allow(&mut self, place: usize, kafka: &Kafka, collector: &mut Collector) -> Result<()> {
+        let (topic, state) = self.topics[place].clone();
+        match state {
+            Topic::Takes => {}
+            Topic::RefusesForNow | Topic::RefusesForGood => {
+                self.count("allow", &topic);
+                persist("", || kafka.configure_topic(&topic, &[]))?;
+            }
+            Topic::Gone => {
+                self.count("create", &topic);
+                persist("already exists", || kafka.create_topic(&topic, 1, &[]))?;
+                collector.expect(&topic);
+            }
+        }
+        self.topics[place].1 = Topic::Takes;
+        Ok(())
+    }
+}
+
+/// Tries again: right after a start the broker may not have found itself yet. An error that contains `done` says that an
+/// earlier try was carried out although its answer was lost.
+fn persist(done: &str, mut action: impl FnMut() -> Result<()>) -> Result<()> {
+    let mut last = None;
+    let outcome = until("an answer of the broker", TIMEOUT, || match action() {
+        Ok(()) => Ok(Some(())),
+        Err(error) => {
+            let is_done = !done.is_empty() && format!("{error:#}").contains(done);
+            last = Some(format!("{error:#}"));
+            Ok(is_done.then_some(()))
+        }
+    });
+    outcome.with_context(|| format!("{last:?}"))
+}
+
+/// Waits until a topic does not grow any more.
+fn quiet(kafka: &Kafka, topic: &str) -> Result<()> {
+    let mut before = None;
+    until("an end of writing", TIMEOUT, || {
+        let end = kafka.end(topic).ok();
+        let is_same = end.is_some() && end == before;
+        before = end;
+        if !is_same {
+            thread::sleep(QUIET);
+        }
+        Ok(is_same.then_some(()))
+    })
+}

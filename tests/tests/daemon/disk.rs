@@ -1,0 +1,110 @@
+//! A disk that is full.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Result, ensure};
+use ostar_tests::{daemon::checkpoint_reaches, gaussians, kafka::Kafka};
+use tempfile::TempDir;
+
+use crate::{PROGRAM, Place, Test, start};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[(
+    "a_full_disk_is_told_refuses_an_order_with_its_own_code_and_is_over_when_there_is_room",
+    full_disk,
+)];
+
+const LEARNED: &str = "ostar_learned_events_total";
+const CONDITION: &str = "ostar_condition{condition=\"checkpoints\"}";
+
+/// A folder on a file system of its own, of eight megabytes.
+struct SmallDisk {
+    folder: TempDir,
+}
+
+impl SmallDisk {
+    /// `None` where nothing may be mounted, which needs root.
+    fn new() -> Result<Option<Self>> {
+        let folder = tempfile::tempdir()?;
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
+            .arg(folder.path())
+            .output();
+        let is_mounted = mounted.is_ok_and(|output| output.status.success());
+        Ok(is_mounted.then_some(Self { folder }))
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Leaves no room; returns the file to remove.
+    fn fill(&self) -> Result<PathBuf> {
+        let filler = self.path().join("filler");
+        // Fails when the disk is full, which is the purpose.
+        let refused = fs::write(&filler, vec![1; 16 << 20]);
+        ensure!(refused.is_err(), "the disk took 16 MB");
+        Ok(filler)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+fn full_disk(kafka: &mut Kafka) -> Result<()> {
+    // Elsewhere `a_folder_that_cannot_be_written_is_told_at_the_start` has to do.
+    let Some(disk) = SmallDisk::new()? else {
+        return Ok(());
+    };
+    let place = Place::new()?;
+    kafka.create_topic("disk", 1, &[])?;
+    let (rows, _) = gaussians::draw(1_500, 0.5, 0.0, 3);
+    let events: Vec<_> = rows.iter().map(|row| gaussians::raw(row)).collect();
+    let state = disk.path().join("state");
+    let settings = place
+        .settings(kafka, "disk", "unused")
+        .with("checkpoints.folder", &state.display().to_string())
+        .with("checkpoints.keep", "1")
+        .with("grpc.control_listen", "127.0.0.1:0");
+    let daemon = start(&settings)?;
+    kafka.produce("disk", 0, &events[..500])?;
+    checkpoint_reaches(&state, 500)?;
+    let filler = disk.fill()?;
+    kafka.produce("disk", 0, &events[500..1_000])?;
+    // Learning and serving go on.
+    daemon.metric_is(LEARNED, 1_000.0)?;
+    daemon.metric_is(CONDITION, 1.0)?;
+    daemon.metric_reaches("ostar_checkpoint_failures_total", 1.0)?;
+    let (status, told) = daemon.get("/readyz")?;
+    ensure!(status == 200 && told.contains("checkpoints"), "{told}");
+    let address = daemon.address("control_address")?;
+    let order = || {
+        let mut command = Command::new(PROGRAM);
+        command.args(["ctl", "--address", &address, "checkpoint"]);
+        command.output()
+    };
+    let refused = order()?;
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    ensure!(refused.status.code() == Some(4), "{refused:?}");
+    let told = text.matches("No space left on device").count();
+    ensure!(told == 1, "told {told} times: {text}");
+    // A restart on the full disk resumes from the last checkpoint, and tells at once.
+    daemon.kill()?;
+    let daemon = start(&settings)?;
+    let told = daemon.logged("cannot write to the checkpoint folder")?;
+    ensure!(told["level"] == "ERROR", "{told}");
+    daemon.logged("resumed from checkpoint")?;
+    daemon.metric_is(LEARNED, 500.0)?;
+    daemon.metric_is(CONDITION, 1.0)?;
+    fs::remove_file(filler)?;
+    kafka.produce("disk", 0, &events[1_000..])?;
+    checkpoint_reaches(&state, 1_500)?;
+    daemon.metric_is(CONDITION, 0.0)?;
+    daemon.stop_cleanly()
+}
