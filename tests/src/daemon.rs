@@ -280,6 +280,7 @@ fn timeless(manifest: &Value) -> Value {
             shares.remove("at_ms");
         }
         keys.remove("emitted");
+        keys.remove("requested_block");
     }
     manifest
 }

@@ -65,13 +65,17 @@ pub struct Manifest {
     /// without one, and in states of versions that only measured with labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_offsets: Option<Offsets>,
+    /// Newest time of a record among the events in the state, in milliseconds since 1970: labels before it take effect. 0
+    /// if no labels are read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub label_border_ms: i64,
     /// Requests for labels of blocks up to this one are delivered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requested_block: u64,
 }
 
-fn is_zero(block: &u64) -> bool {
-    *block == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// Orders that survive a restart.

@@ -28,6 +28,7 @@ fn manifest(step: u64) -> Manifest {
         orders: Orders::default(),
         writer: "00aa".into(),
         label_offsets: None,
+        label_border_ms: 0,
         requested_block: 0,
     }
 }

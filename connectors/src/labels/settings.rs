@@ -26,6 +26,9 @@ pub struct LabelSettings {
     /// A label takes effect with the first block whose newest event was written this long after it. By then it can be
     /// read, so that a replay takes the same labels with the same blocks.
     pub settle: Period,
+    /// Longest that a block waits until its labels are read, with `learner.when_behind` = "wait". After it, learning goes on
+    /// without them, and a replay may take them with other blocks.
+    pub patience: Period,
     /// An event without a label counts as `negative_class` once the stream's events are this much later; unset for
     /// never.
     pub negative_after: Option<Period>,
@@ -90,6 +93,7 @@ impl Default for LabelSettings {
             window: 10_000,
             taken_by: TakenBy::Time,
             settle: Period::from_secs(2),
+            patience: Period::from_secs(10),
             negative_after: None,
             negative_class: None,
             requests: RequestSettings::default(),

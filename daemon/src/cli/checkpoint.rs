@@ -118,6 +118,7 @@ mod tests {
             orders: Orders::default(),
             writer: String::new(),
             label_offsets: None,
+            label_border_ms: 0,
             requested_block: 0,
         }
     }

@@ -52,6 +52,8 @@ pub(crate) struct Progress {
     /// In each partition of the labels' topic, the offset behind the last label that took effect; `None` before the
     /// first time that labels were read.
     pub(crate) label_offsets: Option<Offsets>,
+    /// Newest time of a record among the events learned from, in milliseconds since 1970; 0 if no labels are read.
+    pub(crate) border_ms: i64,
     /// Requests for labels of blocks up to this one were delivered when the run began.
     pub(crate) requested_block: u64,
 }
@@ -73,8 +75,6 @@ pub(crate) struct BlockLearner {
     requested: Arc<AtomicU64>,
     /// What became of labels up to the latest block; `None` before the first.
     label_counts: Option<JoinCounts>,
-    /// Newest time of an event's record.
-    border_ms: i64,
     publisher: Publisher,
     status: Status,
     /// When accuracies were last estimated.
@@ -147,7 +147,6 @@ impl BlockLearner {
             labels: None,
             requested: Arc::new(AtomicU64::new(progress.requested_block)),
             label_counts: learner.label_counts(),
-            border_ms: 0,
             progress,
             publisher,
             learner,
@@ -231,8 +230,16 @@ impl BlockLearner {
         &self.requested
     }
 
-    pub(crate) fn labels_mut(&mut self) -> Option<&mut LabelIntake> {
-        self.labels.as_mut()
+    /// Takes in labels that were read. Where reading began is part of the state from then on: the group's commit may be
+    /// ahead of what took effect.
+    pub(crate) fn fill_labels(&mut self) {
+        let Some(intake) = &mut self.labels else {
+            return;
+        };
+        intake.fill();
+        if self.progress.label_offsets.is_none() && !intake.offsets().is_empty() {
+            self.progress.label_offsets = Some(intake.offsets().clone());
+        }
     }
 
     /// Where each partition is read from, if the learner does not know it yet, and which topic that is.
@@ -307,10 +314,12 @@ impl BlockLearner {
         let Some(Block { rows, events, next }) = block else {
             return Ok(false);
         };
-        let recorded = events.iter().map(|event| event.recorded_ms);
-        self.border_ms = recorded.fold(self.border_ms, i64::max);
         let labels = match &mut self.labels {
-            Some(intake) => intake.take(self.border_ms),
+            Some(intake) => {
+                let recorded = events.iter().map(|event| event.recorded_ms);
+                self.progress.border_ms = recorded.fold(self.progress.border_ms, i64::max);
+                intake.take(self.progress.border_ms)
+            }
             None => Vec::new(),
         };
         let refused = "cannot observe a block of decoded events";

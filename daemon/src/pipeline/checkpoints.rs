@@ -7,15 +7,19 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
+use ostar_connectors::checkpoint::{CheckpointStore, Manifest, StoreError, WriterLock};
 use ostar_model::Bundle;
-use tracing::info;
+use tracing::{error, info};
 
 use super::{
     block_learner::{BlockLearner, version},
     commits::Emitted,
 };
 use crate::{config::CheckpointSettings, error_text::one_line, health::Health, metrics::Metrics};
+
+/// Bounds of the time between two attempts while the folder cannot be written.
+const SHORTEST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// Writes a checkpoint every `checkpoints.every_events` events, at most once per `checkpoints.min_interval`.
 pub(crate) struct Checkpoints {
@@ -27,6 +31,10 @@ pub(crate) struct Checkpoints {
     last_events: u64,
     last_time: Instant,
     last_topic_id: Option<String>,
+    /// The newest checkpoint says where labels are read from.
+    has_labels: bool,
+    /// The latest attempt failed: it is repeated even if nothing more is learned.
+    has_failed: bool,
     identity: Identity,
     emitted: Arc<Emitted>,
     /// No block of this run is in a checkpoint yet.
@@ -84,6 +92,8 @@ impl Checkpoints {
             last_events: 0,
             last_time: Instant::now(),
             last_topic_id: None,
+            has_labels: false,
+            has_failed: false,
             identity,
             emitted,
             is_first: true,
@@ -92,32 +102,46 @@ impl Checkpoints {
         }
     }
 
+    /// Writes a checkpoint if one is due. A full disk must not stop learning or serving, because the last checkpoint is
+    /// still there: the only error is that a newer writer has the folder.
     pub(crate) fn write_if_due(&mut self, block_learner: &BlockLearner) -> Result<()> {
         let unsaved = block_learner
             .progress()
             .events
             .saturating_sub(self.last_events);
-        let is_due = unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval;
-        // A process that lives shorter than `min_interval` must get on, too. And the offsets of a topic that was recreated
-        // mean nothing to the next start.
+        let is_due = if self.has_failed {
+            self.last_time.elapsed() >= self.min_interval.clamp(SHORTEST_RETRY, LONGEST_RETRY)
+        } else {
+            unsaved >= self.every_events && self.last_time.elapsed() >= self.min_interval
+        };
+        // A process that lives shorter than `min_interval` must get on, too. The offsets of a topic that was recreated
+        // mean nothing to the next start. And without a word about labels it would trust the group's commit.
         let is_rewound = block_learner.progress().topic_id != self.last_topic_id;
-        if is_due || is_rewound || (self.is_first && unsaved > 0) {
+        let begins_labels = block_learner.progress().label_offsets.is_some() && !self.has_labels;
+        let is_urgent =
+            !self.has_failed && (is_rewound || begins_labels || (self.is_first && unsaved > 0));
+        if is_due || is_urgent {
             self.is_first = false;
-            self.write(block_learner)?;
+            if let Err(error) = self.write(block_learner) {
+                error!(error = %one_line(&error), "cannot write a checkpoint");
+                if is_superseded(&error) {
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
 
     pub(crate) fn write(&mut self, block_learner: &BlockLearner) -> Result<PathBuf> {
         let start = Instant::now();
-        // Set before the attempt: after a failure the next one waits its turn, or a full disk would be written to with
-        // every block.
-        self.last_events = block_learner.progress().events;
         self.last_time = start;
-        self.last_topic_id = block_learner.progress().topic_id.clone();
         let written = self.try_write(block_learner);
+        self.has_failed = written.is_err();
         match &written {
             Ok((folder, bytes)) => {
+                self.last_events = block_learner.progress().events;
+                self.last_topic_id = block_learner.progress().topic_id.clone();
+                self.has_labels = block_learner.progress().label_offsets.is_some();
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
                 self.health.clear("checkpoints");
@@ -156,6 +180,7 @@ impl Checkpoints {
             orders: block_learner.orders(),
             writer: self.identity.writer.clone(),
             label_offsets: progress.label_offsets.clone(),
+            label_border_ms: progress.border_ms,
             requested_block: block_learner.requested().load(Ordering::Relaxed),
             offsets: progress.offsets.clone(),
             // Set by the store.
@@ -166,4 +191,9 @@ impl Checkpoints {
         let folder = self.store.write(&self.lock, &manifest, &state)?;
         Ok((folder, state.len()))
     }
+}
+
+fn is_superseded(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<StoreError>();
+    matches!(error, Some(StoreError::Superseded { .. }))
 }

@@ -17,9 +17,6 @@ use ostar_connectors::{
 use ostar_model::learner::ArrivedLabel;
 use tracing::{info, warn};
 
-/// Longest that a block waits for labels. Afterwards labels count as stalled until the thread has caught up.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// What the labels thread tells the learner.
 #[derive(Debug)]
 pub(crate) enum FromLabels {
@@ -44,6 +41,8 @@ pub(crate) struct LabelIntake {
     settle_ms: i64,
     /// Whether a block waits until its labels are read.
     waits: bool,
+    /// Longest that it waits. Afterwards labels count as stalled until the thread has caught up.
+    patience: Duration,
     /// Most labels that are held; beyond, the labels thread waits.
     capacity: usize,
     partitions: BTreeMap<i32, Partition>,
@@ -75,6 +74,7 @@ impl LabelIntake {
             taken_by: settings.taken_by,
             settle_ms: settings.settle.get().as_millis() as i64,
             waits,
+            patience: settings.patience.get(),
             capacity: settings.cache,
             partitions: BTreeMap::new(),
             held: 0,
@@ -168,7 +168,7 @@ impl LabelIntake {
         if self.is_stalled || self.is_closed {
             return;
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         while !self.is_complete(limit_ms) {
             match self.messages.recv_deadline(deadline) {
                 Ok(message) => self.note(message),

@@ -4,7 +4,6 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use crossbeam_channel::{Receiver, never, select};
-use ostar_connectors::checkpoint::StoreError;
 use tracing::{error, info};
 
 use super::{
@@ -17,8 +16,8 @@ use crate::{
     error_text::one_line,
 };
 
-/// How often labels are taken over while nothing else happens.
-const LABELS_EVERY: Duration = Duration::from_millis(200);
+/// How often the thread looks for labels and a due checkpoint while nothing else happens.
+const IDLE_CHECK: Duration = Duration::from_millis(200);
 
 /// The thread's own state and its ends of the channels.
 pub(crate) struct LearnerThread {
@@ -59,15 +58,8 @@ impl LearnerThread {
                 },
                 recv(chunks) -> chunk => match chunk {
                     Ok(chunk) => block_learner.take(&chunk, behind, |block_learner| {
-                        // A full disk must not stop learning or serving: the last checkpoint is still there.
-                        if let Err(error) = checkpoints.write_if_due(block_learner) {
-                            error!(error = %one_line(&error), "cannot write a checkpoint");
-                            if is_superseded(&error) {
-                                superseded = Some(error);
-                                return ControlFlow::Break(());
-                            }
-                        }
-                        if flags.is_stopping() {
+                        superseded = checkpoints.write_if_due(block_learner).err();
+                        if superseded.is_some() || flags.is_stopping() {
                             ControlFlow::Break(())
                         } else {
                             ControlFlow::Continue(())
@@ -75,12 +67,11 @@ impl LearnerThread {
                     })?,
                     Err(_) => break,
                 },
-                // Labels are taken over even while no events come, so that they are measured.
-                default(LABELS_EVERY) => {}
+                // A burst may have ended before the next checkpoint was allowed. And labels are measured even while no
+                // events come.
+                default(IDLE_CHECK) => superseded = checkpoints.write_if_due(&block_learner).err(),
             }
-            if let Some(labels) = block_learner.labels_mut() {
-                labels.fill();
-            }
+            block_learner.fill_labels();
             // Two learners in one folder would both be wrong. The newer one has the lock.
             if let Some(error) = superseded {
                 return Err(error);
@@ -94,11 +85,6 @@ impl LearnerThread {
         info!(events = block_learner.progress().events, "learner stopped");
         Ok(())
     }
-}
-
-fn is_superseded(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<StoreError>();
-    matches!(error, Some(StoreError::Superseded { .. }))
 }
 
 /// Carries out an order while the process still waits for its topic.

@@ -79,6 +79,7 @@ pub(super) fn resume(
                 offsets: manifest.offsets,
                 topic_id: manifest.topic_id,
                 label_offsets: manifest.label_offsets,
+                border_ms: manifest.label_border_ms,
                 requested_block: manifest.requested_block,
             },
             shares: manifest.shares,
@@ -106,6 +107,7 @@ pub(super) fn resume(
             offsets,
             topic_id: manifest.topic_id,
             label_offsets: manifest.label_offsets,
+            border_ms: manifest.label_border_ms,
             // Blocks are counted anew.
             requested_block: 0,
         },

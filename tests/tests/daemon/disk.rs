@@ -103,6 +103,9 @@ fn full_disk(kafka: &mut Kafka) -> Result<()> {
     daemon.metric_is(LEARNED, 500.0)?;
     daemon.metric_is(CONDITION, 1.0)?;
     fs::remove_file(filler)?;
+    // Without further events.
+    checkpoint_reaches(&state, 1_000)?;
+    daemon.metric_is(CONDITION, 0.0)?;
     kafka.produce("disk", 0, &events[1_000..])?;
     checkpoint_reaches(&state, 1_500)?;
     daemon.metric_is(CONDITION, 0.0)?;

@@ -1,17 +1,28 @@
 //! Labels as evidence: asked for, answered, and taken at block borders.
 
-use std::{collections::BTreeSet, process::Command};
+use std::{collections::BTreeSet, process::Command, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use ostar_tests::{gaussians, kafka::Kafka};
+use ostar_model::Generator;
+use ostar_tests::{
+    daemon::{checkpoint_reaches, newest_checkpoint, same_state},
+    gaussians,
+    kafka::Kafka,
+};
 use serde_json::{Value, json};
 
 use crate::{PROGRAM, Place, Test, start};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[(
-    "requests_wait_for_their_topic_and_answers_are_wanted_no_longer",
-    late_topic,
-)];
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    (
+        "requests_wait_for_their_topic_and_answers_are_wanted_no_longer",
+        late_topic,
+    ),
+    (
+        "ten_kills_with_labels_under_way_leave_the_state_of_an_uninterrupted_run",
+        ten_kills,
+    ),
+];
 
 const LEARNED: &str = "ostar_learned_events_total";
 
@@ -96,4 +107,71 @@ fn late_topic(kafka: &mut Kafka) -> Result<()> {
     let left = wanted()?;
     ensure!(left.is_disjoint(&ids), "{left:?} {ids:?}");
     daemon.stop_cleanly()
+}
+
+const KILLS: usize = 10;
+/// Two blocks.
+const EVENTS_PER_LIFE: usize = 500;
+
+fn ten_kills(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    // The broker's times: a record can be read as soon as it has its time, so that a replay takes the same labels.
+    let broker_times = [("message.timestamp.type", "LogAppendTime")];
+    kafka.create_topic("evidence", 1, &broker_times)?;
+    kafka.create_topic("evidence-labels", 1, &broker_times)?;
+    let settings = |name: &str| {
+        place
+            .settings(kafka, "evidence", name)
+            .with("events.format", "json")
+            .with("labels.topic", "evidence-labels")
+            .with("labels.settle", "500ms")
+            .with("labels.patience", "2m")
+            .with("labels.requests.random_per_block", "5")
+            .with("labels.requests.topic", &format!("evidence-{name}"))
+    };
+    for name in ["killed", "whole"] {
+        kafka.create_topic(&format!("evidence-{name}"), 1, &[])?;
+    }
+    let total = EVENTS_PER_LIFE * (KILLS + 1);
+    // Shares and classes move, so that candidates disagree.
+    let (rows, classes) = gaussians::draw(total, 0.8, 0.5, 9);
+    let events: Vec<_> = rows
+        .iter()
+        .enumerate()
+        .map(|(n, row)| event(n, row))
+        .collect();
+    let mut generator = Generator::new(13);
+    let mut answered = BTreeSet::new();
+    for (life, piece) in events.chunks(EVENTS_PER_LIFE).enumerate() {
+        let daemon = start(&settings("killed"))?;
+        kafka.produce("evidence", 0, piece)?;
+        daemon.logged("learning from the stream")?;
+        let wanted: Vec<String> = requested(kafka, "evidence-killed")?
+            .into_iter()
+            .filter(|id| answered.insert(id.clone()))
+            .collect();
+        let answers = wanted.iter().map(|id| {
+            let number: usize = id.trim_start_matches("event-").parse().unwrap_or(0);
+            label(id, classes[number])
+        });
+        kafka.produce("evidence-labels", 0, answers)?;
+        if life == KILLS {
+            checkpoint_reaches(&place.checkpoints("killed"), total)
+                .with_context(|| format!("the log is {:#?}", daemon.log()))?;
+            daemon.stop_cleanly()?;
+        } else {
+            thread::sleep(Duration::from_millis(generator.below(1_500) as u64));
+            daemon.kill()?;
+        }
+    }
+    let daemon = start(&settings("whole"))?;
+    checkpoint_reaches(&place.checkpoints("whole"), total)
+        .with_context(|| format!("the log is {:#?}", daemon.log()))?;
+    let joined = daemon.metric("ostar_label_evidence_total{outcome=\"joined\"}")?;
+    ensure!(joined >= Some(20.0), "{joined:?} labels took effect");
+    daemon.stop_cleanly()?;
+    let (_, manifest, _) = newest_checkpoint(&place.checkpoints("killed"))?;
+    let taken = manifest["label_offsets"]["0"].as_u64();
+    ensure!(taken >= Some(20), "{manifest:#}");
+    same_state(&place.checkpoints("killed"), &place.checkpoints("whole"))
 }

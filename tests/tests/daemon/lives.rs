@@ -25,6 +25,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         short_lives,
     ),
     (
+        "a_burst_that_ends_before_the_next_checkpoint_is_allowed_is_saved_nevertheless",
+        burst,
+    ),
+    (
         "a_writer_whose_lock_file_was_removed_ends_when_another_takes_over",
         removed_lock,
     ),
@@ -142,6 +146,19 @@ fn short_lives(kafka: &mut Kafka) -> Result<()> {
         daemon.kill()?;
     }
     Ok(())
+}
+
+fn burst(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    kafka.create_topic("burst", 1, &[])?;
+    let settings = place
+        .settings(kafka, "burst", "state")
+        .with("checkpoints.min_interval", "2s");
+    let daemon = start(&settings)?;
+    kafka.produce("burst", 0, events(1_000))?;
+    // The first block is saved at once, the others within two seconds of it: no later event asks for a checkpoint.
+    checkpoint_reaches(&place.checkpoints("state"), 1_000)?;
+    daemon.stop_cleanly()
 }
 
 fn removed_lock(kafka: &mut Kafka) -> Result<()> {
