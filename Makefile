@@ -4,7 +4,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 STEP_BENCH := $(TARGET)/dist/examples/step_bench
 CONVOLUTION_BENCH := $(TARGET)/dist/examples/convolution_bench
 # The load generators are built like tests, but optimised.
-MEASURE := OSTARD=$(abspath $(TARGET))/dist/ostard cargo bench --profile dev -p ostar-tests \
+MEASURE := OSTARD=$(abspath $(TARGET))/dist/ostard cargo bench --profile dev --workspace \
 	--config profile.dev.package.ostar-tests.opt-level=3
 # The program that recipes run, unless OSTARD names another: that of the tests, which has the image's features.
 ifndef OSTARD
@@ -67,7 +67,7 @@ bench-refused: ## Resident memory while an output is refused for five minutes (R
 	$(MEASURE) --bench refused -- $(REFUSED)
 
 ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
-	cargo bench --profile dev -p ostar-tests --bench ledger -- $(LEDGER)
+	cargo bench --profile dev --workspace --bench ledger -- $(LEDGER)
 
 bench-open-inference: ## Requests per second and latency, compared with MLServer (minutes).
 	cargo build --profile dist -p ostard
