@@ -204,7 +204,12 @@ impl Kafka {
         consumer.assign(&list)?;
         let mut taken = Vec::new();
         loop {
-            match consumer.poll(TIMEOUT).context("no answer")? {
+            let polled = consumer.poll(TIMEOUT).with_context(|| {
+                let watermarks = consumer.fetch_watermarks(topic, 0, TIMEOUT);
+                let taken = taken.len();
+                format!("no answer to a read of {topic} from {offset} on, after {taken} records; watermarks {watermarks:?}")
+            });
+            match polled? {
                 Ok(message) => taken.push(take(&message)?),
                 Err(KafkaError::PartitionEOF(_)) => return Ok(taken),
                 Err(error) => return Err(error.into()),
