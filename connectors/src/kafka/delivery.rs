@@ -50,6 +50,8 @@ pub(super) enum RefusalKind {
     ForGood,
     /// The broker refused the message's whole batch, perhaps because of another one. Alone it may be taken.
     Batch,
+    /// The same, because the batch is too large.
+    TooLarge,
 }
 
 /// Why a message could not be queued.
@@ -116,7 +118,7 @@ impl Delivery {
                 code => {
                     // The client itself refuses this very message: there is no batch yet.
                     let kind = match RefusalKind::of(code) {
-                        RefusalKind::Batch => RefusalKind::ForGood,
+                        RefusalKind::Batch | RefusalKind::TooLarge => RefusalKind::ForGood,
                         kind => kind,
                     };
                     let reason = describe(&error);
@@ -156,12 +158,10 @@ impl RefusalKind {
     fn of(code: Option<RDKafkaErrorCode>) -> Self {
         use RDKafkaErrorCode as Code;
         match code {
-            Some(
-                Code::MessageSizeTooLarge
-                | Code::InvalidMessageSize
-                | Code::InvalidRecord
-                | Code::InvalidDifferentRecord,
-            ) => Self::Batch,
+            Some(Code::MessageSizeTooLarge) => Self::TooLarge,
+            Some(Code::InvalidMessageSize | Code::InvalidRecord | Code::InvalidDifferentRecord) => {
+                Self::Batch
+            }
             Some(
                 Code::TopicAuthorizationFailed
                 | Code::InvalidTopic

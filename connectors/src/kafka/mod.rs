@@ -23,6 +23,7 @@ mod reader;
 mod record;
 mod sender;
 mod settings;
+mod size_limit;
 mod survey;
 mod topic;
 mod topic_description;

@@ -2,7 +2,8 @@
 //!
 //! The broker answers for each message. One that is delivered is forgotten. One that is refused for now is sent again
 //! after a pause that grows. One whose batch is refused is sent again alone, because the fault may be another's. One that
-//! is refused for good is parked, with the reason.
+//! is refused for good is parked, with the reason; one that is as large as a message that was refused for its size is
+//! parked without being tried.
 
 use std::{
     collections::VecDeque,
@@ -18,6 +19,7 @@ use super::{
     message::{Destination, Message, Output},
     outputs::{OutputCounts, OutputError},
     settings::{KafkaSettings, OutputSettings},
+    size_limit::SizeLimit,
 };
 use crate::event::Offsets;
 
@@ -55,6 +57,8 @@ pub(super) struct Outbox {
     again: VecDeque<Message>,
     /// Messages whose batch was refused.
     alone: VecDeque<Message>,
+    /// By output, what its topic refuses for its size.
+    limits: [SizeLimit; 2],
     /// The one message under way has to stay alone: a refusal would say nothing about a batch.
     single_file: bool,
     next_attempt: Instant,
@@ -121,6 +125,7 @@ impl Outbox {
             silent_since: None,
             again: VecDeque::new(),
             alone: VecDeque::new(),
+            limits: Default::default(),
             single_file: false,
             next_attempt: Instant::now(),
             pause: FIRST_PAUSE,
@@ -151,7 +156,19 @@ impl Outbox {
     /// Takes a message, for which [`Outbox::make_room`] has made room.
     pub(super) fn send(&mut self, message: Message) {
         self.bytes += message.size();
-        self.attempt(message);
+        match self.known_refusal(&message) {
+            Some(reason) => self.park(message, &reason),
+            None => self.attempt(message),
+        }
+    }
+
+    /// Why the topic would refuse the message, by what it refused before.
+    fn known_refusal(&mut self, message: &Message) -> Option<String> {
+        let limit = &mut self.limits[message.output as usize];
+        match message.destination {
+            Destination::Topic => limit.refuses(message.size(), Instant::now()),
+            _ => None,
+        }
     }
 
     pub(super) fn flush(&mut self, timeout: Duration) -> Result<(), OutputError> {
@@ -244,9 +261,15 @@ impl Outbox {
             .is_none_or(|delivery| delivery.waiting() == 0);
         if is_idle {
             self.single_file = false;
-            if let Some(message) = self.alone.pop_front() {
-                self.single_file = true;
-                self.attempt(message);
+            while !self.single_file
+                && let Some(message) = self.alone.pop_front()
+            {
+                if let Some(reason) = self.known_refusal(&message) {
+                    self.park(message, &reason);
+                } else {
+                    self.single_file = true;
+                    self.attempt(message);
+                }
             }
         }
         Ok(())
@@ -323,16 +346,22 @@ impl Outbox {
 
     fn refuse(&mut self, message: Message, refusal: Refusal) {
         let Refusal { kind, reason } = refusal;
+        if kind == RefusalKind::TooLarge && message.alone {
+            let limit = &mut self.limits[message.output as usize];
+            limit.refused(message.size(), &reason, Instant::now());
+        }
         let kind = match (message.destination, kind) {
             // What cannot even be parked waits until somebody has made room for it.
             (Destination::ParkedTopic | Destination::ParkedFile, _) => RefusalKind::ForNow,
-            (_, RefusalKind::Batch) if message.alone => RefusalKind::ForGood,
+            (_, RefusalKind::Batch | RefusalKind::TooLarge) if message.alone => {
+                RefusalKind::ForGood
+            }
             (_, kind) => kind,
         };
         match kind {
             RefusalKind::ForNow => self.refuse_for_now(message, reason),
             RefusalKind::ForGood => self.park(message, &reason),
-            RefusalKind::Batch => self.alone.push_back(Message {
+            RefusalKind::Batch | RefusalKind::TooLarge => self.alone.push_back(Message {
                 alone: true,
                 ..message
             }),
@@ -387,7 +416,11 @@ impl Outbox {
         self.bytes = self.bytes.saturating_sub(message.size());
         let counts = &mut self.counts[message.output as usize];
         match message.destination {
-            Destination::Topic | Destination::File => counts.delivered += 1,
+            Destination::Topic => {
+                counts.delivered += 1;
+                self.limits[message.output as usize].taken(message.size());
+            }
+            Destination::File => counts.delivered += 1,
             Destination::ParkedTopic | Destination::ParkedFile => counts.parked += 1,
         }
         if self.again.is_empty() {

@@ -187,7 +187,7 @@ impl Kafka {
         self.read_from(topic, 0, take)
     }
 
-    /// Takes all records of a topic's first partition from an offset on.
+    /// Takes all records of a topic's first partition from an offset on that are there now: somebody may be writing.
     pub fn read_from<T>(
         &self,
         topic: &str,
@@ -199,22 +199,28 @@ impl Kafka {
             .set("group.id", "looker")
             .set("enable.partition.eof", "true");
         let consumer: BaseConsumer = config.create()?;
+        let (_, end) = consumer.fetch_watermarks(topic, 0, TIMEOUT)?;
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(topic, 0, Offset::Offset(offset))?;
         consumer.assign(&list)?;
         let mut taken = Vec::new();
-        loop {
+        let mut next = offset;
+        while next < end {
             let polled = consumer.poll(TIMEOUT).with_context(|| {
                 let watermarks = consumer.fetch_watermarks(topic, 0, TIMEOUT);
                 let taken = taken.len();
                 format!("no answer to a read of {topic} from {offset} on, after {taken} records; watermarks {watermarks:?}")
             });
             match polled? {
-                Ok(message) => taken.push(take(&message)?),
-                Err(KafkaError::PartitionEOF(_)) => return Ok(taken),
+                Ok(message) => {
+                    next = message.offset() + 1;
+                    taken.push(take(&message)?);
+                }
+                Err(KafkaError::PartitionEOF(_)) => break,
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(taken)
     }
 
     fn admin(&self) -> anyhow::Result<AdminClient<DefaultClientContext>> {

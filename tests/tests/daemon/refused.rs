@@ -23,6 +23,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         refused_letters,
     ),
     (
+        "a_topic_that_refuses_every_prediction_does_not_hold_the_stream_up",
+        every_prediction,
+    ),
+    (
         "a_predictions_topic_that_is_gone_is_waited_for_and_nothing_is_lost",
         topic_gone,
     ),
@@ -125,6 +129,36 @@ fn refused_letters(kafka: &mut Kafka) -> Result<()> {
         let reason = line["reason"].as_str().unwrap_or_default();
         ensure!(reason.contains("too large"), "{line}");
     }
+    Ok(())
+}
+
+/// Too many to be tried one by one: a producer takes a new epoch after each refusal, some twenty a second.
+fn every_prediction(kafka: &mut Kafka) -> Result<()> {
+    const EVENTS: usize = 20_000;
+    let place = Place::new()?;
+    kafka.create_topic("narrow", 1, &[])?;
+    kafka.create_topic("narrow-predictions", 1, &[("max.message.bytes", "50")])?;
+    kafka.create_topic("narrow-parked", 1, &[])?;
+    kafka.produce("narrow", 0, good_events(EVENTS))?;
+    let settings = place
+        .settings(kafka, "narrow", "state")
+        .with("events.format", "json")
+        .with("learner.steps_per_block", "0")
+        .with("predictions.topic", "narrow-predictions")
+        .with("parked.topic", "narrow-parked");
+    let daemon = start(&settings)?;
+    daemon.metric_is(&delivered("predictions", "parked"), EVENTS as f64)?;
+    // The limit is raised: that is found out without a restart.
+    kafka.configure_topic("narrow-predictions", &[])?;
+    ostar_tests::until("a prediction", ostar_tests::daemon::TIMEOUT, || {
+        kafka.produce("narrow", 0, good_events(10))?;
+        let predicted = daemon.metric(&delivered("predictions", "delivered"))?;
+        Ok((predicted >= Some(1.0)).then_some(()))
+    })?;
+    daemon.stop_cleanly()?;
+    let parked = kafka.header_values("narrow-parked", "ostar-reason")?;
+    ensure!(parked.len() >= EVENTS, "{}", parked.len());
+    ensure!(parked.iter().all(|reason| reason.contains("too large")));
     Ok(())
 }
 
