@@ -147,12 +147,19 @@ fn a_state_of_an_open_block_is_that_of_the_border_before_it() {
     learn(&mut learner, &blocks[0], &[]);
     learn(&mut learner, &blocks[1], &[]);
     let at_border = learner.save().unwrap();
+    let proportions = learner.proportions().clone();
     let group = learner.group_rows();
     for first in [0, group, 2 * group] {
         let rows = blocks[2].scores.rows(first..first + group);
         learner.track_ahead(rows).unwrap();
     }
     assert!(learner.save().unwrap() == at_border);
+    assert_eq!(*learner.proportions_at_border(), proportions);
+    assert_ne!(
+        *learner.proportions(),
+        proportions,
+        "they follow the open block"
+    );
 }
 
 #[test]

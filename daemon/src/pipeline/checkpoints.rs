@@ -172,7 +172,8 @@ impl Checkpoints {
             bundle_digest: self.identity.bundle_digest.clone(),
             settings_digest: self.identity.settings_digest.clone(),
             classes: self.identity.classes.clone(),
-            proportions: learner.proportions().clone(),
+            // A checkpoint may be written within a block, and two of one state must be equal.
+            proportions: learner.proportions_at_border().clone(),
             topic: self.identity.topic.clone(),
             emitted: Some(self.emitted.get()),
             topic_id: progress.topic_id.clone(),

@@ -433,12 +433,21 @@ impl Learner {
 
     /// The stream's shares after the latest group of rows; before the first those of training.
     pub fn proportions(&self) -> &LabelProportions {
-        let tracked = match &self.adaptation {
+        let proportions = self.tracked_proportions().proportions.as_ref();
+        proportions.unwrap_or(&self.training_proportions)
+    }
+
+    /// The stream's shares after the latest full block, which are those of a saved state.
+    pub fn proportions_at_border(&self) -> &LabelProportions {
+        let proportions = self.tracked_proportions().proportions_at_border();
+        proportions.unwrap_or(&self.training_proportions)
+    }
+
+    fn tracked_proportions(&self) -> &TrackedProportions {
+        match &self.adaptation {
             Some(adaptation) if self.serves_adapted_proportions() => &adaptation.adapted,
             _ => &self.frozen,
-        };
-        let proportions = tracked.proportions.as_ref();
-        proportions.unwrap_or(&self.training_proportions)
+        }
     }
 
     /// Whether the adapted classifier's estimate is the one to use: where label shift alone is refuted.

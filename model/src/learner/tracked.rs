@@ -61,6 +61,14 @@ impl TrackedProportions {
         })
     }
 
+    /// Of [`TrackedProportions::border`].
+    pub(crate) fn proportions_at_border(&self) -> Option<&LabelProportions> {
+        let border = self.border.as_ref();
+        border.map_or(self.proportions.as_ref(), |border| {
+            border.proportions.as_ref()
+        })
+    }
+
     /// Takes in the predictions on a group of target rows.
     pub(crate) fn track(
         &mut self,
