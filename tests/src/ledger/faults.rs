@@ -16,10 +16,9 @@ use crate::{daemon::TIMEOUT, kafka::Kafka, until};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Topic {
     Takes,
-    /// Too few replicas are in sync: the same record may be taken later.
-    RefusesForNow,
-    /// Every record is too large.
-    RefusesForGood,
+    /// Every record is too large: refused for good.
+    Refuses,
+    /// Refused for now: the same record may be taken later.
     Gone,
 }
 
@@ -162,20 +161,13 @@ impl Faults {
         if state != Topic::Takes {
             return self.allow(place, kafka, collector);
         }
-        self.topics[place].1 = match generator.below(3) {
+        self.topics[place].1 = match generator.below(2) {
             0 => {
-                self.count("refuse for now:", &topic);
-                persist("", || {
-                    kafka.configure_topic(&topic, &[("min.insync.replicas", "2")])
-                })?;
-                Topic::RefusesForNow
-            }
-            1 => {
-                self.count("refuse for good:", &topic);
+                self.count("refuse", &topic);
                 persist("", || {
                     kafka.configure_topic(&topic, &[("max.message.bytes", "50")])
                 })?;
-                Topic::RefusesForGood
+                Topic::Refuses
             }
             _ => {
                 self.count("delete", &topic);
@@ -196,7 +188,7 @@ impl Faults {
         let (topic, state) = self.topics[place].clone();
         match state {
             Topic::Takes => {}
-            Topic::RefusesForNow | Topic::RefusesForGood => {
+            Topic::Refuses => {
                 self.count("allow", &topic);
                 persist("", || kafka.configure_topic(&topic, &[]))?;
             }
