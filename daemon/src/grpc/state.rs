@@ -13,7 +13,7 @@ use crate::{
     current,
     proto::{
         ClassProportions, GateDecision, GateState, GateTest, LabelDuel, LabelEvidence,
-        LabelRequest, Mode, Shift, State,
+        LabelRequest, Mode, ShareByLabels, SharesByLabels, Shift, State,
     },
     serving::Services,
     status::Status,
@@ -59,6 +59,10 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
             .shares_at_ms
             .map(|at_ms| now_ms().saturating_sub(at_ms)),
         wanted_labels: wanted(status, &description.classes),
+        shares_by_labels: status
+            .shares_by_labels
+            .as_ref()
+            .map(|shares| shares_by_labels(shares, &description.classes)),
     }
 }
 
@@ -82,6 +86,23 @@ fn wanted(status: &Status, classes: &[String]) -> Vec<LabelRequest> {
         }
     };
     status.wanted[first..].iter().map(request).collect()
+}
+
+fn shares_by_labels(shares: &learner::SharesByLabels, classes: &[String]) -> SharesByLabels {
+    let classes = classes.iter().zip(&shares.classes);
+    let classes = classes.map(|(name, found)| ShareByLabels {
+        name: name.clone(),
+        share: found.share,
+        low: found.interval.low,
+        high: found.interval.high,
+    });
+    SharesByLabels {
+        labels: shares.labels,
+        rows: shares.rows,
+        first_block: shares.first_block,
+        last_block: shares.last_block,
+        classes: classes.collect(),
+    }
 }
 
 fn label_evidence(evidence: &gate::LabelEvidence) -> LabelEvidence {

@@ -142,6 +142,7 @@ impl BlockLearner {
                 shares_at_ms: shares.as_ref().map(|shares| shares.at_ms),
                 block: shares.map(|shares| recall(shares, &learner)),
                 wanted: learner.wanted_labels().into(),
+                shares_by_labels: learner.shares_by_labels(),
                 ..Status::default()
             },
             labels: None,
@@ -161,6 +162,8 @@ impl BlockLearner {
         if let (Some(block), Some(at_ms)) = (&this.status.block, this.status.shares_at_ms) {
             this.publisher.metrics.learner.show_shares(block, at_ms);
         }
+        let metrics = &this.publisher.metrics.labels;
+        metrics.show_shares(this.status.shares_by_labels.as_ref());
         this.publish();
         this
     }
@@ -333,7 +336,8 @@ impl BlockLearner {
         self.publisher.metrics.checkpoints.learned(events);
         log_verdict(&self.status.gate, &block.verdict);
         self.status.gate = self.learner.gate().clone();
-        if block.labels.is_some() {
+        if let Some(labels) = &block.labels {
+            self.status.shares_by_labels.clone_from(&labels.shares);
             self.status.wanted = self.learner.wanted_labels().into();
         }
         self.status.block = Some(block);
@@ -351,6 +355,7 @@ impl BlockLearner {
         let before = before.unwrap_or(labels.counts);
         let metrics = &self.publisher.metrics.labels;
         metrics.observe_block(labels, evidence, &before);
+        metrics.show_shares(labels.shares.as_ref());
     }
 
     /// Not after every block: it costs about as much as one.

@@ -7,6 +7,7 @@ mod gate;
 mod gate_labels;
 mod paper;
 mod plot;
+mod shares;
 mod streams;
 
 use std::{
@@ -64,6 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
         &lines(folder, "gate-labels")?,
         &lines(folder, "gate-labels-late")?,
     );
+    page += &shares::section(&lines(folder, "shares")?);
     page += &batch::digits(&digits, &images)?;
     page += &digits_stream::section(&lines(folder, "digits_stream")?, &digits);
     page += &ablations::section(&ablation, &images)?;

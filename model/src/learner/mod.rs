@@ -31,7 +31,7 @@ pub use accuracy::EstimatedAccuracies;
 pub use frozen::{FrozenModel, FrozenRows, FrozenScores};
 pub use labels::{
     ArrivedLabel, BlockEvent, JoinCounts, LabelBlock, LabelDelays, LabelRequest, LabelUse,
-    Negatives, RandomAnswer, RequestKind,
+    Negatives, RandomAnswer, RequestKind, SharesByLabels,
 };
 pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
@@ -228,6 +228,11 @@ impl Learner {
     /// What became of labels so far; `None` if none are used.
     pub fn label_counts(&self) -> Option<JoinCounts> {
         self.labels.as_ref().map(LabelBook::counts)
+    }
+
+    /// Class shares by labels of randomly drawn events; `None` while there are too few.
+    pub fn shares_by_labels(&self) -> Option<SharesByLabels> {
+        self.labels.as_ref().and_then(LabelBook::shares)
     }
 
     /// Labels that were asked for and have not come, oldest first.
