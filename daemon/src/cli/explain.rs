@@ -10,6 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
+    alarms::{alarms_in_json, alarms_in_words},
     client::{ConnectionArgs, ask_state, block_on, inference_address, mode_name},
     format::Table,
 };
@@ -84,6 +85,7 @@ fn in_words(state: &State) -> String {
         text += &table.lines(gate.tests.iter().map(test_cells).collect());
     }
     text += &by_labels(gate);
+    text += &alarms_in_words(state.alarms.as_ref());
     text += "\nDecisions, newest first:\n";
     if gate.history.is_empty() {
         text += "none yet\n";
@@ -249,6 +251,7 @@ fn in_json(state: &State) -> Value {
         "mode": mode_name(state.mode()),
         "gate": state.gate.as_ref().map(gate_in_json),
         "shares_by_labels": state.shares_by_labels.as_ref().map(shares_in_json),
+        "alarms": state.alarms.as_ref().map(alarms_in_json),
     })
 }
 

@@ -12,6 +12,7 @@ use ostar_connectors::settings::Period;
 use serde_json::{Value, json};
 
 use super::{
+    alarms::{alarms_in_json, standing},
     client::{ConnectionArgs, ask_state, block_on, inference_address, mode_name},
     explain::{gate_in_json, shares_in_json},
     format::{Format, FormatArgs, Table},
@@ -166,6 +167,9 @@ fn table(state: &State) -> String {
             shift.distance_before_map, shift.distance_after_map, shift.noise_floor
         );
     }
+    for alarm in state.alarms.iter().flat_map(standing) {
+        let _ = writeln!(text, "alarm: {}", alarm.explanation);
+    }
     if !state.refusal.is_empty() {
         let _ = writeln!(
             text,
@@ -224,6 +228,7 @@ fn in_json(state: &State) -> Value {
         "gate": state.gate.as_ref().map(gate_in_json),
         "shares_age_ms": state.shares_age_ms,
         "shares_by_labels": state.shares_by_labels.as_ref().map(shares_in_json),
+        "alarms": state.alarms.as_ref().map(alarms_in_json),
         "classes": state.classes.iter().map(class).collect::<Vec<_>>(),
     })
 }

@@ -53,6 +53,8 @@ pub(super) struct Frame {
     pub(super) candidates: Vec<CandidateFrame>,
     pub(super) shift: Option<Shift>,
     guard: Option<Guard>,
+    /// Alarms that stand, in words, without a full stop.
+    alarms: Vec<String>,
     /// `None` if no labels are read.
     labels: Option<LabelFrame>,
     /// What the shares by labels rest on; `None` while there are too few labels.
@@ -211,6 +213,7 @@ impl Frame {
                 noise_floor: refresh.noise_floor,
             }),
             guard: refresh.map(|refresh| Guard::new(refresh, readings)),
+            alarms: standing(status, &services.description.classes),
             labels: LabelFrame::new(status),
             shares_by_labels: status
                 .shares_by_labels
@@ -223,6 +226,20 @@ impl Frame {
             stream: StreamFrame::new(readings, rates),
         }
     }
+}
+
+/// The newest alarm of each series that stands.
+fn standing(status: &Status, classes: &[String]) -> Vec<String> {
+    let Some(block) = &status.block else {
+        return Vec::new();
+    };
+    let report = &block.alarms;
+    let stands = report.series.iter().filter(|series| series.firing);
+    let newest = stands.filter_map(|series| {
+        let mut newest_first = report.history.iter().rev();
+        newest_first.find(|alarm| alarm.kind == series.kind)
+    });
+    newest.map(|alarm| alarm.in_words(classes)).collect()
 }
 
 fn proportions_from(block: &BlockReport) -> Candidate {

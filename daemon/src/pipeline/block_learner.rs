@@ -160,7 +160,9 @@ impl BlockLearner {
             metrics.gate.observe(this.status.gate.verdict());
         }
         if let (Some(block), Some(at_ms)) = (&this.status.block, this.status.shares_at_ms) {
-            this.publisher.metrics.learner.show_shares(block, at_ms);
+            let metrics = &this.publisher.metrics.learner;
+            metrics.show_shares(block, at_ms);
+            metrics.show_alarms(&block.alarms);
         }
         let metrics = &this.publisher.metrics.labels;
         metrics.show_shares(this.status.shares_by_labels.as_ref());
@@ -307,9 +309,16 @@ impl BlockLearner {
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
         let block = self.blocks.next_block(chunk, number, &self.learned);
-        let Some(Block { rows, events, next }) = block else {
+        let Some(block) = block else {
             return Ok(false);
         };
+        let Block {
+            rows,
+            events,
+            next,
+            newest_ms,
+        } = block;
+        self.learner.note_time(newest_ms);
         let recorded = events.iter().map(|event| event.recorded_ms);
         self.border_ms = recorded.fold(self.border_ms, i64::max);
         let labels = match &mut self.labels {
@@ -335,6 +344,7 @@ impl BlockLearner {
         self.show_labels(&block);
         self.publisher.metrics.checkpoints.learned(events);
         log_verdict(&self.status.gate, &block.verdict);
+        self.log_alarms(&block);
         self.status.gate = self.learner.gate().clone();
         if let Some(labels) = &block.labels {
             self.status.shares_by_labels.clone_from(&labels.shares);
@@ -344,6 +354,14 @@ impl BlockLearner {
         self.estimate_accuracies()?;
         self.status.shares_at_ms = Some(now_ms());
         Ok(true)
+    }
+
+    fn log_alarms(&self, block: &BlockReport) {
+        let classes = self.publisher.metrics.learner.classes();
+        for alarm in &block.alarms.raised {
+            let told = alarm.in_words(classes);
+            warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
+        }
     }
 
     fn show_labels(&mut self, block: &BlockReport) {
@@ -460,6 +478,7 @@ pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
         served: shares.served,
         verdict: learner.gate().verdict().clone(),
         labels: None,
+        alarms: learner.alarms(),
     }
 }
 

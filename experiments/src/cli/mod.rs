@@ -1,6 +1,7 @@
 //! The command line of `ostar-experiments`.
 
 mod ablation;
+pub(crate) mod alarms;
 mod clicks;
 mod digits;
 pub(crate) mod digits_stream;
@@ -50,6 +51,8 @@ enum Command {
     Gate(gate::Options),
     /// Class shares by labels of randomly drawn rows, on streams where they cannot be told otherwise.
     Shares(shares::Options),
+    /// False alarms on simulated streams that do not change, and how soon a jump is told.
+    Alarms(alarms::Options),
     /// Clicks in time order: only clicks are labelled, their absence comes by waiting.
     Clicks(clicks::Options),
     /// lambda_OT, initial gain and terms of the bound, on MNIST to USPS.
@@ -102,6 +105,7 @@ pub fn run() -> Result<()> {
         Command::Stream(options) => stream::run(&options),
         Command::Gate(options) => gate::run(&options),
         Command::Shares(options) => shares::run(&options),
+        Command::Alarms(options) => alarms::run(&options),
         Command::Clicks(options) => clicks::run(&options),
         Command::Ablation(options) => ablation::run(&options),
         Command::Report(options) => report::run(&options),

@@ -1,6 +1,7 @@
 //! Pages from results files: tables with the paper's numbers beside ours, and plots.
 
 mod ablations;
+mod alarms;
 mod batch;
 mod digits_stream;
 mod gate;
@@ -66,6 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
         &lines(folder, "gate-labels-late")?,
     );
     page += &shares::section(&lines(folder, "shares")?);
+    page += &alarms::section(&lines(folder, "alarms")?);
     page += &batch::digits(&digits, &images)?;
     page += &digits_stream::section(&lines(folder, "digits_stream")?, &digits);
     page += &ablations::section(&ablation, &images)?;
