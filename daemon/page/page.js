@@ -49,8 +49,19 @@ function frame(next) {
   draw();
 }
 
+/** What has left its usual level, above the answers; hidden if nothing has. */
+function alarms(told) {
+  const notice = element("alarms");
+  notice.hidden = told.length === 0;
+  const text = told.map((one) => `Alarm: ${one}.`).join(" ");
+  if (notice.textContent !== text) {
+    notice.textContent = text;
+  }
+}
+
 function showFrame(now) {
   const { about } = page;
+  alarms(now.alarms);
   answer("moved", moved(about, now));
   answer("shape", shape(about, now));
   answer("served", served(now));

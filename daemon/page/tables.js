@@ -56,8 +56,16 @@ function table(element, head, rows, served) {
 const estimate = (value) => (known(value) ? { text: percent(value.value), below: interval(value) } : "–");
 
 export function classes(about, frame) {
+  const drawn = frame.shares_by_labels;
   const labels = about.labels && frame.classes.some((one) => known(one.true_proportion));
-  const head = ["Class", "Training", "Now", ...(labels ? ["By labels"] : []), ...(about.black_box ? [] : ["Movement"])];
+  const head = [
+    "Class",
+    "Training",
+    "Now",
+    ...(drawn ? [`By ${count(drawn.labels)} labels`] : []),
+    ...(labels ? ["Among labels"] : []),
+    ...(about.black_box ? [] : ["Movement"]),
+  ];
   const now = ({ training }, served) => {
     if (frame.proportions_unknown) {
       return "cannot be told";
@@ -65,12 +73,13 @@ export function classes(about, frame) {
     return served ? { ...estimate(served), strong: training < served.low || training > served.high } : "–";
   };
   const rows = about.classes.map((one, place) => {
-    const { served, true_proportion, movement_ratio } = frame.classes[place];
+    const { served, by_labels, true_proportion, movement_ratio } = frame.classes[place];
     const ratio = known(movement_ratio) ? movement_ratio.toFixed(3) : "–";
     return [
       one.name,
       percent(one.training),
       now(one, served),
+      ...(drawn ? [estimate(by_labels)] : []),
       ...(labels ? [percent(true_proportion)] : []),
       ...(about.black_box ? [] : [ratio]),
     ];
@@ -79,7 +88,7 @@ export function classes(about, frame) {
   const rest = about.classes_in_all - about.classes.length;
   const others = rest > 0 ? `${rest} rarer classes are in the metrics. ` : "";
   const movement = about.black_box ? "" : `Movement: squared movement by the map over squared distance to the nearest other class; the guard's limit is ${about.movement_limit}. `;
-  write(document.getElementById("classes-note"), `${others}${movement}Bold: the share in training is outside the interval.`);
+  write(document.getElementById("classes-note"), `${others}${movement}Bold: the share in training is outside the interval. ${drawn ? `Labels of randomly drawn events tell the shares of ${count(drawn.rows)} events up to block ${count(drawn.last_block)}, whatever has changed.` : ""}`);
 }
 
 export function candidates(about, frame) {

@@ -58,6 +58,19 @@ const waiting = (frame) =>
     ? { state: "look", answer: "Standing by", evidence: "Another process learns; this one serves its newest checkpoint." }
     : { state: "look", answer: "No events yet", evidence: "The first block of events is not complete yet." };
 
+/** The share by labels that is farthest from training; null while there are too few labels. */
+function byLabels(about, frame) {
+  if (!frame.shares_by_labels) {
+    return null;
+  }
+  const far = ({ share, training }) => Math.abs(share.value - training);
+  const [most] = about.classes
+    .map((one, place) => ({ ...one, share: frame.classes[place].by_labels }))
+    .sort((left, right) => far(right) - far(left));
+  const { labels } = frame.shares_by_labels;
+  return `By ${count(labels)} labels ${most.name} is ${percent(most.share.value)} [${interval(most.share)}], ${percent(most.training)} in training.`;
+}
+
 /** The class whose share moved most. */
 export function moved(about, frame) {
   const changes = about.classes
@@ -68,7 +81,7 @@ export function moved(about, frame) {
     .map((one) => ({ ...one, far: Math.abs(one.by) + (one.by > 0 ? 1e-6 : 0) }))
     .sort((left, right) => right.far - left.far);
   if (frame.proportions_unknown && frame.gate.refuted) {
-    return { state: "look", answer: "More than the shares", evidence: `Shares ${untold(frame)}. Labels would tell.` };
+    return { state: "look", answer: "More than the shares", evidence: byLabels(about, frame) ?? `Shares ${untold(frame)}. Labels would tell.` };
   }
   if (frame.proportions_unknown) {
     return { state: "look", answer: "Too early to say", evidence: `Shares ${untold(frame)}.` };

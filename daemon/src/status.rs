@@ -5,7 +5,9 @@ use std::sync::Arc;
 use ostar_model::{
     Device,
     gate::GateState,
-    learner::{BlockReport, EstimatedAccuracies, LabelRequest, Picture, RefreshReport},
+    learner::{
+        BlockReport, EstimatedAccuracies, LabelRequest, Picture, RefreshReport, SharesByLabels,
+    },
 };
 use serde::Serialize;
 
@@ -34,6 +36,8 @@ pub(crate) struct Status {
     pub(crate) shares_at_ms: Option<u64>,
     /// Of the newest block; `None` before the first. After a restart it has the checkpoint's shares, and no rows.
     pub(crate) block: Option<BlockReport>,
+    /// Class shares by labels of randomly drawn events; `None` while there are too few.
+    pub(crate) shares_by_labels: Option<SharesByLabels>,
     /// Estimated without labels; at most a second old.
     pub(crate) accuracies: EstimatedAccuracies,
     /// Of the newest refresh; `None` before the first, and for black boxes.

@@ -48,7 +48,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Share relative to training",
                 "none",
-                "1 means as in training. OstardShareMoved fires if the whole interval is above 1.5 or below 1/1.5.",
+                "1 means as in training. OstardShareMoved fires when the share leaves its usual level.",
                 query(
                     f"{metric('ostar_label_proportion', SERVED, CLASS)} / ignoring (candidate) "
                     f"{metric('ostar_label_proportion', TRAINING, CLASS)}",

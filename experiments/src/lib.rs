@@ -13,6 +13,7 @@ pub mod protocol;
 pub mod report;
 pub mod results;
 pub mod score;
+pub mod shares;
 pub mod stream;
 pub mod task;
 pub mod train;

@@ -63,6 +63,7 @@
 #![doc = include_str!("../examples/gaussians.rs")]
 //! ```
 
+pub mod alarms;
 pub mod architecture;
 mod argmax;
 pub mod bundle;

@@ -188,6 +188,43 @@ fn labels_open_the_gate_where_the_classes_moved_and_correction_is_right_neverthe
 }
 
 #[test]
+fn random_labels_tell_the_shares_where_the_classes_moved_and_others_do_not_count() {
+    let bundle = bundle(WIDTH);
+    let blocks = stream(&bundle, 14, 0.9, -0.5);
+    let shares = |wrong_disagreements: bool| {
+        let mut learner = Learner::new(&bundle, settings()).unwrap();
+        learner.use_labels(Some(LabelUse {
+            random: 20,
+            ..asking()
+        }));
+        let mut due = Vec::new();
+        let mut last = None;
+        for block in &blocks {
+            let report = learn(&mut learner, block, &due);
+            due = answers(&blocks, &report);
+            let labels = report.labels.unwrap();
+            for (answer, request) in due.iter_mut().zip(&labels.requests) {
+                if wrong_disagreements && request.kind == RequestKind::Disagreement {
+                    answer.class = 1 - answer.class;
+                }
+            }
+            assert_eq!(labels.shares, learner.shares_by_labels());
+            last = labels.shares;
+        }
+        assert!(learner.gate().verdict().refuted);
+        last.unwrap()
+    };
+    let found = shares(false);
+    // The newest block has no labels yet.
+    assert_eq!((found.first_block, found.last_block), (4, 13));
+    assert_eq!((found.labels, found.rows), (200, 5_000));
+    let spam = found.classes[1];
+    assert!(spam.interval.contains(0.9), "{spam:?}");
+    assert!(spam.interval.high - spam.interval.low < 0.1, "{spam:?}");
+    assert_eq!(found, shares(true));
+}
+
+#[test]
 fn each_label_has_one_fate_and_counts_once() {
     let bundle = bundle(WIDTH);
     let blocks = stream(&bundle, 4, 0.5, 0.0);

@@ -1,6 +1,6 @@
-//! Alarms that the daemon would have raised.
+//! Alarms that the daemon would have raised, and conditions that it would have shown.
 
-use ostar_model::{diagnostics::Decision, proportions::LabelProportions};
+use ostar_model::diagnostics::Decision;
 
 use super::report::Moment;
 
@@ -13,19 +13,19 @@ pub(crate) struct Alarm {
     pub(crate) text: String,
 }
 
-/// A share has moved when its whole interval differs from the training share by this factor.
-const SHARE_FACTOR: f64 = 1.5;
-
 /// Alarms in the order they began. One that lasts is reported once.
-pub(super) fn alarms(
-    classes: &[String],
-    training: &LabelProportions,
-    moments: &[Moment],
-) -> Vec<Alarm> {
+pub(super) fn alarms(classes: &[String], moments: &[Moment]) -> Vec<Alarm> {
     let mut alarms = Vec::new();
     let mut before: Vec<String> = Vec::new();
     for moment in moments {
-        let now = active(classes, training, moment);
+        let raised = moment.status.block.iter();
+        for alarm in raised.flat_map(|block| &block.alarms.raised) {
+            alarms.push(Alarm {
+                events: moment.status.events,
+                text: alarm.in_words(classes),
+            });
+        }
+        let now = active(moment);
         for (kind, text) in &now {
             if !before.contains(kind) {
                 alarms.push(Alarm {
@@ -39,35 +39,16 @@ pub(super) fn alarms(
     alarms
 }
 
-/// The alarms that are active at a moment: a kind, which identifies the alarm while it lasts, and a description.
-fn active(
-    classes: &[String],
-    training: &LabelProportions,
-    moment: &Moment,
-) -> Vec<(String, String)> {
+/// Conditions at a moment: a kind, which identifies the condition while it lasts, and a description.
+fn active(moment: &Moment) -> Vec<(String, String)> {
     let mut active = Vec::new();
-    if let Some(block) = &moment.status.block {
-        let estimate = &block.served;
-        if block.verdict.refuted {
-            active.push((
-                "classes changed".to_owned(),
-                format!("no shares explain the stream: {}", block.verdict.reason),
-            ));
-        }
-        // Shares that cannot be told raise nothing: their intervals are the whole range.
-        for (class, name) in classes.iter().enumerate() {
-            let (interval, was) = (estimate.intervals[class], training[class]);
-            let direction = match (interval.low, interval.high) {
-                (low, _) if low > was * SHARE_FACTOR => "up",
-                (_, high) if high * SHARE_FACTOR < was => "down",
-                _ => continue,
-            };
-            let share = estimate.proportions[class];
-            active.push((
-                format!("share {name} {direction}"),
-                format!("the share of {name} is {direction}: {was:.3} in training, now {share:.3}"),
-            ));
-        }
+    if let Some(block) = &moment.status.block
+        && block.verdict.refuted
+    {
+        active.push((
+            "classes changed".to_owned(),
+            format!("no shares explain the stream: {}", block.verdict.reason),
+        ));
     }
     if let Some(refresh) = &moment.status.refresh
         && let Decision::Refuse(reason) = &refresh.decision

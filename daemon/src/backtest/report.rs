@@ -69,8 +69,7 @@ impl Moment {
 
 impl Report {
     pub(super) fn new(description: Description, moments: Vec<Moment>, rejected: u64) -> Self {
-        let training = &description.training_proportions;
-        let alarms = alarms(&description.classes, training, &moments);
+        let alarms = alarms(&description.classes, &moments);
         Self {
             description,
             moments,

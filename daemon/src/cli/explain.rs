@@ -10,12 +10,16 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
+    alarms::{alarms_in_json, alarms_in_words},
     client::{ConnectionArgs, ask_state, block_on, inference_address, mode_name},
     format::Table,
 };
 use crate::{
     current::ServingMode,
-    proto::{GateDecision, GateState, GateTest, LabelDuel, LabelEvidence, State},
+    proto::{
+        GateDecision, GateState, GateTest, LabelDuel, LabelEvidence, ShareByLabels, SharesByLabels,
+        State,
+    },
 };
 
 /// Explain what a running daemon serves, since when, and which evidence decided.
@@ -61,7 +65,10 @@ fn in_words(state: &State) -> String {
     // The adapted model's shares may be known although label shift alone is refuted.
     if gate.proportions_unknown {
         text += if gate.refuted {
-            "Class shares cannot be told: the classes changed. Labels would tell.\n"
+            match &state.shares_by_labels {
+                None => "Class shares cannot be told: the classes changed. Labels would tell.\n",
+                Some(_) => "Class shares are told by labels alone: the classes changed.\n",
+            }
         } else {
             "Class shares cannot be told yet: no window of events has passed the tests clearly.\n"
         };
@@ -69,6 +76,7 @@ fn in_words(state: &State) -> String {
     if gate.adapted_ready && gate.candidate != "adapted" {
         text += "The adapted model explains the stream and is ready. It waits for labels: without them it may be wrong.\n";
     }
+    text += &shares_in_words(state.shares_by_labels.as_ref());
     text += "\nEvidence that only the shares moved:\n";
     if gate.tests.is_empty() {
         text += "none yet\n";
@@ -77,6 +85,7 @@ fn in_words(state: &State) -> String {
         text += &table.lines(gate.tests.iter().map(test_cells).collect());
     }
     text += &by_labels(gate);
+    text += &alarms_in_words(state.alarms.as_ref());
     text += "\nDecisions, newest first:\n";
     if gate.history.is_empty() {
         text += "none yet\n";
@@ -92,6 +101,35 @@ fn in_words(state: &State) -> String {
         text += &table.lines(gate.history.iter().rev().map(cells).collect());
     }
     text
+}
+
+/// Class shares by labels; empty while there are too few.
+fn shares_in_words(shares: Option<&SharesByLabels>) -> String {
+    let Some(shares) = shares else {
+        return String::new();
+    };
+    let mut text = format!(
+        "\nClass shares by {} labels of randomly drawn events, for {} events of blocks {} to {}:\n",
+        shares.labels, shares.rows, shares.first_block, shares.last_block
+    );
+    let mut table = Table::new(&["class", "share", "95 % interval"]);
+    let cells = |found: &ShareByLabels| {
+        let interval = format!("{:.3} to {:.3}", found.low, found.high);
+        vec![found.name.clone(), format!("{:.3}", found.share), interval]
+    };
+    text += &table.lines(shares.classes.iter().map(cells).collect());
+    text
+}
+
+pub(super) fn shares_in_json(shares: &SharesByLabels) -> Value {
+    let class = |found: &ShareByLabels| json!({"name": found.name, "share": found.share, "low": found.low, "high": found.high});
+    json!({
+        "labels": shares.labels,
+        "rows": shares.rows,
+        "first_block": shares.first_block,
+        "last_block": shares.last_block,
+        "classes": shares.classes.iter().map(class).collect::<Vec<_>>(),
+    })
 }
 
 /// What labels say; empty if none are read.
@@ -212,6 +250,8 @@ fn in_json(state: &State) -> Value {
         "model": state.model,
         "mode": mode_name(state.mode()),
         "gate": state.gate.as_ref().map(gate_in_json),
+        "shares_by_labels": state.shares_by_labels.as_ref().map(shares_in_json),
+        "alarms": state.alarms.as_ref().map(alarms_in_json),
     })
 }
 
@@ -275,7 +315,9 @@ mod tests {
     use crate::{
         proto::Mode,
         servers::serve,
-        serving::fixture::{Learned, daemon_after, learned, learned_elsewhere, settings},
+        serving::fixture::{
+            Learned, daemon_after, learned, learned_elsewhere, learned_with_labels, settings,
+        },
     };
 
     #[derive(Parser)]
@@ -332,5 +374,19 @@ mod tests {
         assert_eq!(gate["proportions_known"], false);
         assert_eq!(gate["tests"][2]["passes"], false);
         assert_eq!(gate["history"][0]["block"], 1);
+    }
+
+    #[tokio::test]
+    async fn where_the_classes_changed_labels_tell_the_shares() {
+        let state = ask(learned_with_labels).await;
+        let text = in_words(&state);
+        assert!(
+            text.contains("Class shares are told by labels alone"),
+            "{text}"
+        );
+        let head = "Class shares by 200 labels of randomly drawn events, for 5000 events of blocks 2 to 11:\n";
+        assert!(text.contains(head), "{text}");
+        assert!(text.contains("\nspam   0.900  0.870 to 0.930\n"), "{text}");
+        assert_eq!(in_json(&state)["shares_by_labels"]["rows"], 5000);
     }
 }

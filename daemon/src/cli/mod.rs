@@ -1,5 +1,6 @@
 //! The command line.
 
+mod alarms;
 mod backtest;
 mod checkpoint;
 mod client;

@@ -12,8 +12,9 @@ use ostar_connectors::settings::Period;
 use serde_json::{Value, json};
 
 use super::{
+    alarms::{alarms_in_json, standing},
     client::{ConnectionArgs, ask_state, block_on, inference_address, mode_name},
-    explain::gate_in_json,
+    explain::{gate_in_json, shares_in_json},
     format::{Format, FormatArgs, Table},
 };
 use crate::{
@@ -130,26 +131,32 @@ fn table(state: &State) -> String {
         if state.paused { ", paused" } else { "" },
         if state.standby { ", standing by" } else { "" },
     );
-    let mut table = Table::new(&["class", "training", "share", "frozen", "adapted"]);
+    let by_labels = state.shares_by_labels.as_ref();
+    let by_labels_head = by_labels.map(|shares| format!("by {} labels", shares.labels));
+    let mut head = vec!["class", "training", "share"];
+    head.extend(by_labels_head.as_deref());
+    head.extend(["frozen", "adapted"]);
+    let mut table = Table::new(&head);
     let interval = |share: f64, low: f64, high: f64| match state.events {
         0 => "not known yet".to_owned(),
         _ => format!("{share:.3} [{low:.3}, {high:.3}]"),
     };
     let untold = untold(state);
-    let row = |class: &ClassProportions| {
+    let row = |(number, class): (usize, &ClassProportions)| {
         let served = untold.map_or_else(
             || interval(class.served, class.served_low, class.served_high),
             str::to_owned,
         );
-        vec![
-            class.name.clone(),
-            format!("{:.3}", class.training),
-            served,
+        let mut cells = vec![class.name.clone(), format!("{:.3}", class.training), served];
+        let found = by_labels.and_then(|shares| shares.classes.get(number));
+        cells.extend(found.map(|found| interval(found.share, found.low, found.high)));
+        cells.extend([
             interval(class.frozen, class.frozen_low, class.frozen_high),
             interval(class.adapted, class.adapted_low, class.adapted_high),
-        ]
+        ]);
+        cells
     };
-    text += &table.lines(state.classes.iter().map(row).collect());
+    text += &table.lines(state.classes.iter().enumerate().map(row).collect());
     if let Some(milliseconds) = state.shares_age_ms {
         let _ = writeln!(text, "shares: estimated {} ago", age(milliseconds));
     }
@@ -159,6 +166,9 @@ fn table(state: &State) -> String {
             "shift: distance {:.3} before the map, {:.3} after it, noise floor {:.3}",
             shift.distance_before_map, shift.distance_after_map, shift.noise_floor
         );
+    }
+    for alarm in state.alarms.iter().flat_map(standing) {
+        let _ = writeln!(text, "alarm: {}", alarm.explanation);
     }
     if !state.refusal.is_empty() {
         let _ = writeln!(
@@ -217,6 +227,8 @@ fn in_json(state: &State) -> Value {
         "shift": shift,
         "gate": state.gate.as_ref().map(gate_in_json),
         "shares_age_ms": state.shares_age_ms,
+        "shares_by_labels": state.shares_by_labels.as_ref().map(shares_in_json),
+        "alarms": state.alarms.as_ref().map(alarms_in_json),
         "classes": state.classes.iter().map(class).collect::<Vec<_>>(),
     })
 }
@@ -228,7 +240,9 @@ mod tests {
     use super::*;
     use crate::{
         servers::serve,
-        serving::fixture::{daemon, daemon_after, learned_elsewhere, settings},
+        serving::fixture::{
+            daemon, daemon_after, learned_elsewhere, learned_with_labels, settings,
+        },
     };
 
     #[derive(Parser)]
@@ -310,5 +324,26 @@ mod tests {
         assert!(text.contains(line), "{text}");
         let served = json!({"share": null, "low": 0.0, "high": 1.0});
         assert_eq!(in_json(&state)["classes"][1]["served"], served);
+        assert_eq!(in_json(&state)["shares_by_labels"], Value::Null);
+    }
+
+    #[tokio::test]
+    async fn shares_by_labels_stand_beside_those_that_cannot_be_told() {
+        let services = daemon_after(learned_with_labels).services;
+        let running = serve(services, &settings()).await.unwrap();
+        let address = running.grpc_address.to_string();
+        let state = Line::parse_from(["state", "--address", &address]).state;
+        let state = ask_state(&state.connection, &state.address).await.unwrap();
+        let text = table(&state);
+        assert!(text.contains("  by 200 labels "), "{text}");
+        let line = "spam   0.500     cannot be told: the classes changed  0.900 [0.870, 0.930]  ";
+        assert!(text.contains(line), "{text}");
+        let shares = &in_json(&state)["shares_by_labels"];
+        assert_eq!(
+            (&shares["labels"], &shares["last_block"]),
+            (&json!(200), &json!(11))
+        );
+        let spam = json!({"name": "spam", "share": 0.9, "low": 0.87, "high": 0.93});
+        assert_eq!(shares["classes"][1], spam);
     }
 }

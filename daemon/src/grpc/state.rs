@@ -2,6 +2,7 @@
 
 use ostar_connectors::proto::Version;
 use ostar_model::{
+    alarms::{self, AlarmKind, AlarmReport},
     diagnostics::Decision,
     gate::{self, Decided, ShapeTests},
     learner::{self, RefreshReport},
@@ -12,8 +13,8 @@ use crate::{
     clock::now_ms,
     current,
     proto::{
-        ClassProportions, GateDecision, GateState, GateTest, LabelDuel, LabelEvidence,
-        LabelRequest, Mode, Shift, State,
+        Alarm, AlarmSeries, Alarms, ClassProportions, GateDecision, GateState, GateTest, LabelDuel,
+        LabelEvidence, LabelRequest, Mode, ShareByLabels, SharesByLabels, Shift, State,
     },
     serving::Services,
     status::Status,
@@ -43,7 +44,10 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
             served_high,
         }
     });
+    let alarms = block.map(|block| &block.alarms);
+    let alarms = alarms.filter(|alarms| !alarms.series.is_empty());
     State {
+        alarms: alarms.map(|report| describe_alarms(report, &description.classes)),
         model: description.name.clone(),
         version: Some(version(services.current.load().version)),
         mode: Mode::from(services.current.mode()).into(),
@@ -59,6 +63,10 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
             .shares_at_ms
             .map(|at_ms| now_ms().saturating_sub(at_ms)),
         wanted_labels: wanted(status, &description.classes),
+        shares_by_labels: status
+            .shares_by_labels
+            .as_ref()
+            .map(|shares| shares_by_labels(shares, &description.classes)),
     }
 }
 
@@ -82,6 +90,52 @@ fn wanted(status: &Status, classes: &[String]) -> Vec<LabelRequest> {
         }
     };
     status.wanted[first..].iter().map(request).collect()
+}
+
+fn shares_by_labels(shares: &learner::SharesByLabels, classes: &[String]) -> SharesByLabels {
+    let classes = classes.iter().zip(&shares.classes);
+    let classes = classes.map(|(name, found)| ShareByLabels {
+        name: name.clone(),
+        share: found.share,
+        low: found.interval.low,
+        high: found.interval.high,
+    });
+    SharesByLabels {
+        labels: shares.labels,
+        rows: shares.rows,
+        first_block: shares.first_block,
+        last_block: shares.last_block,
+        classes: classes.collect(),
+    }
+}
+
+fn describe_alarms(report: &AlarmReport, classes: &[String]) -> Alarms {
+    let class = |kind: AlarmKind| {
+        let class = kind.class().and_then(|class| classes.get(class));
+        class.cloned().unwrap_or_default()
+    };
+    let series = report.series.iter().map(|series| AlarmSeries {
+        alarm: series.kind.name().to_owned(),
+        class: class(series.kind),
+        statistic: series.statistic,
+        limit: series.limit,
+        firing: series.firing,
+        effective_rows: series.effective_rows,
+    });
+    let alarm = |alarm: &alarms::Alarm| Alarm {
+        alarm: alarm.kind.name().to_owned(),
+        class: class(alarm.kind),
+        block: alarm.block,
+        since_block: alarm.since_block,
+        before: alarm.before,
+        after: alarm.after,
+        explanation: alarm.in_words(classes),
+    };
+    Alarms {
+        series: series.collect(),
+        history: report.history.iter().map(alarm).collect(),
+        blocks_per_week: report.blocks_per_week,
+    }
 }
 
 fn label_evidence(evidence: &gate::LabelEvidence) -> LabelEvidence {

@@ -3,7 +3,7 @@
 use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
 use ostar_model::{
     gate::LabelEvidence,
-    learner::{JoinCounts, LabelBlock, LabelRequest},
+    learner::{JoinCounts, LabelBlock, LabelRequest, SharesByLabels},
 };
 use prometheus::{IntCounter, IntCounterVec, IntGauge};
 
@@ -28,6 +28,10 @@ pub(crate) struct LabelMetrics {
     waiting_sample: IntGauge,
     probability: Measured,
     wealth: Measured,
+    share: Measured,
+    share_low: Measured,
+    share_high: Measured,
+    share_labels: IntGauge,
 }
 
 impl LabelMetrics {
@@ -38,6 +42,7 @@ impl LabelMetrics {
             &["outcome"],
         );
         let figure = |name, help| families.measured(name, help, &["candidate"]);
+        let by_class = |name, help| families.measured(name, help, &["class"]);
         Self {
             classes: classes.to_vec(),
             joined: labels.with_label_values(&["joined"]),
@@ -95,6 +100,22 @@ impl LabelMetrics {
                 "What 1 has become that was bet on the challenger, label by label; 20 is proof.",
                 &["challenger", "incumbent"],
             ),
+            share: by_class(
+                "ostar_proportion_by_labels",
+                "Share of the class by labels of randomly drawn events, whatever has changed.",
+            ),
+            share_low: by_class(
+                "ostar_proportion_by_labels_low",
+                "Lower end of the 95 % interval of the share by labels.",
+            ),
+            share_high: by_class(
+                "ostar_proportion_by_labels_high",
+                "Upper end of the 95 % interval of the share by labels.",
+            ),
+            share_labels: families.gauge(
+                "ostar_proportion_by_labels_labels",
+                "Labels of randomly drawn events that the shares by labels rest on.",
+            ),
         }
     }
 
@@ -132,6 +153,22 @@ impl LabelMetrics {
             let pair = [duel.challenger.name(), duel.incumbent.name()];
             self.probability.set(&pair, duel.probability);
             self.wealth.set(&pair, duel.challenger_wealth);
+        }
+    }
+
+    /// Shows class shares by labels, or removes them while there are too few.
+    pub(crate) fn show_shares(&self, shares: Option<&SharesByLabels>) {
+        let labels = shares.map_or(0, |shares| shares.labels);
+        self.share_labels.set(labels as i64);
+        for (number, class) in self.classes.iter().enumerate() {
+            let of_class = shares.map(|shares| &shares.classes[number]);
+            self.share
+                .set_known(&[class], of_class.map(|found| found.share));
+            let interval = of_class.map(|found| found.interval);
+            self.share_low
+                .set_known(&[class], interval.map(|interval| interval.low));
+            self.share_high
+                .set_known(&[class], interval.map(|interval| interval.high));
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostar_model::{
     Candidate,
+    alarms::AlarmReport,
     diagnostics::{Decision, Reason},
     learner::{BlockReport, EstimatedAccuracies, RefreshReport, StepReport},
     proportions::{EstimatedAccuracy, ProportionEstimate},
@@ -11,6 +12,7 @@ use ostar_model::{
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use super::{
+    alarms::AlarmMetrics,
     families::{Buckets, Families, Measured},
     gate::GateMetrics,
 };
@@ -29,6 +31,7 @@ pub(crate) struct LearnerMetrics {
     served_proportion: Measured,
     shares_at: Measured,
     pub(crate) gate: GateMetrics,
+    alarms: AlarmMetrics,
     losses: Losses,
     transport_weight: Measured,
     sliced_distance: Measured,
@@ -102,6 +105,7 @@ impl LearnerMetrics {
                 &[],
             ),
             gate: GateMetrics::new(families),
+            alarms: AlarmMetrics::new(families),
             losses: Losses::new(families),
             transport_weight: measured(
                 "ostar_transport_weight",
@@ -168,6 +172,17 @@ impl LearnerMetrics {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.show_shares(block, now.map_or(0, |now| now.as_millis() as u64));
         self.gate.observe(&block.verdict);
+        self.show_alarms(&block.alarms);
+    }
+
+    /// Shows alarms, which may be from before a restart.
+    pub(crate) fn show_alarms(&self, alarms: &AlarmReport) {
+        self.alarms.observe(alarms, &self.classes);
+    }
+
+    /// Names of the classes.
+    pub(crate) fn classes(&self) -> &[String] {
+        &self.classes
     }
 
     /// Shows the shares of a block, which may be from before a restart.

@@ -2,6 +2,7 @@
 //!
 //! Label values are bounded: classes come from the bundle, partitions from the topic, all others from the code.
 
+mod alarms;
 mod checkpoints;
 mod families;
 mod gate;

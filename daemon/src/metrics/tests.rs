@@ -82,6 +82,8 @@ fn observed() -> Arc<Metrics> {
     metrics
         .labels
         .observe_block(&labels, &evidence, &JoinCounts::default());
+    let shares = fixture::shares_by_labels();
+    metrics.labels.show_shares(Some(&shares));
 
     metrics.serving.start(Method::Predict).finish(Code::Ok);
     metrics.serving.answered(2);

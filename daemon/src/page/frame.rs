@@ -53,8 +53,12 @@ pub(super) struct Frame {
     pub(super) candidates: Vec<CandidateFrame>,
     pub(super) shift: Option<Shift>,
     guard: Option<Guard>,
+    /// Alarms that stand, in words, without a full stop.
+    alarms: Vec<String>,
     /// `None` if no labels are read.
     labels: Option<LabelFrame>,
+    /// What the shares by labels rest on; `None` while there are too few labels.
+    shares_by_labels: Option<LabelledShares>,
     pub(super) stream: StreamFrame,
 }
 
@@ -66,6 +70,14 @@ pub(super) struct Estimate {
     pub(super) high: f64,
 }
 
+/// Labels of randomly drawn events, and the events that they tell the shares of.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct LabelledShares {
+    labels: u64,
+    rows: u64,
+    last_block: u64,
+}
+
 /// Proportions of a class, and how far the map moves it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ClassFrame {
@@ -73,6 +85,8 @@ pub(super) struct ClassFrame {
     pub(super) served: Option<Estimate>,
     frozen: Option<Estimate>,
     adapted: Option<Estimate>,
+    /// By labels of randomly drawn events, whatever has changed.
+    by_labels: Option<Estimate>,
     /// Proportion among the newest labels.
     pub(super) true_proportion: Option<f64>,
     /// Mean squared movement over squared distance to the nearest other class.
@@ -187,7 +201,7 @@ impl Frame {
             classes: about
                 .classes
                 .iter()
-                .map(|class| ClassFrame::new(class, block, refresh, readings))
+                .map(|class| ClassFrame::new(class, status, readings))
                 .collect(),
             candidates: Candidate::ALL
                 .into_iter()
@@ -199,10 +213,33 @@ impl Frame {
                 noise_floor: refresh.noise_floor,
             }),
             guard: refresh.map(|refresh| Guard::new(refresh, readings)),
+            alarms: standing(status, &services.description.classes),
             labels: LabelFrame::new(status),
+            shares_by_labels: status
+                .shares_by_labels
+                .as_ref()
+                .map(|shares| LabelledShares {
+                    labels: shares.labels,
+                    rows: shares.rows,
+                    last_block: shares.last_block,
+                }),
             stream: StreamFrame::new(readings, rates),
         }
     }
+}
+
+/// The newest alarm of each series that stands.
+fn standing(status: &Status, classes: &[String]) -> Vec<String> {
+    let Some(block) = &status.block else {
+        return Vec::new();
+    };
+    let report = &block.alarms;
+    let stands = report.series.iter().filter(|series| series.firing);
+    let newest = stands.filter_map(|series| {
+        let mut newest_first = report.history.iter().rev();
+        newest_first.find(|alarm| alarm.kind == series.kind)
+    });
+    newest.map(|alarm| alarm.in_words(classes)).collect()
 }
 
 fn proportions_from(block: &BlockReport) -> Candidate {
@@ -236,13 +273,17 @@ impl GateFrame {
 // === impl ClassFrame ===
 
 impl ClassFrame {
-    fn new(
-        class: &Class,
-        block: Option<&BlockReport>,
-        refresh: Option<&RefreshReport>,
-        readings: &Readings,
-    ) -> Self {
+    fn new(class: &Class, status: &Status, readings: &Readings) -> Self {
+        let (block, refresh) = (status.block.as_ref(), status.refresh.as_ref());
         let number = class.number;
+        let by_labels = status.shares_by_labels.as_ref().map(|shares| {
+            let found = shares.classes[number];
+            Estimate {
+                value: found.share,
+                low: found.interval.low,
+                high: found.interval.high,
+            }
+        });
         let proportion = |estimate: &ProportionEstimate| {
             let interval = estimate.intervals[number];
             Estimate {
@@ -258,6 +299,7 @@ impl ClassFrame {
             served: known.map(|block| proportion(&block.served)),
             frozen: block.map(|block| proportion(&block.frozen)),
             adapted: adapted.map(proportion),
+            by_labels,
             true_proportion: readings.value("ostar_true_proportion", &[("class", &class.name)]),
             movement_ratio: moved.and_then(|moved| moved.ratio),
         }

@@ -15,18 +15,16 @@ use ostar_connectors::{
 };
 use ostar_model::{
     Bundle, Device,
-    diagnostics::Decision,
-    gate::{GateState, Verdict},
-    learner::{
-        BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings, RefreshReport,
-    },
+    learner::{BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::{
     blocks::{Block, BlockBuilder},
+    decision_log::{decided, log_decision, log_verdict},
     label_intake::LabelIntake,
+    progress::Progress,
     scored::ScoredChunk,
 };
 use crate::{
@@ -39,24 +37,6 @@ use crate::{
 
 /// How often accuracies are estimated.
 const ACCURACY_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How far the learner has come; part of every checkpoint.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Progress {
-    /// Events learned from, since the first start.
-    pub(crate) events: u64,
-    /// In each partition, the offset behind the last event that was learned.
-    pub(crate) offsets: Offsets,
-    /// The broker's id of the topic that the offsets belong to; `None` if it does not tell.
-    pub(crate) topic_id: Option<String>,
-    /// In each partition of the labels' topic, the offset behind the last label that took effect; `None` before the
-    /// first time that labels were read.
-    pub(crate) label_offsets: Option<Offsets>,
-    /// Newest time of a record among the events learned from, in milliseconds since 1970; 0 if no labels are read.
-    pub(crate) border_ms: i64,
-    /// Requests for labels of blocks up to this one were delivered when the run began.
-    pub(crate) requested_block: u64,
-}
 
 /// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
 pub(crate) struct BlockLearner {
@@ -142,6 +122,7 @@ impl BlockLearner {
                 shares_at_ms: shares.as_ref().map(|shares| shares.at_ms),
                 block: shares.map(|shares| recall(shares, &learner)),
                 wanted: learner.wanted_labels().into(),
+                shares_by_labels: learner.shares_by_labels(),
                 ..Status::default()
             },
             labels: None,
@@ -158,8 +139,12 @@ impl BlockLearner {
             metrics.gate.observe(this.status.gate.verdict());
         }
         if let (Some(block), Some(at_ms)) = (&this.status.block, this.status.shares_at_ms) {
-            this.publisher.metrics.learner.show_shares(block, at_ms);
+            let metrics = &this.publisher.metrics.learner;
+            metrics.show_shares(block, at_ms);
+            metrics.show_alarms(&block.alarms);
         }
+        let metrics = &this.publisher.metrics.labels;
+        metrics.show_shares(this.status.shares_by_labels.as_ref());
         this.publish();
         this
     }
@@ -311,9 +296,16 @@ impl BlockLearner {
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
         let block = self.blocks.next_block(chunk, number, &self.learned);
-        let Some(Block { rows, events, next }) = block else {
+        let Some(block) = block else {
             return Ok(false);
         };
+        let Block {
+            rows,
+            events,
+            next,
+            newest_ms,
+        } = block;
+        self.learner.note_time(newest_ms);
         let labels = match &mut self.labels {
             Some(intake) => {
                 let recorded = events.iter().map(|event| event.recorded_ms);
@@ -341,14 +333,24 @@ impl BlockLearner {
         self.show_labels(&block);
         self.publisher.metrics.checkpoints.learned(events);
         log_verdict(&self.status.gate, &block.verdict);
+        self.log_alarms(&block);
         self.status.gate = self.learner.gate().clone();
-        if block.labels.is_some() {
+        if let Some(labels) = &block.labels {
+            self.status.shares_by_labels.clone_from(&labels.shares);
             self.status.wanted = self.learner.wanted_labels().into();
         }
         self.status.block = Some(block);
         self.estimate_accuracies()?;
         self.status.shares_at_ms = Some(now_ms());
         Ok(true)
+    }
+
+    fn log_alarms(&self, block: &BlockReport) {
+        let classes = self.publisher.metrics.learner.classes();
+        for alarm in &block.alarms.raised {
+            let told = alarm.in_words(classes);
+            warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
+        }
     }
 
     fn show_labels(&mut self, block: &BlockReport) {
@@ -360,6 +362,7 @@ impl BlockLearner {
         let before = before.unwrap_or(labels.counts);
         let metrics = &self.publisher.metrics.labels;
         metrics.observe_block(labels, evidence, &before);
+        metrics.show_shares(labels.shares.as_ref());
     }
 
     /// Not after every block: it costs about as much as one.
@@ -464,6 +467,7 @@ pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
         served: shares.served,
         verdict: learner.gate().verdict().clone(),
         labels: None,
+        alarms: learner.alarms(),
     }
 }
 
@@ -471,40 +475,5 @@ fn block_event(event: &EventMeta) -> BlockEvent<'_> {
     BlockEvent {
         id: event.id.as_deref(),
         time_ms: event.time_ms,
-    }
-}
-
-fn decided(gate: &GateState) -> bool {
-    gate.history().next().is_some()
-}
-
-/// Logs the first decision of the gate, and those that change the candidate.
-fn log_verdict(before: &GateState, now: &Verdict) {
-    if decided(before) && before.verdict().candidate == now.candidate {
-        return;
-    }
-    info!(
-        candidate = %now.candidate,
-        reason = %now.reason,
-        block = now.since_block,
-        "gate chose what mode auto serves"
-    );
-}
-
-/// Logs restored weights, and decisions of the guard that differ from the one before.
-fn log_decision(before: Option<&RefreshReport>, now: &RefreshReport) {
-    if now.restored {
-        warn!(steps = now.steps, decision = ?now.decision, "restored the last good weights");
-    }
-    if before.is_some_and(|before| before.decision == now.decision) {
-        return;
-    }
-    match &now.decision {
-        Decision::Serve => info!(steps = now.steps, "guard accepted the adapted state"),
-        Decision::Refuse(reason) => warn!(
-            steps = now.steps,
-            %reason,
-            "guard refused the adapted state, serving the last good one"
-        ),
     }
 }

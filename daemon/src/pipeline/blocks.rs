@@ -21,6 +21,8 @@ pub(crate) struct BlockBuilder {
     keeps_events: bool,
     /// In each partition of the block, the offset behind its last event.
     next: Offsets,
+    /// Newest time of its events.
+    newest_ms: i64,
 }
 
 /// A complete block, borrowed from its chunk or from the builder.
@@ -31,6 +33,8 @@ pub(crate) struct Block<'a> {
     pub(crate) events: &'a [EventMeta],
     /// In each partition of the block, the offset behind its last event.
     pub(crate) next: &'a Offsets,
+    /// Newest time of its events, in milliseconds since 1970.
+    pub(crate) newest_ms: i64,
 }
 
 impl BlockBuilder {
@@ -41,6 +45,7 @@ impl BlockBuilder {
             events: Vec::new(),
             keeps_events,
             next: Offsets::new(),
+            newest_ms: 0,
         }
     }
 
@@ -72,6 +77,7 @@ impl BlockBuilder {
         if self.scores.is_empty() {
             self.next.clear();
             self.events.clear();
+            self.newest_ms = 0;
         }
         // Events that follow each other are copied as one run.
         let mut run = *number..*number;
@@ -83,6 +89,7 @@ impl BlockBuilder {
             *number += 1;
             if is_new {
                 self.next.insert(event.partition, event.offset + 1);
+                self.newest_ms = self.newest_ms.max(event.time_ms);
                 run.end = *number;
             } else {
                 self.append(chunk, run);
@@ -97,8 +104,12 @@ impl BlockBuilder {
             self.append(chunk, run);
             (self.scores.rows(0..self.scores.len()), &self.events[..])
         };
-        let next = &self.next;
-        let block = Block { rows, events, next };
+        let block = Block {
+            rows,
+            events,
+            next: &self.next,
+            newest_ms: self.newest_ms,
+        };
         (block.rows.len() == self.size).then_some(block)
     }
 
@@ -148,8 +159,9 @@ mod tests {
         let mut complete = Vec::new();
         for chunk in chunks {
             let mut number = 0;
-            while let Some(Block { rows, events, next }) =
-                builder.next_block(chunk, &mut number, learned)
+            while let Some(Block {
+                rows, events, next, ..
+            }) = builder.next_block(chunk, &mut number, learned)
             {
                 assert_eq!(events.len(), 3);
                 complete.push((

@@ -15,12 +15,14 @@ mod block_learner;
 mod blocks;
 mod checkpoints;
 mod commits;
+mod decision_log;
 mod emission;
 mod flags;
 mod ingest;
 mod label_intake;
 mod label_thread;
 mod learner_thread;
+mod progress;
 mod request_thread;
 mod scored;
 mod scoring;
@@ -43,10 +45,11 @@ use ostar_model::Bundle;
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    block_learner::{BlockLearner, Progress, Publisher, load_learner, recall},
+    block_learner::{BlockLearner, Publisher, load_learner, recall},
     checkpoints::{Checkpoints, Identity},
     commits::Emitted,
     learner_thread::carry_out_before_reading,
+    progress::Progress,
     scored::FrozenScoring,
     scoring::Scoring,
 };

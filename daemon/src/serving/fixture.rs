@@ -13,8 +13,9 @@ use ostar_model::{
     gate::GateState,
     learner::{
         BlockReport, EstimatedAccuracies, LabelUse, Learner, LearnerSettings, RefreshReport,
-        Snapshot, StepReport,
+        SharesByLabels, Snapshot, StepReport,
     },
+    proportions::{Interval, ShareByLabels},
 };
 use tokio::sync::{mpsc, watch};
 use tonic::transport::{Channel, Endpoint};
@@ -45,6 +46,7 @@ pub(crate) struct Learned {
     pub(crate) snapshot: Snapshot,
     pub(crate) gate: GateState,
     pub(crate) accuracies: EstimatedAccuracies,
+    pub(crate) by_labels: Option<SharesByLabels>,
 }
 
 /// Services, and the channel ends that the learner and the process hold in a real daemon.
@@ -97,6 +99,37 @@ pub(crate) fn learned_elsewhere(bundle: &Bundle) -> Learned {
     learn(bundle, &moved)
 }
 
+/// The same, and labels of randomly drawn rows tell the shares.
+pub(crate) fn learned_with_labels(bundle: &Bundle) -> Learned {
+    Learned {
+        by_labels: Some(shares_by_labels()),
+        ..learned_elsewhere(bundle)
+    }
+}
+
+/// Nine in ten are spam, by 200 labels.
+pub(crate) fn shares_by_labels() -> SharesByLabels {
+    let class = |share: f64| {
+        let reach = |reach: f64| Interval {
+            low: share - reach,
+            high: share + reach,
+        };
+        ShareByLabels {
+            share,
+            interval: reach(0.03),
+            alone: reach(0.04),
+            tuning: 0.5,
+        }
+    };
+    SharesByLabels {
+        labels: 200,
+        rows: 5_000,
+        first_block: 2,
+        last_block: 11,
+        classes: vec![class(0.1), class(0.9)],
+    }
+}
+
 fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
     let settings = LearnerSettings {
         batch: 50,
@@ -115,6 +148,7 @@ fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
         snapshot: learner.snapshot(),
         gate: learner.gate().clone(),
         accuracies: learner.estimated_accuracies().unwrap(),
+        by_labels: None,
     }
 }
 
@@ -140,6 +174,7 @@ pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
         refresh: Some(learned.refresh),
         gate: learned.gate,
         accuracies: learned.accuracies,
+        shares_by_labels: learned.by_labels,
         ..Status::default()
     });
     let health = Health::new();

@@ -1,6 +1,7 @@
 //! The command line of `ostar-experiments`.
 
 mod ablation;
+pub(crate) mod alarms;
 mod clicks;
 mod digits;
 pub(crate) mod digits_stream;
@@ -8,6 +9,7 @@ mod features;
 pub(crate) mod gate;
 mod progress;
 mod queue;
+pub(crate) mod shares;
 pub(crate) mod stream;
 
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ use crate::{method::Method, report};
   ostar-experiments stream --data data --set enron --seeds 3 --resume
   ostar-experiments digits-stream --data data --seeds 1
   ostar-experiments gate --data data --suite bank,exact,failures --seeds 3 --resume
+  ostar-experiments shares --data data --suite bank,enron,failures --seeds 3 --resume
   ostar-experiments report"
 )]
 struct Cli {
@@ -46,6 +49,10 @@ enum Command {
     Stream(stream::Options),
     /// What mode auto serves, on streams where label shift explains the target and where it does not.
     Gate(gate::Options),
+    /// Class shares by labels of randomly drawn rows, on streams where they cannot be told otherwise.
+    Shares(shares::Options),
+    /// False alarms on simulated streams that do not change, and how soon a jump is told.
+    Alarms(alarms::Options),
     /// Clicks in time order: only clicks are labelled, their absence comes by waiting.
     Clicks(clicks::Options),
     /// lambda_OT, initial gain and terms of the bound, on MNIST to USPS.
@@ -97,6 +104,8 @@ pub fn run() -> Result<()> {
         Command::Features(options) => features::run(&options),
         Command::Stream(options) => stream::run(&options),
         Command::Gate(options) => gate::run(&options),
+        Command::Shares(options) => shares::run(&options),
+        Command::Alarms(options) => alarms::run(&options),
         Command::Clicks(options) => clicks::run(&options),
         Command::Ablation(options) => ablation::run(&options),
         Command::Report(options) => report::run(&options),

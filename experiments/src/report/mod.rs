@@ -1,12 +1,14 @@
 //! Pages from results files: tables with the paper's numbers beside ours, and plots.
 
 mod ablations;
+mod alarms;
 mod batch;
 mod digits_stream;
 mod gate;
 mod gate_labels;
 mod paper;
 mod plot;
+mod shares;
 mod streams;
 
 use std::{
@@ -64,6 +66,8 @@ pub fn run(options: &Options) -> Result<()> {
         &lines(folder, "gate-labels")?,
         &lines(folder, "gate-labels-late")?,
     );
+    page += &shares::section(&lines(folder, "shares")?);
+    page += &alarms::section(&lines(folder, "alarms")?);
     page += &batch::digits(&digits, &images)?;
     page += &digits_stream::section(&lines(folder, "digits_stream")?, &digits);
     page += &ablations::section(&ablation, &images)?;

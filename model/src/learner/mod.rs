@@ -31,7 +31,7 @@ pub use accuracy::EstimatedAccuracies;
 pub use frozen::{FrozenModel, FrozenRows, FrozenScores};
 pub use labels::{
     ArrivedLabel, BlockEvent, JoinCounts, LabelBlock, LabelDelays, LabelRequest, LabelUse,
-    Negatives, RandomAnswer, RequestKind,
+    Negatives, RandomAnswer, RequestKind, SharesByLabels,
 };
 pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
@@ -46,6 +46,7 @@ use self::{
 };
 use crate::{
     Candidate, Device, Error, Generator, Inputs, Result, Rows,
+    alarms::{AlarmReport, Alarms, BlockStatistics},
     bundle::Bundle,
     checks,
     engine::HostCopies,
@@ -66,6 +67,7 @@ pub struct Learner {
     /// `None` for a black box.
     adaptation: Option<Adaptation>,
     gate: Gate,
+    alarms: Alarms,
     /// What waits for a label; `None` if none are read.
     labels: Option<LabelBook>,
     effort: Effort,
@@ -104,6 +106,7 @@ impl Learner {
             held_out: kept,
             digest: bundle.digest().to_owned(),
             model: FrozenModel::new(bundle)?,
+            alarms: Alarms::new(settings.alarms, training_proportions.clone()),
             training_proportions,
             adaptation,
             gate,
@@ -230,6 +233,11 @@ impl Learner {
         self.labels.as_ref().map(LabelBook::counts)
     }
 
+    /// Class shares by labels of randomly drawn events; `None` while there are too few.
+    pub fn shares_by_labels(&self) -> Option<SharesByLabels> {
+        self.labels.as_ref().and_then(LabelBook::shares)
+    }
+
     /// Labels that were asked for and have not come, oldest first.
     pub fn wanted_labels(&self) -> Vec<LabelRequest> {
         self.labels
@@ -269,6 +277,7 @@ impl Learner {
         );
         let verdict = verdict.clone();
         let jumped = self.gate.rows_since_jump() <= rows_since_jump;
+        let alarms = self.watch(&frozen_estimate, &verdict);
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.keep(block.latents(), &mut self.generator)?;
             if verdict.refuted && (jumped || !was_refuted) {
@@ -292,7 +301,31 @@ impl Learner {
         self.blocks += 1;
         let mut report = self.report(block.len(), frozen_estimate, verdict);
         report.labels = labels;
+        report.alarms = alarms;
         Ok(report)
+    }
+
+    /// Lets alarms look at the block that was tracked.
+    fn watch(&mut self, estimate: &ProportionEstimate, verdict: &Verdict) -> AlarmReport {
+        let readings = self.frozen.take_block_readings();
+        self.alarms.observe(BlockStatistics {
+            block: self.blocks + 1,
+            // After a restart within a block its groups are not known: a gap.
+            shares: (!verdict.refuted && !readings.is_empty()).then_some(&readings[..]),
+            intervals: Some(&estimate.intervals),
+            shape: verdict.prior.as_ref().map(|tests| tests.worst_ratio()),
+        })
+    }
+
+    /// The newest event of the block that is closed next has this time, in milliseconds since 1970. Alarms count weeks
+    /// by it; without times they assume five minutes a block.
+    pub fn note_time(&mut self, time_ms: i64) {
+        self.alarms.note_time(time_ms);
+    }
+
+    /// What has left its usual level, after the latest block.
+    pub fn alarms(&self) -> AlarmReport {
+        self.alarms.report(self.blocks, Vec::new())
     }
 
     /// Joins labels and events, and lets the gate count what they say.
@@ -356,6 +389,7 @@ impl Learner {
             served,
             verdict,
             labels: None,
+            alarms: AlarmReport::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::labels::LabelBlock;
 use crate::{
+    alarms::AlarmReport,
     diagnostics::{ClusterAssignment, Decision, Movement},
     engine::{ClassifierReport, CriticReport, MapReport},
     gate::Verdict,
@@ -25,6 +26,8 @@ pub struct BlockReport {
     pub verdict: Verdict,
     /// What labels did; `None` if none are read.
     pub labels: Option<LabelBlock>,
+    /// What has left its usual level.
+    pub alarms: AlarmReport,
 }
 
 /// Scalars of one alignment step.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{source::SourceSampling, window::WindowKind};
 use crate::{
     Error, Result,
+    alarms::AlarmSettings,
     architecture::{CriticShape, MapShape, Norm},
     checks,
     diagnostics::GuardLimits,
@@ -66,6 +67,8 @@ pub struct LearnerSettings {
     pub guard: GuardLimits,
     /// Which candidate mode `auto` serves.
     pub gate: GateSettings,
+    /// How easily alarms are raised.
+    pub alarms: AlarmSettings,
     /// Threads of the CPU engine.
     pub threads: usize,
     /// Seed of everything random. The same seed and events give the same state.
@@ -153,6 +156,7 @@ impl Default for LearnerSettings {
             refresh_every: 10,
             guard: GuardLimits::default(),
             gate: GateSettings::default(),
+            alarms: AlarmSettings::default(),
             threads: 2,
             seed: 0,
         }
@@ -185,6 +189,7 @@ impl LearnerSettings {
         problems.extend(self.transport.problems());
         problems.extend(self.guard.problems());
         problems.extend(self.gate.problems());
+        problems.extend(self.alarms.problems());
         problems.extend(self.tracker.problems());
         problems
     }
@@ -233,6 +238,7 @@ mod tests {
         };
         settings.guard.one_class = -1.0;
         settings.gate.patience = 0;
+        settings.alarms.false_per_week = -1.0;
         let told: Vec<String> = settings
             .problems()
             .iter()
@@ -248,6 +254,7 @@ mod tests {
                 "transport.solved.factor: is 1, expected a finite number above 1",
                 "guard.one_class: is -1, expected a finite number, 0 or more",
                 "gate.patience: is 0, expected at least 1",
+                "alarms.false_per_week: is -1, expected a finite number, 0 or more",
                 "tracker.half_life.blocks: is 0, expected a finite number of blocks above 0",
             ]
         );

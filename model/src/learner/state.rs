@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     Device, Error, Generator, HostTensor, NamedTensors, Result, Rows,
+    alarms::AlarmMemory,
     bundle::Bundle,
     diagnostics::{Directions, RefusalCount},
     gate::GateMemory,
@@ -45,6 +46,9 @@ struct Header {
     gate: Option<GateMemory>,
     #[serde(default)]
     effort: Effort,
+    /// `None` in earlier states: alarms then learn what is usual.
+    #[serde(default)]
+    alarms: Option<AlarmMemory>,
     /// `None` if no labels are read. The events that wait for one are in [`LABELS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<SavedBook>,
@@ -103,6 +107,7 @@ impl Learner {
             adaptation: self.adaptation.as_ref().map(AdaptationHeader::of),
             gate: Some(self.gate.memory().clone()),
             effort: self.effort,
+            alarms: Some(self.alarms.memory().clone()),
             labels: None,
         };
         let mut bytes = BTreeMap::new();
@@ -164,6 +169,9 @@ impl Learner {
         header.frozen.restore(&mut learner.frozen);
         if let Some(memory) = header.gate {
             learner.gate.restore(memory);
+        }
+        if let Some(memory) = header.alarms {
+            learner.alarms.restore(memory);
         }
         if let Some(saved) = header.labels {
             let waiting = read_bytes(bytes, LABELS)?;

@@ -24,6 +24,15 @@ pub(crate) struct TrackedProportions {
     pub(crate) estimate: Option<ProportionEstimate>,
     /// As it was at the border of the open block, if rows of that were tracked before it was full.
     border: Option<Border>,
+    /// Of the groups since the last block.
+    open: BlockReadings,
+}
+
+/// Sums over the rows of a block.
+#[derive(Debug, Default)]
+struct BlockReadings {
+    rows: f64,
+    sums: Vec<f64>,
 }
 
 /// What a state keeps of the proportions: a start tracks the rows of an open block again.
@@ -42,6 +51,7 @@ impl TrackedProportions {
             evidence: None,
             estimate: None,
             border: None,
+            open: BlockReadings::default(),
         })
     }
 
@@ -78,8 +88,15 @@ impl TrackedProportions {
         let evidence = self.estimator.evidence(group, reference)?;
         self.tracker.take_in(&evidence)?;
         self.proportions = Some(self.tracker.expected(&evidence));
+        self.open.add(&evidence);
         self.evidence = Some(evidence);
         Ok(())
+    }
+
+    /// Mean readings of the block whose groups were tracked, which is forgotten: unbiased, and of its rows alone.
+    pub(crate) fn take_block_readings(&mut self) -> Vec<f64> {
+        let BlockReadings { rows, sums } = std::mem::take(&mut self.open);
+        sums.into_iter().map(|sum| sum / rows).collect()
     }
 
     /// Makes the intervals of a block whose groups were all tracked.
@@ -110,5 +127,16 @@ impl TrackedProportions {
         self.proportions = proportions.or_else(|| published.cloned());
         self.estimate = estimate;
         self.border = None;
+    }
+}
+
+impl BlockReadings {
+    fn add(&mut self, evidence: &Evidence) {
+        let means = &evidence.readings.mean;
+        self.sums.resize(means.len(), 0.0);
+        for (sum, mean) in self.sums.iter_mut().zip(means) {
+            *sum += evidence.rows * mean;
+        }
+        self.rows += evidence.rows;
     }
 }

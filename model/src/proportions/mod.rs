@@ -7,6 +7,7 @@
 
 mod accuracy;
 mod average;
+mod by_labels;
 mod confusion;
 mod descent;
 mod em;
@@ -27,6 +28,8 @@ mod tracker;
 mod unmixing;
 
 pub use accuracy::EstimatedAccuracy;
+pub use by_labels::ShareByLabels;
+pub(crate) use by_labels::{LabelSums, Stratum};
 pub use confusion::Confusion;
 pub use em::{EmEstimate, EmLimits, maximum_likelihood};
 pub use estimator::{Estimator, Evidence, ProportionEstimate, ProportionEstimator};

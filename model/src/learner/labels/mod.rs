@@ -8,6 +8,7 @@ mod memory;
 mod requests;
 mod sampling;
 mod saved;
+mod shares;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +16,13 @@ pub(crate) use self::saved::SavedBook;
 pub use self::{
     delays::LabelDelays,
     requests::{LabelRequest, RequestKind},
+    shares::SharesByLabels,
 };
 use self::{
     memory::{Early, Entry, Memory, Outcome},
     requests::draw,
     sampling::Sampling,
+    shares::ShareBook,
 };
 use super::{FrozenRows, Scores, Snapshot};
 use crate::{
@@ -129,6 +132,8 @@ pub struct LabelBlock {
     pub requests: Vec<LabelRequest>,
     /// Answers to requests that were drawn uniformly.
     pub random_answers: Vec<RandomAnswer>,
+    /// Class shares by these answers; `None` while there are too few.
+    pub shares: Option<SharesByLabels>,
     /// Ids of events that became negative in this block.
     #[serde(skip)]
     pub negative_ids: Vec<Box<str>>,
@@ -157,6 +162,7 @@ pub(crate) struct LabelBook {
     clock_ms: i64,
     counts: JoinCounts,
     delays: LabelDelays,
+    shares: ShareBook,
     /// Predictions for the block that is being filled, made before its rows were learned from. Not saved: a start fills
     /// the block again.
     open: Predicted,
@@ -182,12 +188,17 @@ impl LabelBook {
             clock_ms: i64::MIN,
             counts: JoinCounts::default(),
             delays: LabelDelays::default(),
+            shares: ShareBook::default(),
             open: Predicted::default(),
             scores: Scores::default(),
         }
     }
 
     pub(crate) fn set(&mut self, settings: LabelUse) {
+        if settings.random == 0 {
+            // Shares that no further label follows would be those of long ago.
+            self.shares.clear();
+        }
         self.settings = settings;
     }
 
@@ -237,6 +248,7 @@ impl LabelBook {
                 self.counts.unlabelled += dropped as u64;
             }
         }
+        self.open_shares(block, events);
         let asked = draw(block, events, &self.open.classes, &self.settings);
         for (row, event) in events.iter().enumerate() {
             let Some(id) = event.id else { continue };
@@ -254,7 +266,21 @@ impl LabelBook {
         report.waiting = self.memory.waiting();
         report.sampled = self.sampling.one_of();
         report.delays = self.delays.clone();
+        self.shares.forget_old();
+        report.shares = self.shares.shares();
         report
+    }
+
+    /// The block's labels will tell shares: what the frozen model predicts for the events that may be drawn.
+    fn open_shares(&mut self, block: u64, events: &[BlockEvent<'_>]) {
+        if self.settings.random == 0 {
+            return;
+        }
+        let width = Candidate::ALL.len() * self.classes;
+        let rows = self.open.probabilities.chunks_exact(width).zip(events);
+        let rows = rows.filter(|(_, event)| event.id.is_some());
+        let frozen = rows.map(|(row, _)| &row[..self.classes]);
+        self.shares.open(block, self.classes, frozen);
     }
 
     /// A prediction waits for its label, unless that came before.
@@ -367,6 +393,8 @@ impl LabelBook {
             Some(RequestKind::Disagreement) => self.counts.answered_disagreements += 1,
             Some(RequestKind::Random) => {
                 self.counts.answered_random += 1;
+                let frozen = &entry.probabilities[..self.classes];
+                self.shares.answer(entry.block, class, frozen);
                 report.random_answers.push(RandomAnswer {
                     block: entry.block,
                     class,
@@ -398,6 +426,10 @@ impl LabelBook {
 
     pub(crate) fn counts(&self) -> JoinCounts {
         self.counts
+    }
+
+    pub(crate) fn shares(&self) -> Option<SharesByLabels> {
+        self.shares.shares()
     }
 
     /// What was asked for and has no label yet, oldest first.

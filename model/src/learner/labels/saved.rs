@@ -7,6 +7,7 @@ use super::{
     memory::{Entry, Outcome},
     requests::RequestKind,
     sampling::Sampling,
+    shares::ShareBook,
 };
 use crate::{Error, Result};
 
@@ -21,6 +22,9 @@ pub(crate) struct SavedBook {
     /// Events and labels in the bytes.
     entries: usize,
     early: usize,
+    /// Not in earlier states.
+    #[serde(default, skip_serializing_if = "ShareBook::is_empty")]
+    shares: ShareBook,
 }
 
 impl LabelBook {
@@ -42,6 +46,7 @@ impl LabelBook {
             sampling: self.sampling,
             entries: self.memory.entries().len(),
             early: self.early.iter().len(),
+            shares: self.shares.clone(),
         };
         (saved, bytes)
     }
@@ -70,6 +75,7 @@ impl LabelBook {
         book.counts = saved.counts;
         book.delays = saved.delays;
         book.sampling = saved.sampling;
+        book.shares = saved.shares;
         Ok(book)
     }
 }

@@ -1,0 +1,196 @@
+//! What a series is usually like: its mean, its spread, and how far a value follows the one before it.
+
+use serde::{Deserialize, Serialize};
+
+/// Pairs of values that count, about: a week of one block every five minutes.
+const MOST_PAIRS: f64 = 2_000.0;
+/// Pairs without which nothing is expected.
+const FEWEST_PAIRS: f64 = 10.0;
+/// A share that follows the one before it more closely is taken to drift.
+const CLOSEST: f64 = 0.98;
+/// The most that neighbours are taken to repel each other.
+const FARTHEST: f64 = -0.5;
+/// A surprise of more deviations counts as one of so many: one odd block is no change.
+const LARGEST_SCORE: f64 = 6.0;
+
+/// Sums over pairs of values that follow each other, for the regression of the second on the first.
+///
+/// Block means of a stream often resemble those before. Their spread then says less than that of as many independent
+/// ones, which the regression (an AR(1) process) takes into account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Baseline {
+    pairs: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+    yy: f64,
+    /// The value before; `None` at the start and after a gap.
+    last: Option<f64>,
+    /// Subtracted from all values, so that the sums lose no digits.
+    origin: Option<f64>,
+}
+
+/// The regression that the sums give.
+struct Regression {
+    mean_before: f64,
+    mean: f64,
+    /// How far a value follows the one before.
+    slope: f64,
+    /// Of what the regression leaves.
+    variance: f64,
+    spread_before: f64,
+}
+
+impl Baseline {
+    /// Blocks that were taken in, the newest about 2,000 at most.
+    pub(super) fn blocks(&self) -> f64 {
+        self.pairs
+    }
+
+    /// The usual value.
+    pub(super) fn mean(&self) -> Option<f64> {
+        let origin = self.origin?;
+        (self.pairs > 0.0).then(|| origin + self.y / self.pairs)
+    }
+
+    /// Variance of the mean of many blocks, times their number; more than the variance of one where they follow each
+    /// other. `None` before there are enough.
+    pub(super) fn long_run_variance(&self) -> Option<f64> {
+        let regression = self.regression()?;
+        Some(regression.variance / (1.0 - regression.slope).powi(2))
+    }
+
+    /// Takes a value in, and tells how surprising it was after those before it: standard normal and independent of the
+    /// scores before, if nothing has changed (Hawkins' self-starting chart on the recursive residuals of Brown, Durbin and
+    /// Evans). `None` before there are enough.
+    pub(super) fn take_in(&mut self, value: f64) -> Option<f64> {
+        let value = value - *self.origin.get_or_insert(value);
+        let before = self.last.replace(value)?;
+        let score = self
+            .regression()
+            .map(|found| found.score(before, value, self.pairs));
+        self.add(before, value);
+        score
+    }
+
+    /// Values are missing: the next one does not follow the last.
+    pub(super) fn interrupt(&mut self) {
+        self.last = None;
+    }
+
+    fn add(&mut self, before: f64, value: f64) {
+        let sums = [
+            (&mut self.pairs, 1.0),
+            (&mut self.x, before),
+            (&mut self.y, value),
+            (&mut self.xx, before * before),
+            (&mut self.xy, before * value),
+            (&mut self.yy, value * value),
+        ];
+        let is_full = *sums[0].0 > MOST_PAIRS;
+        let kept = if is_full { 1.0 - 1.0 / MOST_PAIRS } else { 1.0 };
+        for (sum, more) in sums {
+            *sum = kept * *sum + more;
+        }
+    }
+
+    fn regression(&self) -> Option<Regression> {
+        let n = self.pairs;
+        if n < FEWEST_PAIRS {
+            return None;
+        }
+        let (mean_before, mean) = (self.x / n, self.y / n);
+        let spread_before = self.xx - n * mean_before * mean_before;
+        let spread = (self.yy - n * mean * mean).max(0.0);
+        let both = self.xy - n * mean_before * mean;
+        // Values that do not differ at all.
+        if spread_before <= f64::MIN_POSITIVE {
+            return None;
+        }
+        let found = both / spread_before;
+        // Least squares finds too little of it in short series (Kendall).
+        let slope = (found + (1.0 + 3.0 * found) / n).clamp(FARTHEST, CLOSEST);
+        let left = spread - 2.0 * slope * both + slope * slope * spread_before;
+        Some(Regression {
+            mean_before,
+            mean,
+            slope,
+            variance: left.max(f64::MIN_POSITIVE) / (n - 2.0),
+            spread_before,
+        })
+    }
+}
+
+impl Regression {
+    fn score(&self, before: f64, value: f64, pairs: f64) -> f64 {
+        let apart = before - self.mean_before;
+        let error = value - self.mean - self.slope * apart;
+        let uncertain = 1.0 + 1.0 / pairs + apart * apart / self.spread_before;
+        let student = error / (self.variance * uncertain).sqrt();
+        normal_score(student, pairs - 2.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
+    }
+}
+
+/// The normal value that is as extreme as Student's `t` (Wallace's approximation).
+fn normal_score(t: f64, freedom: f64) -> f64 {
+    let size = (freedom * (t * t / freedom).ln_1p()).sqrt();
+    (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0) * size.copysign(t)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Generator;
+
+    #[test]
+    fn scores_of_a_series_that_does_not_change_are_standard_normal_however_it_follows_itself() {
+        for follows in [0.0f64, 0.8] {
+            let mut random = Generator::new(3);
+            let mut noise = 0.0;
+            let mut baseline = Baseline::default();
+            let (mut count, mut sum, mut squares, mut products, mut before) =
+                (0.0, 0.0, 0.0, 0.0, 0.0);
+            for _ in 0..4_000 {
+                noise = follows * noise + random.normal();
+                if let Some(score) = baseline.take_in(0.3 + 0.01 * noise) {
+                    count += 1.0;
+                    sum += score;
+                    squares += score * score;
+                    products += score * before;
+                    before = score;
+                }
+            }
+            assert!(
+                (sum / count).abs() < 0.06,
+                "{follows}: mean {}",
+                sum / count
+            );
+            assert!(
+                (squares / count - 1.0).abs() < 0.08,
+                "{follows}: {}",
+                squares / count
+            );
+            assert!(
+                (products / count).abs() < 0.06,
+                "{follows}: {}",
+                products / count
+            );
+            let expected = (0.01 / (1.0 - follows)).powi(2);
+            let ratio = baseline.long_run_variance().unwrap() / expected;
+            assert!((0.7..1.4).contains(&ratio), "{follows}: {ratio}");
+            assert!((baseline.mean().unwrap() - 0.3).abs() < 0.01);
+        }
+    }
+
+    #[test]
+    fn a_series_without_any_spread_expects_nothing() {
+        let mut baseline = Baseline::default();
+        for _ in 0..30 {
+            assert_eq!(baseline.take_in(0.5), None);
+        }
+        assert_eq!(baseline.mean(), Some(0.5));
+        assert_eq!(baseline.long_run_variance(), None);
+    }
+}

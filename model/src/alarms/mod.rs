@@ -1,0 +1,414 @@
+//! Alarms: when the shares or the shape of the classes have left their usual level.
+//!
+//! Each share, and the worst of the gate's tests, is a series with one value a block. A cumulative sum of surprises is
+//! compared with a limit that follows from the number of false alarms a week that the user sets. What is surprising is
+//! judged by the series' own spread from block to block and by how far each block follows the one before, so that
+//! autocorrelation does not cry wolf. Everything follows from the stream: a replay raises the same alarms.
+
+mod baseline;
+mod detector;
+mod limit;
+mod pace;
+
+use std::{collections::VecDeque, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use self::{
+    detector::{Change, Detector, Direction},
+    limit::limit,
+    pace::Pace,
+};
+use crate::{
+    Error, checks,
+    proportions::{Interval, LabelProportions},
+};
+
+/// Most classes whose shares are watched: those that were most common in training.
+const MOST_CLASSES: usize = 40;
+/// Alarms that are remembered.
+const REMEMBERED: usize = 32;
+/// Blocks for which an alarm stands. Then the new level is the usual one.
+const STANDS_BLOCKS: u64 = 100;
+/// Part of the false alarms that shares may raise; shape may raise the others.
+const OF_SHARES: f64 = 0.5;
+/// Deviations from training at which the first level of a share is told. Looked at once.
+const FIRST_LEVEL: f64 = 3.5;
+
+/// How easily alarms are raised.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct AlarmSettings {
+    /// False alarms in a week of a stream that does not change, on average; 0 switches alarms off. All limits follow from
+    /// it.
+    pub false_per_week: f64,
+}
+
+impl Default for AlarmSettings {
+    fn default() -> Self {
+        Self {
+            false_per_week: 1.0,
+        }
+    }
+}
+
+impl AlarmSettings {
+    pub(crate) fn problems(&self) -> Vec<Error> {
+        checks::problems([checks::weight("alarms.false_per_week", self.false_per_week)])
+    }
+}
+
+/// What an alarm is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlarmKind {
+    /// The share of a class, counted from 0.
+    Share(usize),
+    /// What the classes look like.
+    Shape,
+}
+
+/// The level of a series changed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Alarm {
+    /// What changed.
+    pub kind: AlarmKind,
+    /// The block after which it was told, counted from 1.
+    pub block: u64,
+    /// The block with which it began, as far as can be seen.
+    pub since_block: u64,
+    /// The level before: a share, or the worst of the gate's tests in parts of its limit.
+    pub before: f64,
+    /// The level since.
+    pub after: f64,
+    /// Whether `before` is that of training: the stream has never been like it.
+    pub from_training: bool,
+}
+
+/// A series beside its limit, after the latest block.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AlarmSeries {
+    /// What it is about.
+    pub kind: AlarmKind,
+    /// Cumulative sum of surprises.
+    pub statistic: f64,
+    /// An alarm is raised when the statistic reaches it.
+    pub limit: f64,
+    /// Whether an alarm stands: it was raised within the last 100 blocks, or is about the shape, and label shift is still
+    /// refuted.
+    pub firing: bool,
+    /// Independent rows that a block is worth for this share, by the spread of block means; `None` while that is not known.
+    pub effective_rows: Option<f64>,
+}
+
+/// What alarms say after a block.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct AlarmReport {
+    /// One for each share that is watched, then the shape.
+    pub series: Vec<AlarmSeries>,
+    /// Alarms of this block.
+    pub raised: Vec<Alarm>,
+    /// The last alarms, oldest first.
+    pub history: Vec<Alarm>,
+    /// Blocks of the stream in a week; what the limits are made for.
+    pub blocks_per_week: f64,
+}
+
+/// What is known of a block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BlockStatistics<'a> {
+    /// Counted from 1.
+    pub block: u64,
+    /// Mean readings of the shares in this block alone; `None` while label shift is refuted, so that they cannot be told.
+    pub shares: Option<&'a [f64]>,
+    /// Intervals of the shares by now, which also know what training data leave open; `None` for none.
+    pub intervals: Option<&'a [Interval]>,
+    /// The gate's worst test in parts of its limit; `None` while nothing can be tested.
+    pub shape: Option<f64>,
+}
+
+/// Watches a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alarms {
+    settings: AlarmSettings,
+    training: LabelProportions,
+    memory: AlarmMemory,
+}
+
+/// The part of a checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AlarmMemory {
+    pace: Pace,
+    /// Of the classes that are watched.
+    shares: Vec<Detector>,
+    shape: Detector,
+    /// Whether an alarm about the shape stands.
+    shape_stands: bool,
+    history: VecDeque<Alarm>,
+}
+
+impl Alarms {
+    /// Nothing was seen yet.
+    pub fn new(settings: AlarmSettings, training: LabelProportions) -> Self {
+        let mut alarms = Self {
+            settings,
+            training,
+            memory: AlarmMemory::default(),
+        };
+        let watched = alarms.watched().len();
+        alarms.memory.shares.resize(watched, Detector::default());
+        alarms
+    }
+
+    /// Numbers of the classes whose shares are watched. Of two classes the second alone: the first mirrors it.
+    fn watched(&self) -> Vec<usize> {
+        let shares = self.training.as_ref();
+        if shares.len() == 2 {
+            return vec![1];
+        }
+        let mut classes: Vec<usize> = (0..shares.len()).collect();
+        classes.sort_by(|a, b| shares[*b].total_cmp(&shares[*a]).then(a.cmp(b)));
+        classes.truncate(MOST_CLASSES);
+        classes.sort_unstable();
+        classes
+    }
+
+    /// The next block is full; its newest event has this time. Without times five minutes a block are assumed.
+    pub fn note_time(&mut self, time_ms: i64) {
+        self.memory.pace.note(time_ms);
+    }
+
+    /// The limits of a share's sums and of the shape's; `None` if alarms are off.
+    fn limits(&self) -> Option<(f64, f64)> {
+        let rate = self.settings.false_per_week;
+        if rate <= 0.0 {
+            return None;
+        }
+        let blocks = self.memory.pace.blocks_per_week() / rate;
+        let sums = 2.0 * self.memory.shares.len().max(1) as f64;
+        Some((
+            limit(blocks * sums / OF_SHARES),
+            limit(blocks / (1.0 - OF_SHARES)),
+        ))
+    }
+
+    /// Takes in a block, and tells what has changed.
+    pub fn observe(&mut self, block: BlockStatistics<'_>) -> AlarmReport {
+        let Some((share_limit, shape_limit)) = self.limits() else {
+            return AlarmReport::default();
+        };
+        let mut raised = Vec::new();
+        for (place, class) in self.watched().into_iter().enumerate() {
+            let detector = &mut self.memory.shares[place];
+            let Some(shares) = block.shares else {
+                detector.interrupt();
+                continue;
+            };
+            let kind = AlarmKind::Share(class);
+            let change = detector.observe(shares[class], share_limit, Direction::Both);
+            raised.extend(change.map(|change| Alarm::of(kind, block.block, change)));
+            let first = detector.has_just_settled() && self.memory.history.is_empty();
+            if first && change.is_none() {
+                let interval = block.intervals.map(|intervals| intervals[class]);
+                let apart = level_apart(detector, self.training[class], interval);
+                raised.extend(apart.map(|level| {
+                    Alarm::from_training(kind, block.block, self.training[class], level)
+                }));
+            }
+        }
+        raised.extend(self.observe_shape(block, shape_limit));
+        for alarm in &raised {
+            self.memory.history.push_back(*alarm);
+        }
+        while self.memory.history.len() > REMEMBERED {
+            self.memory.history.pop_front();
+        }
+        let is_refuted = block.shares.is_none();
+        let is_recent = self.is_recent(AlarmKind::Shape, block.block);
+        self.memory.shape_stands = is_recent || (self.memory.shape_stands && is_refuted);
+        self.report(block.block, raised)
+    }
+
+    fn observe_shape(&mut self, block: BlockStatistics<'_>, limit: f64) -> Option<Alarm> {
+        let detector = &mut self.memory.shape;
+        let Some(shape) = block.shape else {
+            detector.interrupt();
+            return None;
+        };
+        // A ratio: what doubles it counts the same wherever it was.
+        let value = shape.clamp(1e-3, 1e3).ln();
+        if let Some(change) = detector.observe(value, limit, Direction::Up) {
+            let change = Change {
+                before: change.before.exp(),
+                after: change.after.exp(),
+                ..change
+            };
+            return Some(Alarm::of(AlarmKind::Shape, block.block, change));
+        }
+        let is_first = !self
+            .memory
+            .history
+            .iter()
+            .any(|alarm| alarm.kind == AlarmKind::Shape);
+        if !(is_first && detector.has_just_settled()) {
+            return None;
+        }
+        let level = detector.baseline().mean()?.exp();
+        (level > 1.0).then(|| Alarm::from_training(AlarmKind::Shape, block.block, 1.0, level))
+    }
+
+    fn is_recent(&self, kind: AlarmKind, block: u64) -> bool {
+        let recent = |alarm: &&Alarm| block < alarm.block + STANDS_BLOCKS;
+        let mut recent = self.memory.history.iter().filter(recent);
+        recent.any(|alarm| alarm.kind == kind)
+    }
+
+    /// What stands after `block`.
+    pub(crate) fn report(&self, block: u64, raised: Vec<Alarm>) -> AlarmReport {
+        let Some((share_limit, shape_limit)) = self.limits() else {
+            return AlarmReport::default();
+        };
+        let share = |(class, detector): (usize, &Detector)| AlarmSeries {
+            kind: AlarmKind::Share(class),
+            statistic: detector.statistic(Direction::Both),
+            limit: share_limit,
+            firing: self.is_recent(AlarmKind::Share(class), block),
+            effective_rows: effective_rows(detector),
+        };
+        let shares = self.watched().into_iter().zip(&self.memory.shares);
+        let mut series: Vec<AlarmSeries> = shares.map(share).collect();
+        series.push(AlarmSeries {
+            kind: AlarmKind::Shape,
+            statistic: self.memory.shape.statistic(Direction::Up),
+            limit: shape_limit,
+            firing: self.memory.shape_stands,
+            effective_rows: None,
+        });
+        AlarmReport {
+            series,
+            raised,
+            history: self.memory.history.iter().copied().collect(),
+            blocks_per_week: self.memory.pace.blocks_per_week(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &AlarmMemory {
+        &self.memory
+    }
+
+    pub(crate) fn restore(&mut self, memory: AlarmMemory) {
+        self.memory = memory;
+    }
+}
+
+/// Independent rows whose mean would spread as much as block means do in the long run.
+fn effective_rows(detector: &Detector) -> Option<f64> {
+    let share = detector.baseline().mean()?.clamp(0.0, 1.0);
+    let variance = detector.baseline().long_run_variance()?;
+    let rows = share * (1.0 - share) / variance;
+    (rows > 0.0 && rows.is_finite()).then_some(rows)
+}
+
+/// The first level of a share, if it is clearly another than in training.
+fn level_apart(detector: &Detector, training: f64, interval: Option<Interval>) -> Option<f64> {
+    let baseline = detector.baseline();
+    let level = baseline.mean()?;
+    let sampling = baseline.long_run_variance()? / baseline.blocks();
+    // The interval is of 1.96 deviations to each side, and never wider than the range.
+    let known = interval.map_or(0.0, |interval| (interval.high - interval.low) / 3.92);
+    let deviation = sampling.sqrt().max(known);
+    ((level - training).abs() > FIRST_LEVEL * deviation).then_some(level)
+}
+
+// === impl Alarm ===
+
+impl Alarm {
+    fn of(kind: AlarmKind, block: u64, change: Change) -> Self {
+        Self {
+            kind,
+            block,
+            since_block: (block + 1).saturating_sub(u64::from(change.blocks)),
+            before: change.before,
+            after: change.after,
+            from_training: false,
+        }
+    }
+
+    fn from_training(kind: AlarmKind, block: u64, before: f64, after: f64) -> Self {
+        Self {
+            kind,
+            block,
+            since_block: 1,
+            before,
+            after,
+            from_training: true,
+        }
+    }
+
+    /// What changed and since when, in a sentence without a full stop.
+    pub fn in_words(&self, classes: &[String]) -> String {
+        struct Percent(f64);
+        impl fmt::Display for Percent {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:.1} %", 100.0 * self.0.clamp(0.0, 1.0))
+            }
+        }
+        let Self {
+            block,
+            since_block,
+            before,
+            after,
+            ..
+        } = *self;
+        match self.kind {
+            AlarmKind::Share(class) => {
+                let name = classes.get(class).map_or("a class", String::as_str);
+                let (before, after) = (Percent(before), Percent(after));
+                if self.from_training {
+                    return format!(
+                        "the share of {name} is {after} since the start, {before} in training (told after block {block})"
+                    );
+                }
+                let moved = if self.after > self.before {
+                    "rose"
+                } else {
+                    "fell"
+                };
+                format!(
+                    "the share of {name} {moved} from {before} to {after} since block {since_block} (told after block \
+                     {block})"
+                )
+            }
+            AlarmKind::Shape if self.from_training => format!(
+                "the classes are not as in training since the start: the worst test is at {after:.1} times its limit \
+                 (told after block {block})"
+            ),
+            AlarmKind::Shape => format!(
+                "the classes changed shape since block {since_block}: the worst test went from {before:.1} to \
+                 {after:.1} times its limit (told after block {block})"
+            ),
+        }
+    }
+}
+
+// === impl AlarmKind ===
+
+impl AlarmKind {
+    /// The name in metrics and APIs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Share(_) => "share",
+            Self::Shape => "shape",
+        }
+    }
+
+    /// The class whose share it is.
+    pub const fn class(self) -> Option<usize> {
+        match self {
+            Self::Share(class) => Some(class),
+            Self::Shape => None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Alarms are as rare as was set on streams that do not change, and a jump is told soon.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
+mod two_classes;
+
+use ostar_model::{
+    Generator, Inputs, Rows,
+    alarms::{Alarm, AlarmKind, AlarmReport, AlarmSettings, Alarms, BlockStatistics},
+    learner::Learner,
+    proportions::LabelProportions,
+};
+use two_classes::{bundle, draw, settings};
+
+/// One block every five minutes.
+const WEEK: u64 = 2_016;
+const SHARE: f64 = 0.3;
+/// Deviation of the share of a block of 500 rows.
+const DEVIATION: f64 = 0.0205;
+
+/// Simulated statistics of blocks.
+struct Stream {
+    alarms: Alarms,
+    random: Generator,
+    /// How far a block follows the one before.
+    follows: f64,
+    noise: [f64; 2],
+    block: u64,
+}
+
+impl Stream {
+    fn new(false_per_week: f64, follows: f64, seed: u64) -> Self {
+        let training = LabelProportions::new(vec![1.0 - SHARE, SHARE]).unwrap();
+        Self {
+            alarms: Alarms::new(AlarmSettings { false_per_week }, training),
+            random: Generator::new(seed),
+            follows,
+            noise: [0.0; 2],
+            block: 0,
+        }
+    }
+
+    /// A block whose share is higher by `jump`.
+    fn observe(&mut self, jump: f64) -> AlarmReport {
+        let innovation = (1.0 - self.follows * self.follows).sqrt();
+        for noise in &mut self.noise {
+            *noise = self.follows * *noise + innovation * self.random.normal();
+        }
+        self.block += 1;
+        let share = SHARE + jump + DEVIATION * self.noise[0];
+        self.alarms.observe(BlockStatistics {
+            block: self.block,
+            shares: Some(&[1.0 - share, share]),
+            intervals: None,
+            shape: Some(0.6 * (0.15 * self.noise[1]).exp()),
+        })
+    }
+}
+
+#[test]
+fn false_alarms_are_as_many_a_week_as_was_set_with_and_without_autocorrelation() {
+    for follows in [0.0, 0.8] {
+        let (mut raised, weeks) = (Vec::new(), 200);
+        // Streams of ten weeks, each from its first block on.
+        for seed in 0..weeks / 10 {
+            let mut stream = Stream::new(1.0, follows, seed);
+            for _ in 0..10 * WEEK {
+                raised.extend(stream.observe(0.0).raised);
+            }
+        }
+        let rate = raised.len() as f64 / weeks as f64;
+        assert!((0.67..1.5).contains(&rate), "{follows}: {rate} a week");
+        let about_shape = |alarm: &&Alarm| alarm.kind == AlarmKind::Shape;
+        let of_shape = raised.iter().filter(about_shape).count() as f64 / weeks as f64;
+        assert!(
+            (0.3..0.8).contains(&of_shape),
+            "{follows}: {of_shape} a week"
+        );
+    }
+}
+
+#[test]
+fn a_jump_of_ten_points_is_told_within_two_windows_with_its_levels() {
+    for (follows, seed) in [0.0, 0.8]
+        .into_iter()
+        .flat_map(|follows| (0..50).map(move |seed| (follows, seed)))
+    {
+        let mut stream = Stream::new(1.0, follows, seed);
+        (0..400).for_each(|_| drop(stream.observe(0.0)));
+        let told = (0..20).find_map(|_| {
+            let report = stream.observe(0.1);
+            let about_share = |alarm: &Alarm| alarm.kind == AlarmKind::Share(1);
+            let alarm = report.raised.iter().copied().find(about_share)?;
+            assert!(report.series[0].firing);
+            Some(alarm)
+        });
+        let alarm = told.unwrap_or_else(|| panic!("{follows} {seed}: not told in 20 blocks"));
+        assert!(
+            (385..=420).contains(&alarm.since_block),
+            "{follows} {seed}: {alarm:?}"
+        );
+        assert!(
+            (alarm.before - 0.3).abs() < 0.03 && (alarm.after - 0.4).abs() < 0.06,
+            "{alarm:?}"
+        );
+        let words = alarm.in_words(&["ham".to_owned(), "spam".to_owned()]);
+        assert!(words.starts_with("the share of spam rose from "), "{words}");
+    }
+}
+
+#[test]
+fn where_shares_cannot_be_told_the_alarm_about_them_is_silent_and_that_about_the_shape_speaks() {
+    let mut stream = Stream::new(1.0, 0.0, 1);
+    (0..100).for_each(|_| drop(stream.observe(0.0)));
+    let (mut raised, mut stands) = (Vec::new(), Vec::new());
+    for block in 101..400 {
+        let report = stream.alarms.observe(BlockStatistics {
+            block,
+            shares: None,
+            intervals: None,
+            shape: Some(2.0 * (0.1 * stream.random.normal()).exp()),
+        });
+        raised.extend(report.raised);
+        stands.push(report.series[1].firing);
+    }
+    assert!(
+        raised.iter().all(|alarm| alarm.kind == AlarmKind::Shape),
+        "{raised:?}"
+    );
+    let first = raised[0];
+    assert!(
+        first.block < 121 && first.after > 1.5 && first.before < 0.8,
+        "{first:?}"
+    );
+    // It stands for as long as label shift is refuted, and for a while.
+    assert!(stands[20..].iter().all(|stands| *stands));
+    let words = first.in_words(&[]);
+    assert!(
+        words.starts_with("the classes changed shape since block 10"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_stream_that_was_never_like_training_is_told_once() {
+    let mut stream = Stream::new(1.0, 0.0, 4);
+    let mut raised = Vec::new();
+    for _ in 0..60 {
+        raised.extend(stream.observe(0.2).raised);
+    }
+    assert_eq!(raised.len(), 1, "{raised:?}");
+    assert!(
+        raised[0].from_training && raised[0].block == 21,
+        "{raised:?}"
+    );
+    let words = raised[0].in_words(&["ham".to_owned(), "spam".to_owned()]);
+    assert!(
+        words.ends_with("since the start, 30.0 % in training (told after block 21)"),
+        "{words}"
+    );
+    // Alarms that are off say nothing.
+    let mut off = Stream::new(0.0, 0.0, 4);
+    assert_eq!(off.observe(0.2), AlarmReport::default());
+}
+
+/// Blocks of a stream whose share jumps, as the learner sees them.
+#[test]
+fn a_learner_tells_a_jump_of_the_shares_also_after_restarts() {
+    const WIDTH: usize = 4;
+    let bundle = bundle(WIDTH);
+    let mut generator = Generator::new(3);
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    let mut restarted = Learner::new(&bundle, settings()).unwrap();
+    let mut raised = Vec::new();
+    for block in 0..50 {
+        let share = if block < 30 { 0.5 } else { 0.7 };
+        let (rows, _) = draw(500, WIDTH, share, &mut generator);
+        let inputs = Inputs::Dense(Rows::new(&rows[..], WIDTH).unwrap());
+        learner.note_time(block * 60_000);
+        let report = learner.observe(inputs).unwrap();
+        let state = restarted.save().unwrap();
+        restarted = Learner::load(&bundle, settings(), &state).unwrap();
+        restarted.note_time(block * 60_000);
+        assert_eq!(restarted.observe(inputs).unwrap(), report);
+        assert_eq!(restarted.alarms().series, report.alarms.series);
+        raised.extend(report.alarms.raised);
+    }
+    assert!(learner.save().unwrap() == restarted.save().unwrap());
+    let about_share = |alarm: &&Alarm| matches!(alarm.kind, AlarmKind::Share(_));
+    let told: Vec<&Alarm> = raised.iter().filter(about_share).collect();
+    assert_eq!(told.len(), 1, "{raised:?}");
+    assert!((30..=32).contains(&told[0].since_block), "{told:?}");
+    assert!(
+        (told[0].after - told[0].before - 0.2).abs() < 0.06,
+        "{told:?}"
+    );
+    assert!((learner.alarms().blocks_per_week - 10_080.0).abs() < 1.0);
+}
