@@ -74,6 +74,9 @@ function showFrame(now) {
   state("ready", ready.state, ready.text);
   const learning = now.standby ? "standing by" : now.paused ? "learning paused" : "learning";
   state("learning", now.standby || now.paused ? "look" : "ok", learning);
+  if (known(now.act)) {
+    state("act", "ok", now.act);
+  }
   element("version").textContent = `version ${now.version.epoch}.${now.version.step}`;
   element("clock").textContent = `up ${span((now.time_ms - about.started_ms) / 1000)}`;
   announce(`${learning}, ${ready.text}. ${element("answer-served").querySelector(".answer").textContent}.`);

@@ -30,6 +30,9 @@ pub(crate) struct Status {
     pub(crate) paused: bool,
     /// Another process learns; this one serves its newest checkpoint.
     pub(crate) standby: bool,
+    /// Set by the demo: what happens in its stream now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) act: Option<&'static str>,
     /// Set by the demo after the last event: no further status follows.
     pub(crate) ended: bool,
     /// When the newest block was full, in milliseconds since 1970. After a restart, that of the checkpoint.

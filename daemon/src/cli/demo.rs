@@ -16,7 +16,8 @@ use crate::{current::ServingMode, demo};
 /// Run the daemon on a synthetic stream of mails, without a broker or files.
 ///
 /// Prints the address of the live page first. Three acts: nothing moves; the share of spam trebles, and predictions
-/// follow without labels; mails change, and the model that was there is served.
+/// follow without labels; mails change, correction alone would lose, and labels open the adapted model. The demo answers
+/// the labels that the daemon asks for, ten a block.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Demo {

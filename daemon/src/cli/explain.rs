@@ -62,7 +62,6 @@ fn in_words(state: &State) -> String {
     let mut text = served(state, gate);
     // Writing to a String does not fail.
     let _ = writeln!(text, "Why: {}.", gate.explanation);
-    // The adapted model's shares may be known although label shift alone is refuted.
     if gate.proportions_unknown {
         text += if gate.refuted {
             match &state.shares_by_labels {

@@ -4,17 +4,14 @@ use ostar_connectors::labels::{Measurement, Predictor};
 use ostar_model::Candidate;
 use serde::Serialize;
 
-use super::{
-    feed::labels_of,
-    stream::{ACTS, Act},
-};
+use super::stream::{ACTS, Act};
 use crate::status::Status;
 
 /// The outcome of an act.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ActFigures {
     pub(super) name: &'static str,
-    /// Accuracies over the act's labels; `None` if there were none.
+    /// Accuracies over the act's mails; `None` if none was measured.
     pub(super) accuracy_frozen: Option<f64>,
     pub(super) accuracy_prior: Option<f64>,
     pub(super) accuracy_adapted: Option<f64>,
@@ -30,7 +27,7 @@ pub(super) struct Acts {
     mails: u64,
     /// The gate's choice at the end of each act that has begun.
     choices: Vec<(Candidate, String)>,
-    /// Labels and right predictions of each predictor up to the end of each act that has ended.
+    /// Mails and right predictions of each predictor up to the end of each act that has ended.
     totals: Vec<Total>,
 }
 
@@ -69,11 +66,11 @@ impl Acts {
         }
     }
 
-    /// Closes an act once the labels of its last mail have come.
+    /// Closes an act once its last mail was measured.
     pub(super) fn measure(&mut self, total: &Measurement) {
         let next = ACTS.get(self.totals.len() + 1);
         if let Some(next) = next
-            && total.labels >= labels_of((next.begin * self.mails as f64) as u64)
+            && total.labels as f64 >= next.begin * self.mails as f64
         {
             self.totals.push(Total::new(total));
         }

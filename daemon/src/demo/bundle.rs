@@ -46,7 +46,7 @@ pub(super) fn train(seed: u64) -> Result<Bundle> {
         name: "demo".to_owned(),
         seed,
         latent: 16,
-        encoder_hidden: vec![32],
+        encoder_hidden: vec![],
         embedding: 16,
         epochs: 12,
         ..FitSettings::default()

@@ -1,13 +1,20 @@
-//! Sends the demo's mails and, with a delay, their labels to the mock cluster.
+//! Sends the demo's mails and answers the daemon's requests for labels.
+//!
+//! The gate is told what was asked for, and nothing else. The demo knows the class of every mail, and measures with all of
+//! them, apart from Kafka.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::event::{Cell, Encoder, Row};
+use ostar_connectors::{
+    event::{Cell, Encoder, Row},
+    labels::LabelJoin,
+};
 use rdkafka::{
     ClientConfig,
     producer::{BaseProducer, BaseRecord, Producer as _},
@@ -16,13 +23,14 @@ use serde_json::json;
 
 use super::{
     EVENTS_TOPIC, LABELS_TOPIC,
+    answers::Requests,
     stream::{CLASSES, Mail, MailStream, Phase},
 };
 
-/// Delay of a label after its mail.
-const LABEL_DELAY: Duration = Duration::from_secs(2);
-/// One in this many mails never gets a label.
-const UNLABELLED: u64 = 10;
+/// How long after a mail its prediction is measured: when it has been made, whatever else happens.
+const MEASURED_AFTER: Duration = Duration::from_secs(2);
+/// One in this many requests is never answered.
+const UNANSWERED: u64 = 10;
 /// One in this many mails is followed by a broken one, so that there are dead letters to see.
 const BROKEN: u64 = 400;
 /// The broken mails, sent in turn: torn JSON and a field of the wrong type.
@@ -43,16 +51,25 @@ pub(super) struct Plan {
     pub(super) rate: u64,
 }
 
-/// How many of the first `mails` get a label.
-pub(super) fn labels_of(mails: u64) -> u64 {
-    mails - mails.div_ceil(UNLABELLED)
+/// What measures the predictions.
+pub(super) type Measuring = Option<Arc<Mutex<LabelJoin>>>;
+
+/// A mail's id.
+pub(super) fn id_of(number: u64) -> String {
+    format!("mail-{number}")
 }
 
-/// Sends everything. Returns after the last label, or when `stop` is true.
+/// The number of the mail with this id.
+pub(super) fn number_of(id: &str) -> Option<u64> {
+    id.strip_prefix("mail-")?.parse().ok()
+}
+
+/// Sends everything. Returns after the last mail was measured, or when `stop` is true.
 pub(super) fn send(
     plan: Plan,
     brokers: &str,
     encoder: &Encoder,
+    measuring: &Measuring,
     stop: impl Fn() -> bool,
 ) -> Result<()> {
     let producer: BaseProducer = ClientConfig::new()
@@ -60,40 +77,80 @@ pub(super) fn send(
         .set("linger.ms", "5")
         .create()
         .context("cannot start the demo's producer")?;
+    let requests = Requests::open(brokers)?;
     let mut stream = MailStream::new(plan.seed);
-    let mut labels = VecDeque::new();
+    let mut truth = Truth::default();
     let start = Instant::now();
     let mut sent = 0;
-    while (sent < plan.mails || !labels.is_empty()) && !stop() {
+    while (sent < plan.mails || !truth.unmeasured.is_empty()) && !stop() {
         let due = start.elapsed().as_millis() as u64 * plan.rate / 1000;
         while sent < due.min(plan.mails) {
             let (mail, class) = stream.next(Phase::at(sent as f64 / plan.mails as f64));
-            let id = format!("mail-{sent}");
+            let id = id_of(sent);
             let payload = encoder.encode(Some(&id), None, &row(mail));
             send_record(&producer, EVENTS_TOPIC, &id, &payload)?;
-            if sent % UNLABELLED != 0 {
-                labels.push_back((Instant::now() + LABEL_DELAY, id, class));
-            }
+            truth.add(class);
             sent += 1;
             if sent % BROKEN == 0 {
                 let broken = BROKEN_MAILS[(sent / BROKEN) as usize % BROKEN_MAILS.len()];
                 send_record(&producer, EVENTS_TOPIC, "broken", broken.as_bytes())?;
             }
         }
-        while labels
-            .front()
-            .is_some_and(|(due, ..)| *due <= Instant::now())
-        {
-            if let Some((_, id, class)) = labels.pop_front() {
+        for number in requests.asked() {
+            if let Some(class) = truth.answer(number) {
+                let id = id_of(number);
                 let label = json!({"id": id, "label": CLASSES[class as usize]}).to_string();
                 send_record(&producer, LABELS_TOPIC, &id, label.as_bytes())?;
             }
         }
+        truth.measure(measuring);
         producer.poll(Duration::ZERO);
         thread::sleep(TICK);
     }
     producer.flush(Duration::from_secs(5))?;
     Ok(())
+}
+
+/// The class of every mail that was sent.
+#[derive(Default)]
+struct Truth {
+    classes: Vec<u32>,
+    /// Mails in the order they were sent, with the time at which they are measured.
+    unmeasured: VecDeque<(Instant, u64)>,
+    /// Mails whose label was sent, which measures them, too.
+    answered: HashSet<u64>,
+}
+
+impl Truth {
+    fn add(&mut self, class: u32) {
+        let number = self.classes.len() as u64;
+        self.classes.push(class);
+        self.unmeasured
+            .push_back((Instant::now() + MEASURED_AFTER, number));
+    }
+
+    /// The class of a mail that was asked for, unless nobody looks at it or it was told before.
+    fn answer(&mut self, number: u64) -> Option<u32> {
+        let class = *self.classes.get(number as usize)?;
+        let is_new = number % UNANSWERED != 0 && self.answered.insert(number);
+        is_new.then_some(class)
+    }
+
+    /// Measures the predictions that are due.
+    fn measure(&mut self, measuring: &Measuring) {
+        let now = Instant::now();
+        let is_due = |(due, _): &(Instant, u64)| *due <= now;
+        while self.unmeasured.front().is_some_and(is_due)
+            && let Some((_, number)) = self.unmeasured.pop_front()
+        {
+            if let Some(join) = measuring
+                && !self.answered.remove(&number)
+            {
+                let mut join = join.lock().unwrap_or_else(PoisonError::into_inner);
+                join.add_label(&id_of(number), self.classes[number as usize]);
+            }
+        }
+    }
 }
 
 fn send_record(producer: &BaseProducer, topic: &str, key: &str, payload: &[u8]) -> Result<()> {

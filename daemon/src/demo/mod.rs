@@ -3,6 +3,7 @@
 //! librdkafka's mock cluster runs in the process. The daemon itself is the one that `ostard run` starts.
 
 mod acts;
+mod answers;
 mod bundle;
 mod feed;
 mod stream;
@@ -38,10 +39,12 @@ use crate::{
 
 /// The first line that the demo prints.
 const WHAT_TO_LOOK_AT: &str = "Open the live page. First nothing moves; then the share of spam trebles, and predictions are \
-     corrected without labels; then mails change, and the gate says that shares alone do not explain them.";
+     corrected without labels; then mails change, correction alone would lose, and ten labels a block open the adapted \
+     model.";
 
 const EVENTS_TOPIC: &str = "mails";
 const LABELS_TOPIC: &str = "labels";
+const REQUESTS_TOPIC: &str = "label-requests";
 const PREDICTIONS_TOPIC: &str = "predictions";
 const DEAD_LETTERS_TOPIC: &str = "dead-letters";
 
@@ -76,6 +79,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     for topic in [
         EVENTS_TOPIC,
         LABELS_TOPIC,
+        REQUESTS_TOPIC,
         PREDICTIONS_TOPIC,
         DEAD_LETTERS_TOPIC,
     ] {
@@ -95,18 +99,19 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let stopped = Arc::new(AtomicBool::new(false));
     let plan = plan(options);
     let ended = signals.agreed();
-    let (status, labels) = (process.publisher.status.subscribe(), process.labels.clone());
+    let (sender, labels) = (process.publisher.status.clone(), process.labels.clone());
     let feeding = tokio::spawn({
-        let (status, stopped) = (status.clone(), Arc::clone(&stopped));
+        let (status, stopped) = (sender.subscribe(), Arc::clone(&stopped));
+        let measuring = labels.clone();
         async move {
-            let fed = feed_and_wait(plan, brokers, encoder, status, stopped).await;
+            let fed = feed_and_wait(plan, brokers, encoder, measuring, status, stopped).await;
             ended.notify_one();
             fed
         }
     });
     let mut summary = Summary::new(plan.mails, BLOCK);
     let watching = tokio::spawn(async move {
-        table.watch(status, labels, &mut summary).await;
+        table.watch(sender, labels, &mut summary).await;
         (table, summary)
     });
     let lived = process.live(&mut signals).await;
@@ -129,18 +134,19 @@ async fn feed_and_wait(
     plan: feed::Plan,
     brokers: String,
     encoder: Encoder,
+    measuring: feed::Measuring,
     mut status: watch::Receiver<Status>,
     stopped: Arc<AtomicBool>,
 ) -> Result<()> {
     // The daemon reads labels from the end of their topic, so none may be sent before it reads.
     status.wait_for(|status| status.version.epoch > 0).await?;
     let stop = move || stopped.load(Ordering::Relaxed);
-    spawn_blocking(move || feed::send(plan, &brokers, &encoder, stop)).await??;
+    spawn_blocking(move || feed::send(plan, &brokers, &encoder, &measuring, stop)).await??;
     let whole_blocks = plan.mails - plan.mails % BLOCK as u64;
     let caught_up = status.wait_for(|status| status.events >= whole_blocks);
     // The demo also ends if the learner cannot keep up.
     let _ = tokio::time::timeout(Duration::from_secs(10), caught_up).await;
-    // Leaves time to join the last labels, which happens while outputs are flushed.
+    // Leaves time to measure the last mails, which happens while outputs are flushed.
     tokio::time::sleep(Duration::from_millis(500)).await;
     Ok(())
 }
@@ -162,9 +168,9 @@ fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
     config.dead_letters.topic = Some(DEAD_LETTERS_TOPIC.to_owned());
     config.labels.topic = Some(LABELS_TOPIC.to_owned());
     config.labels.window = 1_000;
-    // Longer than the demo: its labels measure and do not decide. The labels of act 2 would keep prior correction served in
-    // the first blocks of act 3, where it is wrong.
-    config.labels.settle = Period::from_secs(24 * 60 * 60);
+    config.labels.requests.topic = Some(REQUESTS_TOPIC.to_owned());
+    // Answers come at once, from the clock that mails have.
+    config.labels.settle = Period::from_millis(50);
     config.checkpoints.min_interval = Period::from_secs(5);
     config.serving.mode = options.mode;
     config.learner.block = BLOCK;
@@ -201,7 +207,7 @@ pub(crate) fn export(options: Options, folder: &Path) -> Result<String> {
     for number in 0..plan.mails {
         let (mail, class) = stream.next(stream::Phase::at(number as f64 / plan.mails as f64));
         let mut line = serde_json::to_value(mail)?;
-        line["id"] = format!("mail-{number}").into();
+        line["id"] = feed::id_of(number).into();
         line["label"] = stream::CLASSES[class as usize].into();
         writeln!(lines, "{line}").with_context(problem)?;
     }

@@ -1,7 +1,8 @@
 //! A synthetic stream of mail in three acts: nothing moves, the share of spam trebles, mails change.
 //!
-//! In the third act a mail program adds links to every mail, and some of the words that ham and spam have in common
-//! come from a vocabulary that training never saw. The frozen model takes links for spam.
+//! In the third act mail programs add a footer of links to every mail, and some of the words that ham and spam have in
+//! common come from a vocabulary that training never saw. The model takes links for spam: it finds too much of it, and
+//! correction to that share makes matters worse. Both classes still are what they were, elsewhere.
 
 use ostar_model::Generator;
 use serde::Serialize;
@@ -17,11 +18,13 @@ const TELLING: usize = 60;
 /// Share of words that tell ham from spam.
 const TELLS: f64 = 0.38;
 /// Share of offers among the telling words of ham and of spam.
-const OFFERS: [f64; 2] = [0.28, 0.72];
-/// Mean number of links of ham and of spam, before and after the drift.
-const LINKS: [(f64, f64); 2] = [(1.2, 4.2), (2.6, 5.6)];
+const OFFERS: [f64; 2] = [0.22, 0.78];
+/// Mean number of links of ham and of spam.
+const LINKS: [f64; 2] = [1.0, 4.0];
+/// Links of a footer.
+const FOOTER: f64 = 4.0;
 /// Share of unseen words among those in common, after the drift.
-const UNSEEN: f64 = 0.2;
+const UNSEEN: f64 = 0.05;
 const SENDERS: usize = 12;
 
 /// One mail, as the events carry it.
@@ -37,6 +40,8 @@ pub(super) struct Mail {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Act {
     pub(super) name: &'static str,
+    /// With its number.
+    pub(super) title: &'static str,
     /// The fraction of the stream at which it begins.
     pub(super) begin: f64,
 }
@@ -45,14 +50,17 @@ pub(super) struct Act {
 pub(super) const ACTS: [Act; 3] = [
     Act {
         name: "nothing moves",
+        title: "act 1: nothing moves",
         begin: 0.0,
     },
     Act {
         name: "the share of spam trebles",
+        title: "act 2: the share of spam trebles",
         begin: 0.25,
     },
     Act {
         name: "mails change, too",
+        title: "act 3: mails change, too",
         begin: 0.6,
     },
 ];
@@ -64,7 +72,7 @@ const CHANGE: f64 = 0.02;
 pub(super) struct Phase {
     /// Share of spam.
     pub(super) spam: f64,
-    /// How far the wording has moved, 0 to 1.
+    /// How far mails have changed, 0 to 1.
     pub(super) drift: f64,
 }
 
@@ -108,11 +116,6 @@ fn along(points: &[(f64, f64)], position: f64) -> f64 {
     from + fraction * (to - from)
 }
 
-/// Linear interpolation from before to after the drift.
-fn moved((before, after): (f64, f64), drift: f64) -> f64 {
-    before + drift * (after - before)
-}
-
 // === impl MailStream ===
 
 impl MailStream {
@@ -128,11 +131,15 @@ impl MailStream {
         let words: Vec<String> = (0..WORDS)
             .map(|_| self.word(is_spam, phase.drift))
             .collect();
-        let links = moved(LINKS[usize::from(is_spam)], phase.drift);
+        let footer = if self.chance(phase.drift) {
+            FOOTER
+        } else {
+            0.0
+        };
         let mail = Mail {
             subject: words.join(" "),
             sender: self.sender(is_spam),
-            links: self.count(links),
+            links: self.count(LINKS[usize::from(is_spam)]) + footer,
             kilobytes: self.count(12.0) + 1.0,
         };
         (mail, u32::from(is_spam))

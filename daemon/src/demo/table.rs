@@ -41,14 +41,15 @@ impl Table {
         let _ = self.term.write_line(line);
     }
 
-    /// Redraws the table until the status says that the process has ended.
+    /// Tells the page which act it is, and redraws the table until the status says that the process has ended.
     pub(super) async fn watch(
         &self,
-        mut status: watch::Receiver<Status>,
+        sender: watch::Sender<Status>,
         labels: Option<Arc<Mutex<LabelJoin>>>,
         summary: &mut Summary,
     ) {
         let start = Instant::now();
+        let mut status = sender.subscribe();
         let mut drawn = 0;
         let mut last = Instant::now();
         while status.changed().await.is_ok() {
@@ -56,6 +57,10 @@ impl Table {
             summary.observe(&now);
             if now.ended {
                 break;
+            }
+            let act = summary.act(&now).title;
+            if now.act != Some(act) {
+                sender.send_modify(|status| status.act = Some(act));
             }
             let every = if self.term.is_term() {
                 DRAW_EVERY
@@ -144,7 +149,7 @@ fn lines(
     let mut lines = vec![format!(
         "{:5.1} s  {}  mails {:6}  steps {:5}  version {}.{}",
         elapsed.as_secs_f64(),
-        summary.act(status).name,
+        summary.act(status).title,
         status.events,
         status.steps,
         status.version.epoch,

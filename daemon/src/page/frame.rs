@@ -36,6 +36,8 @@ pub(super) struct Frame {
     conditions: BTreeMap<&'static str, String>,
     paused: bool,
     standby: bool,
+    /// What happens in the demo's stream now; `None` without a demo.
+    act: Option<&'static str>,
     /// Events learned from, since the first start.
     events: u64,
     steps: u64,
@@ -191,6 +193,7 @@ impl Frame {
             conditions: services.health.conditions(),
             paused: status.paused,
             standby: status.standby,
+            act: status.act,
             events: status.events,
             steps: status.steps,
             skipped_steps: status.skipped_steps,

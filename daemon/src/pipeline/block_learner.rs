@@ -449,7 +449,9 @@ impl BlockLearner {
     }
 
     fn show(&self) {
+        let act = self.publisher.status.borrow().act;
         self.publisher.status.send_replace(Status {
+            act,
             version: version(&self.learner, self.epoch),
             events: self.progress.events,
             steps: self.learner.steps(),

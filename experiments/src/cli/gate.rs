@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Common;
 use crate::{
     gate::{
-        ADAPTED, AUTO, Answering, Outcome, PRIOR, Replay,
+        ADAPTED, AUTO, Answering, FROZEN, Outcome, PRIOR, Replay,
         failures::{self, Failure},
         replay,
         suites::{Scenario, Suite},
@@ -33,6 +33,12 @@ pub(super) struct Options {
     /// Lets the gate serve the adapted model without labels.
     #[arg(long)]
     adapted_without_labels: bool,
+    /// Prints what the gate said after every block, too.
+    #[arg(long)]
+    blocks: bool,
+    /// Streams whose names contain this text alone.
+    #[arg(long, default_value = "")]
+    only: String,
     #[command(flatten)]
     answering: Answering,
 }
@@ -97,7 +103,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
             let mut trained: Option<(Domain, Bundle)> = None;
             suite.each(&common.data, seed, &mut |scenario| {
                 let key = format!("{}|{}|{seed}", suite.name(), scenario.name);
-                if results.has(&key) {
+                if results.has(&key) || !scenario.name.contains(&options.only) {
                     return Ok(());
                 }
                 // Streams of one source follow each other.
@@ -126,6 +132,9 @@ pub(super) fn run(options: &Options) -> Result<()> {
                     start.elapsed().as_secs_f64(),
                 );
                 print(&line);
+                if options.blocks {
+                    print_blocks(&outcome);
+                }
                 results.append(&line)
             })?;
         }
@@ -184,6 +193,25 @@ fn print(line: &GateLine) {
             .map_or("-".to_owned(), |covered| format!("{covered:.2}")),
         line.reasons,
     );
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "a line for each block is what was asked for"
+)]
+fn print_blocks(outcome: &Outcome) {
+    for (number, verdict) in outcome.verdicts.iter().enumerate() {
+        let gain = |candidate: usize| {
+            outcome.block_accuracy(candidate, number) - outcome.block_accuracy(FROZEN, number)
+        };
+        println!(
+            "  block {}: prior {:+.1} adapted {:+.1} auto {:+.1}, then {verdict}",
+            number + 1,
+            gain(PRIOR),
+            gain(ADAPTED),
+            gain(AUTO),
+        );
+    }
 }
 
 fn line(suite: Suite, scenario: &Scenario, seed: u64, outcome: &Outcome, seconds: f64) -> GateLine {

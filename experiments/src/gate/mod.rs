@@ -84,6 +84,8 @@ pub struct Outcome {
     pub served: [usize; 3],
     /// Reasons of the gate and how many blocks each decided.
     pub reasons: Vec<(String, usize)>,
+    /// What the gate said after each block, in words.
+    pub verdicts: Vec<String>,
     /// Alignment steps taken.
     pub steps: u64,
     /// Labels that were joined.
@@ -196,6 +198,7 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
         blocks: 0,
         served: [0; 3],
         reasons: Vec::new(),
+        verdicts: Vec::new(),
         steps: 0,
         labels: 0,
     };
@@ -301,7 +304,24 @@ impl Outcome {
             Candidate::Prior => 1,
             Candidate::Adapted => 2,
         }] += 1;
-        let label = report.verdict.reason.label();
+        let verdict = &report.verdict;
+        let duels = verdict.labels.iter().flat_map(|labels| &labels.duels);
+        let duels = duels.map(|duel| {
+            format!(
+                ", {} : {} = {:.1} : {:.1} ({:.2}, bets {:.1} : {:.1})",
+                duel.challenger,
+                duel.incumbent,
+                duel.right,
+                duel.wrong,
+                duel.probability,
+                duel.challenger_wealth,
+                duel.incumbent_wealth
+            )
+        });
+        let duels: String = duels.collect();
+        self.verdicts
+            .push(format!("{}: {}{duels}", verdict.candidate, verdict.reason));
+        let label = verdict.reason.label();
         match self.reasons.iter_mut().find(|(known, _)| known == label) {
             Some((_, count)) => *count += 1,
             None => self.reasons.push((label.to_owned(), 1)),

@@ -44,7 +44,8 @@ fn away_from_zero(value: f64, least: f64) -> f64 {
     if value.abs() < least { least } else { value }
 }
 
-fn ln_beta(a: f64, b: f64) -> f64 {
+/// The logarithm of the beta function, for arguments of at least 1/2.
+pub(super) fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 

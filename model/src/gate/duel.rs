@@ -2,13 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::beta::above_half;
+use super::outcomes::Outcomes;
 
 /// What a label counts a block later, as a share.
 pub(crate) const DECAY: f64 = 0.95;
-
-/// The same after a change.
-const SHORT_MEMORY: f64 = 0.6;
 
 /// Shares of their wealth that bettors stake on every label. Each is best for another margin of the winner; their
 /// mean grows nearly as fast as the best of them.
@@ -26,13 +23,15 @@ const CASH_BLOCKS: f64 = 10.0;
 /// it is bet from the start. The rest is handed out little by little, so that a challenger that was bad for long can come
 /// back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default)]
 pub(crate) struct Duel {
     /// Labels that only the challenger had right, and only the incumbent. Each counts less with every block.
     right: f64,
     wrong: f64,
-    /// The same with a short memory: what is left of them after a change.
-    recent: [f64; 2],
+    /// The same by blocks.
+    outcomes: Outcomes,
+    /// The chance that the challenger is right more often where they differ, when last looked at.
+    probability: f64,
     /// Sum of the challenger's gains in log-likelihood, counted alike, and of the labels behind it.
     gain: f64,
     labels: f64,
@@ -94,7 +93,8 @@ impl Default for Duel {
         Self {
             right: 0.0,
             wrong: 0.0,
-            recent: [0.0; 2],
+            outcomes: Outcomes::default(),
+            probability: 0.5,
             gain: 0.0,
             labels: 0.0,
             bound: 0.0,
@@ -105,15 +105,14 @@ impl Default for Duel {
 }
 
 impl Duel {
-    /// A label that exactly one of them had right.
-    pub(crate) fn add(&mut self, weight: f64, challenger_is_right: bool) {
+    /// A label of an event in `block` that exactly one of them had right.
+    pub(crate) fn add(&mut self, block: u64, weight: f64, challenger_is_right: bool) {
+        self.outcomes.add(block, challenger_is_right);
         let score = if challenger_is_right {
             self.right += weight;
-            self.recent[0] += weight;
             weight
         } else {
             self.wrong += weight;
-            self.recent[1] += weight;
             -weight
         };
         self.labels += weight;
@@ -146,9 +145,6 @@ impl Duel {
         ] {
             *count *= DECAY;
         }
-        for count in &mut self.recent {
-            *count *= SHORT_MEMORY;
-        }
         self.challenger.age();
         self.incumbent.age();
     }
@@ -162,14 +158,9 @@ impl Duel {
         }
     }
 
-    /// The challenger is another than before: nothing that was bet on it counts.
-    pub(crate) fn renew(&mut self) {
-        self.challenger = Bets::default();
-    }
-
-    /// What was counted long ago belongs to the time before a change.
-    pub(crate) fn forget_old_counts(&mut self) {
-        [self.right, self.wrong] = self.recent;
+    /// Looks at what labels say at block `now`.
+    pub(crate) fn judge(&mut self, now: u64) {
+        self.probability = self.outcomes.probability(now);
     }
 
     pub(crate) fn right(&self) -> f64 {
@@ -180,9 +171,9 @@ impl Duel {
         self.wrong
     }
 
-    /// The chance that the challenger is right more often where they differ.
+    /// The chance that the challenger is right more often where they differ, when last judged.
     pub(crate) fn probability(&self) -> f64 {
-        above_half(self.right, self.wrong)
+        self.probability
     }
 
     /// Mean gain of the challenger in log-likelihood; 0 without labels.
@@ -217,7 +208,7 @@ mod tests {
         for block in 0..blocks {
             duel.age();
             for label in 0..10 {
-                duel.add(1.0, generator.uniform() < share);
+                duel.add(1, 1.0, generator.uniform() < share);
                 if duel.challenger_wealth() >= 20.0 {
                     return Some(10 * block + label + 1);
                 }
@@ -246,12 +237,12 @@ mod tests {
         let mut duel = Duel::default();
         for _ in 0..100 {
             duel.age();
-            (0..10).for_each(|_| duel.add(1.0, false));
+            (0..10).for_each(|_| duel.add(1, 1.0, false));
         }
         assert!(duel.incumbent_wealth() > 100.0 && duel.challenger_wealth() < 0.5);
         for _ in 0..4 {
             duel.age();
-            (0..10).for_each(|_| duel.add(1.0, true));
+            (0..10).for_each(|_| duel.add(1, 1.0, true));
         }
         assert!(
             duel.challenger_wealth() > 20.0,

@@ -17,6 +17,12 @@ pub(crate) const PROOF: f64 = 20.0;
 /// Labels beyond which it is noticed that all are of one class, and what the other classes must have together.
 const MANY_OF_ONE_CLASS: f64 = 3.0;
 const OTHER_CLASSES: f64 = 0.5;
+/// Labels of one class are an honest answer if at least this share of them answers requests, and if at most so many
+/// requests were passed over for each answer.
+const MOSTLY_ANSWERS: f64 = 0.8;
+const MOST_PASSED_OVER: f64 = 0.25;
+/// What labels have said holds until this chance that it is so.
+const EVEN: f64 = 0.5;
 /// Lower bound on a probability in the log loss.
 const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
 
@@ -44,6 +50,8 @@ pub(crate) struct LabelledRow<'a> {
     pub(crate) block: u64,
     /// Blocks since then.
     pub(crate) age: u64,
+    /// Whether the label answers a request, of either kind.
+    pub(crate) asked: bool,
     /// Whether the label was asked for because the candidates disagree. Such rows are no random sample.
     pub(crate) asked_for_disagreement: bool,
 }
@@ -63,6 +71,18 @@ pub(crate) struct LabelTally {
     believes_prior: Option<bool>,
     /// The block in which the classes last began to look different. Labels of events before it tell of another time.
     since_block: u64,
+    /// Events up to this block were predicted by another adapted model than the one that is judged.
+    #[serde(default)]
+    adapted_after: u64,
+    /// Labels that answered a request, counted like `classes`.
+    #[serde(default)]
+    answers: f64,
+    /// The newest block of which a request was answered.
+    #[serde(default)]
+    answered_block: u64,
+    /// Requests without an answer although one of their block, or of a later one, has come; counted alike.
+    #[serde(default)]
+    passed_over: f64,
 }
 
 /// Challenger and incumbent of each duel.
@@ -125,6 +145,7 @@ impl LabelTally {
     pub(crate) fn age(&mut self) {
         self.duels.iter_mut().for_each(Duel::age);
         self.classes.iter_mut().for_each(|count| *count *= DECAY);
+        self.answers *= DECAY;
     }
 
     /// The classes began to look different in this block: what was right while label shift explained the stream says
@@ -142,19 +163,25 @@ impl LabelTally {
         if row.block < self.since_block {
             return;
         }
-        let late = i32::try_from(row.age.saturating_sub(1)).unwrap_or(i32::MAX);
-        let weight = DECAY.powi(late);
+        let weight = weight(row.age);
+        if row.asked {
+            self.answers += weight;
+            self.answered_block = self.answered_block.max(row.block);
+        }
         if self.classes.len() <= row.class {
             self.classes.resize(row.class + 1, 0.0);
         }
         self.classes[row.class] += weight;
         for ((challenger, incumbent), duel) in PAIRS.into_iter().zip(&mut self.duels) {
+            if challenger == Candidate::Adapted && row.block <= self.adapted_after {
+                continue;
+            }
             match self.objective {
                 Objective::Class => {
                     let [left, right] = [challenger, incumbent]
                         .map(|candidate| row.predicted[candidate as usize] as usize);
                     if left != right && (left == row.class || right == row.class) {
-                        duel.add(weight, left == row.class);
+                        duel.add(row.block, weight, left == row.class);
                     }
                 }
                 Objective::Probability if row.asked_for_disagreement => {}
@@ -178,41 +205,48 @@ impl LabelTally {
         }
     }
 
-    /// Whether all labels are of one class although there are many: whoever labels only what was clicked, or only spam,
-    /// says nothing of which candidate is right.
+    /// The newest block of which a request was answered; 0 before the first.
+    pub(crate) fn answered_block(&self) -> u64 {
+        self.answered_block
+    }
+
+    /// At `block`, requests of events in the blocks `asked` have no answer although later ones do.
+    pub(crate) fn note_passed_over(&mut self, block: u64, asked: impl Iterator<Item = u64>) {
+        let since = self.since_block;
+        let counted = asked.filter(|asked| *asked >= since);
+        self.passed_over = counted
+            .map(|asked| weight(block.saturating_sub(asked)))
+            .sum();
+    }
+
+    /// Whether labels were selected by their class: all are of one although there are many. Whoever labels only what was
+    /// clicked, or only spam, says nothing of which candidate is right. Where candidates disagree the truth may well be one
+    /// class, and whoever answers every request says so.
     fn of_one_class(&self) -> bool {
         let total: f64 = self.classes.iter().sum();
         let most = self.classes.iter().copied().fold(0.0, f64::max);
-        total >= MANY_OF_ONE_CLASS && total - most < OTHER_CLASSES
+        let is_honest = self.answers >= MOSTLY_ANSWERS * total
+            && self.passed_over <= MOST_PASSED_OVER * self.answers;
+        total >= MANY_OF_ONE_CLASS && total - most < OTHER_CLASSES && !is_honest
     }
 
-    /// Decides which of `prior` and `frozen` is better; `None` while labels do not tell. Counts fade slowly: bets against
-    /// what was believed show a change long before, and then old counts are forgotten.
+    /// Looks at what labels say after block `now`, for the decisions that follow.
+    pub(crate) fn judge(&mut self, now: u64) {
+        self.duels.iter_mut().for_each(|duel| duel.judge(now));
+    }
+
+    /// Decides which of `prior` and `frozen` is better; `None` while labels do not tell.
     pub(crate) fn decide_prior(&mut self) -> Option<bool> {
-        let duel = &mut self.duels[0];
-        let refuted = match self.believes_prior {
-            Some(true) => duel.incumbent_wealth(),
-            Some(false) => duel.challenger_wealth(),
-            None => 0.0,
-        };
-        if self.objective == Objective::Class && refuted >= 1.0 / DOUBT {
-            duel.forget_old_counts();
-        }
-        let prefers = self.prefers_prior();
-        if prefers != self.believes_prior {
-            self.believes_prior = prefers;
-            if let (Objective::Class, Some(prior)) = (self.objective, prefers) {
-                self.duels[0].turn(prior);
-            }
-        }
-        prefers
+        self.believes_prior = self.prefers_prior();
+        self.believes_prior
     }
 
-    /// The adapted model is trained anew, after a change.
-    pub(crate) fn renew_adapted(&mut self) {
+    /// The adapted model becomes another one after `block`: what labels said of the one before does not count.
+    pub(crate) fn renew_adapted(&mut self, block: u64) {
         if !self.adapted_open {
-            self.duels[1].renew();
-            self.duels[2].renew();
+            self.duels[1] = Duel::default();
+            self.duels[2] = Duel::default();
+            self.adapted_after = block;
         }
     }
 
@@ -224,7 +258,17 @@ impl LabelTally {
         let (better, worse) = match self.objective {
             Objective::Class => {
                 let probability = duel.probability();
-                (probability > 1.0 - DOUBT, probability < DOUBT)
+                let needed = |prior: bool| {
+                    if self.believes_prior == Some(prior) {
+                        EVEN
+                    } else {
+                        1.0 - DOUBT
+                    }
+                };
+                (
+                    probability > needed(true),
+                    1.0 - probability > needed(false),
+                )
             }
             Objective::Probability => (
                 duel.challenger_wealth() >= PROOF,
@@ -284,6 +328,11 @@ impl LabelTally {
     }
 }
 
+/// What a label counts that comes so many blocks after its event: as much as if it had come with the next.
+fn weight(age: u64) -> f64 {
+    DECAY.powi(i32::try_from(age.saturating_sub(1)).unwrap_or(i32::MAX))
+}
+
 // === impl DuelReport ===
 
 impl DuelReport {
@@ -323,6 +372,7 @@ mod tests {
             probabilities: &[],
             block: 1,
             age: 1,
+            asked: false,
             asked_for_disagreement: true,
         }
     }
@@ -338,6 +388,7 @@ mod tests {
                 tally.add(row(class, [0, 1, 1]));
             }
         }
+        tally.judge(2);
         tally
     }
 
@@ -348,6 +399,7 @@ mod tests {
         assert_eq!(tally(0.3, 5).prefers_prior(), Some(false));
         let mut agreed = LabelTally::default();
         (0..100).for_each(|number| agreed.add(row(number % 2, [0, 0, 0])));
+        agreed.judge(2);
         assert_eq!(agreed.prefers_prior(), None);
         assert_eq!(agreed.evidence().labels, 100.0);
     }
@@ -359,8 +411,64 @@ mod tests {
         assert_eq!(clicked.prefers_prior(), None);
         assert!(!clicked.decide_adapted(Candidate::Frozen));
         clicked.add(row(0, [0, 0, 0]));
+        clicked.judge(2);
         assert_eq!(clicked.prefers_prior(), Some(true));
         assert!(clicked.decide_adapted(Candidate::Frozen));
+    }
+
+    #[test]
+    fn answers_of_one_class_decide_unless_requests_were_passed_over() {
+        let mut answered = LabelTally::default();
+        for _ in 0..10 {
+            answered.add(LabelledRow {
+                asked: true,
+                block: 4,
+                ..row(0, [0, 1, 1])
+            });
+        }
+        answered.judge(5);
+        assert_eq!(answered.answered_block(), 4);
+        assert!(!answered.evidence().of_one_class);
+        assert_eq!(answered.prefers_prior(), Some(false));
+        // Whoever answers for one class alone leaves the others out.
+        let mut left_out = answered.clone();
+        left_out.note_passed_over(5, [3, 3, 4, 4, 4].into_iter());
+        assert!(left_out.evidence().of_one_class);
+        assert_eq!(left_out.prefers_prior(), None);
+        // A few of long ago do not matter, and neither do those before a change.
+        left_out.note_passed_over(60, [3, 3, 4, 4, 4].into_iter());
+        assert!(!left_out.evidence().of_one_class);
+        // Labels that nobody asked for may have been selected, however few requests were passed over.
+        (0..10).for_each(|_| answered.add(row(0, [0, 1, 1])));
+        assert!(answered.evidence().of_one_class);
+    }
+
+    #[test]
+    fn what_labels_said_holds_until_it_is_more_likely_wrong_than_right() {
+        let believed = |rows: &[(usize, usize)]| {
+            let mut tally = LabelTally::default();
+            let mut said = Vec::new();
+            for ((right, wrong), block) in rows.iter().zip(1..) {
+                tally.age();
+                let mut add = |class: usize| {
+                    tally.add(LabelledRow {
+                        block,
+                        ..row(class, [0, 1, 1])
+                    });
+                };
+                (0..*right).for_each(|_| add(1));
+                (0..*wrong).for_each(|_| add(0));
+                tally.judge(block + 1);
+                said.push(tally.decide_prior());
+            }
+            said
+        };
+        let weak = believed(&[(6, 4), (6, 4)]);
+        assert_eq!(weak, [None, None]);
+        let then_even = believed(&[(9, 1), (5, 5), (5, 5)]);
+        assert_eq!(then_even, [Some(true); 3]);
+        let then_wrong = believed(&[(9, 1), (1, 9), (1, 9), (1, 9)]);
+        assert_eq!(then_wrong[3], Some(false), "{then_wrong:?}");
     }
 
     #[test]
@@ -371,14 +479,43 @@ mod tests {
         assert!(both.decide_adapted(Candidate::Frozen));
         for _ in 0..10 {
             both.age();
-            (0..10).for_each(|_| both.add(row(0, [0, 0, 1])));
+            for _ in 0..10 {
+                both.add(LabelledRow {
+                    block: 2,
+                    ..row(0, [0, 0, 1])
+                });
+            }
         }
+        both.judge(3);
         assert!(!both.decide_adapted(Candidate::Frozen));
         let duel = both
             .report_of(Candidate::Adapted, Candidate::Frozen)
             .unwrap();
         assert!(duel.probability < DOUBT);
         assert!(!both.decide_adapted(Candidate::Frozen), "stays closed");
+    }
+
+    #[test]
+    fn a_renewed_adapted_model_starts_anew_and_prior_correction_does_not() {
+        let mut tally = tally(0.1, 3);
+        tally.renew_adapted(4);
+        (0..12).for_each(|_| tally.add(row(1, [0, 1, 1])));
+        let right = |tally: &LabelTally, challenger| {
+            let duel = tally.report_of(challenger, Candidate::Frozen).unwrap();
+            duel.right
+        };
+        assert_eq!(right(&tally, Candidate::Adapted), 0.0);
+        assert!(right(&tally, Candidate::Prior) >= 12.0);
+        for number in 0..13 {
+            tally.add(LabelledRow {
+                block: 5,
+                ..row(usize::from(number > 0), [0, 1, 1])
+            });
+        }
+        assert_eq!(right(&tally, Candidate::Adapted), 12.0);
+        assert!(tally.decide_adapted(Candidate::Frozen));
+        tally.renew_adapted(5);
+        assert!(tally.decide_adapted(Candidate::Frozen), "it is open");
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod labels;
 mod lines;
 mod mixture;
 mod noise;
+mod outcomes;
 mod projections;
 mod settings;
 mod shape;

@@ -101,7 +101,10 @@ impl GateState {
         let explained = self.label_shift == LabelShift::Explains;
         let untestable = self.weigh(&prior, settings.patience);
         let is_refuted = self.label_shift == LabelShift::Refuted;
-        if let (true, true, Some(labels)) = (explained, is_refuted, labels.as_mut()) {
+        let is_clear = |tests: &ShapeTests| tests.worst_ratio() >= CLEAR;
+        // A narrow result is no sign that the stream changed just now.
+        let changed = explained && is_refuted && prior.as_ref().is_ok_and(is_clear);
+        if let (true, Some(labels)) = (changed, labels.as_mut()) {
             labels.forget_before(block);
         }
         self.adapted_in_a_row = match &adapted {
@@ -113,6 +116,9 @@ impl GateState {
         let adapted_opens = settings.adapted_without_labels && adapted_ready;
         let tests = prior.ok();
         let by_tests = self.choose_by_tests(untestable, tests.as_ref(), settings);
+        if let Some(labels) = labels.as_mut() {
+            labels.judge(block);
+        }
         let prefers_prior = labels.as_mut().and_then(|labels| labels.decide_prior());
         let otherwise = overrule(by_tests, prefers_prior, labels.as_deref());
         let by_labels = labels.as_mut().and_then(|labels| {
@@ -355,6 +361,7 @@ mod tests {
                 probabilities: &[],
                 block: 1,
                 age: 1,
+                asked: true,
                 asked_for_disagreement: true,
             });
         }
@@ -385,6 +392,25 @@ mod tests {
         let verdict = state.decide(3, Ok(tests(0.5)), None, Some(&mut silent), &settings);
         assert_eq!(verdict.candidate, Candidate::Prior);
         assert_eq!(verdict.labels.as_ref().unwrap().labels, 0.0);
+    }
+
+    #[test]
+    fn labels_of_before_a_clear_change_count_no_longer_and_those_before_a_narrow_one_do() {
+        let settings = GateSettings::default();
+        let served = |ratios: [f64; 2]| {
+            let mut state = GateState::default();
+            let mut tally = LabelTally::default();
+            labels(&mut tally, [0, 1, 1], true);
+            for (block, ratio) in [0.5, ratios[0], ratios[1]].into_iter().enumerate() {
+                let block = block as u64 + 2;
+                state.decide(block, Ok(tests(ratio)), None, Some(&mut tally), &settings);
+            }
+            assert!(state.verdict().refuted);
+            state.verdict().candidate
+        };
+        assert_eq!(served([1.1, 1.1]), Candidate::Prior);
+        assert_eq!(served([1.1, 2.0]), Candidate::Frozen);
+        assert_eq!(served([2.0, 2.0]), Candidate::Frozen);
     }
 
     #[test]

@@ -285,7 +285,7 @@ impl Learner {
                 adaptation.shorten_window(rows.max(self.settings.batch))?;
                 self.effort.begin();
                 if let Some(tally) = self.gate.labels_mut() {
-                    tally.renew_adapted();
+                    tally.renew_adapted(self.blocks + 1);
                 }
             }
             if adaptation.good.steps > 0 {
@@ -370,12 +370,10 @@ impl Learner {
         };
         let learned = self.adaptation.as_ref();
         let adapted = learned.and_then(|adaptation| adaptation.adapted.estimate.clone());
-        // Before the first step the adapted model is the frozen one, and known as far as it is.
-        let explained = match (&verdict.adapted, learned) {
-            (Some(tests), _) => tests.pass_convincingly(),
-            (None, Some(adaptation)) if adaptation.good.steps > 0 => false,
-            (None, _) => verdict.proportions_known,
-        };
+        // Before the first step the adapted model is the frozen one, and known as far as it is. Afterwards its intervals know
+        // nothing of the map's errors: where its tests passed clearly, half of them covered.
+        let has_learned = learned.is_some_and(|adaptation| adaptation.good.steps > 0);
+        let explained = !has_learned && verdict.proportions_known;
         let frozen = flagged(frozen, verdict.proportions_known);
         let adapted = adapted.map(|estimate| flagged(estimate, explained));
         let served = match (&adapted, verdict.candidate) {
@@ -448,12 +446,16 @@ impl Learner {
     /// whether the state may be served.
     pub fn refresh_proportions(&mut self) -> Result<RefreshReport> {
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
-        adaptation.refresh(
+        let report = adaptation.refresh(
             &self.settings,
             &self.frozen,
             &self.gate,
             &mut self.generator,
-        )
+        )?;
+        if let (true, Some(tally)) = (report.translated, self.gate.labels_mut()) {
+            tally.renew_adapted(self.blocks);
+        }
+        Ok(report)
     }
 
     /// Goes back to the weights that the guard last agreed to. The window, the proportions and all counters

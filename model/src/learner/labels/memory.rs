@@ -163,6 +163,15 @@ impl Memory {
         before - self.waiting
     }
 
+    /// Blocks of the requests up to block `last` that wait, oldest first.
+    pub(super) fn unanswered(&self, last: u64) -> impl Iterator<Item = u64> {
+        let entries = self.asked.iter().filter_map(|number| {
+            let entry = self.entries.get((number - self.first) as usize)?;
+            Some(entry.block)
+        });
+        entries.take_while(move |block| *block <= last)
+    }
+
     /// What was asked for and waits, oldest first.
     pub(super) fn wanted(&self) -> Vec<LabelRequest> {
         let entries = self.asked.iter().filter_map(|number| {

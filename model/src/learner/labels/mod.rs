@@ -262,6 +262,9 @@ impl LabelBook {
             self.take(block, label, tally, &mut report);
         }
         self.make_negatives(block, tally, &mut report);
+        // A request of this block has had no time to be answered.
+        let last = tally.answered_block().min(block.saturating_sub(1));
+        tally.note_passed_over(block, self.memory.unanswered(last));
         report.counts = self.counts;
         report.waiting = self.memory.waiting();
         report.sampled = self.sampling.one_of();
@@ -387,6 +390,7 @@ impl LabelBook {
             probabilities: &entry.probabilities,
             block: entry.block,
             age: block.saturating_sub(entry.block),
+            asked: entry.asked.is_some(),
             asked_for_disagreement: entry.asked == Some(RequestKind::Disagreement),
         });
         match entry.asked {
