@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::beta::{above_half, ln_beta};
 
-/// Chance that what is right changes between two blocks, before labels are looked at. Without a change counted labels would
-/// fade too slowly to follow one: a filter that was right for ten blocks needs as many to be seen wrong.
+/// Chance that what is right changes between two blocks, before labels are looked at. Labels that only fade with time follow a
+/// change too slowly: a candidate that was right for ten blocks is believed for many more.
 const CHANGE: f64 = 0.05;
 /// Blocks with labels that are remembered.
 const MOST_BLOCKS: usize = 24;
