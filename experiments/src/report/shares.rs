@@ -12,8 +12,8 @@ pub(super) fn section(lines: &[SharesLine]) -> String {
                     beginning of a stream. *Covered* is the part of blocks whose 95 % interval holds the true share of those rows; \
                     *refuted* the part of blocks in which shares cannot be told otherwise. *Width* is the mean width of the \
                     interval, *alone* from the labels without the model, *theory* what the model's errors on all rows leave of \
-                    that. With two classes one is counted. Command: `ostar-experiments shares --suite bank,enron,failures --seeds \
-                    3`.\n\n"
+                    that. With two classes one is counted. Commands: `ostar-experiments shares --suite enron --seeds 3`, `--suite \
+                    bank --seeds 20`, `--suite failures --seeds 40`.\n\n"
         .to_owned();
     let head = [
         "streams",
