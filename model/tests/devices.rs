@@ -17,7 +17,7 @@ use ostar_model::{
     architecture::{EncoderShape, Network},
     candle::Precision,
     engine::HostCopies,
-    learner::Learner,
+    learner::{Learner, LearnerSettings},
     optimiser::Adam,
 };
 use two_classes::{draw, settings};
@@ -183,6 +183,36 @@ fn shares_on_candle_follow_those_on_the_cpu_engine_for_twenty_blocks() {
     assert!(
         learners[1].gate().verdict().refuted,
         "the gate saw the move"
+    );
+}
+
+#[test]
+fn classes_that_moved_far_are_translated_on_candle_as_on_the_cpu_engine() {
+    const WIDE: usize = 8;
+    let bundle = two_classes::bundle(WIDE);
+    let mut generator = Generator::new(5);
+    let (mut latents, _) = draw(2_000, WIDE, 0.3, &mut generator);
+    // In a direction that other shares do not explain.
+    for row in latents.chunks_exact_mut(WIDE) {
+        row[0] += 1.6;
+        row[1] += 1.6;
+    }
+    let proportions = [Device::Cpu, Device::Candle].map(|device| {
+        let settings = LearnerSettings {
+            window: 2_000,
+            ..settings()
+        };
+        let mut learner = Learner::on(device, &bundle, settings).unwrap();
+        let inputs = Inputs::Dense(Rows::new(&latents[..], WIDE).unwrap());
+        learner.observe(inputs).unwrap();
+        let refresh = learner.step().unwrap().1.unwrap();
+        assert!(refresh.translated, "{device}: {refresh:?}");
+        refresh.alignment_proportions[1]
+    });
+    assert!((proportions[0] - 0.3).abs() < 0.05, "{proportions:?}");
+    assert!(
+        (proportions[0] - proportions[1]).abs() < 1e-3,
+        "{proportions:?}"
     );
 }
 
