@@ -17,6 +17,7 @@ use rdkafka::{
     types::RDKafkaErrorCode,
 };
 
+use super::Names;
 use crate::{gaussians, kafka::Kafka};
 
 /// A thread that sends events.
@@ -41,7 +42,7 @@ pub(super) fn is_good(event: &[u8]) -> bool {
 }
 
 impl Feed {
-    pub(super) fn start(kafka: &Kafka, topic: &str, seed: u64) -> Result<Self> {
+    pub(super) fn start(kafka: &Kafka, names: &Names, seed: u64) -> Result<Self> {
         // Idempotent and without a time limit: whatever happens to the broker, each event arrives once and in order.
         let producer: BaseProducer = kafka
             .config()
@@ -50,7 +51,8 @@ impl Feed {
             .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
             .create()?;
         let over = Arc::new(AtomicBool::new(false));
-        let (topic, told) = (topic.to_owned(), Arc::clone(&over));
+        let (topic, told) = (names.events.clone(), Arc::clone(&over));
+        let time_ms = names.time_ms;
         let thread = thread::spawn(move || {
             let mut generator = Generator::new(seed ^ 0x00fe_ed00);
             let mut copy = Vec::new();
@@ -60,7 +62,7 @@ impl Feed {
                     _ => STEADY,
                 };
                 for event in draw(count, copy.len(), &mut generator) {
-                    send(&producer, &topic, &event)?;
+                    send(&producer, &topic, &event, time_ms)?;
                     copy.push(event);
                 }
                 producer.poll(PAUSE);
@@ -91,9 +93,10 @@ fn draw(count: usize, sent: usize, generator: &mut Generator) -> Vec<Vec<u8>> {
     rows.iter().enumerate().map(event).collect()
 }
 
-fn send(producer: &BaseProducer, topic: &str, event: &[u8]) -> Result<()> {
+fn send(producer: &BaseProducer, topic: &str, event: &[u8], time_ms: i64) -> Result<()> {
     let mut record = BaseRecord::<(), [u8]>::to(topic)
         .partition(0)
+        .timestamp(time_ms)
         .payload(event);
     loop {
         match producer.send(record) {

@@ -59,7 +59,7 @@ pub(crate) struct Lives {
     ended: Vec<Life>,
 }
 
-/// Names of topics and folders of one round.
+/// Names of topics and folders of one round, and when it began.
 pub(crate) struct Names {
     pub(crate) events: String,
     pub(crate) group: String,
@@ -68,6 +68,8 @@ pub(crate) struct Names {
     /// `None` if outputs are parked in a file.
     pub(crate) parked: Option<String>,
     pub(crate) checkpoints: PathBuf,
+    /// Time of every event: times are part of what is learned, and the copy must have the same.
+    pub(crate) time_ms: i64,
 }
 
 /// How long everything may take after the last fault, on a slow machine.
@@ -87,7 +89,7 @@ impl Round {
         let mut generator = Generator::new(self.seed);
         let mut lives = Lives::new(&self.program, settings.clone());
         let mut collector = Collector::new(&names);
-        let feed = Feed::start(kafka, &names.events, self.seed)?;
+        let feed = Feed::start(kafka, &names, self.seed)?;
         lives.start()?;
         let mut faults = Faults::new(&names, self.tell);
         let end = Instant::now() + self.duration;
@@ -142,7 +144,7 @@ impl Round {
         let copy = format!("{}-copy", names.events);
         let checkpoints = folder.join(format!("ledger-{}-replayed", self.seed));
         kafka.create_topic(&copy, 1, &[])?;
-        kafka.produce(&copy, 0, events)?;
+        kafka.produce_at(&copy, 0, events, Some(names.time_ms))?;
         let settings = settings
             .clone()
             .without("predictions.topic")
@@ -213,6 +215,7 @@ impl Names {
             letters: name("letters"),
             parked: (seed % 2 == 1).then(|| name("parked")),
             checkpoints: folder.join(name("state")),
+            time_ms: now_ms(),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Bad events are counted and dead-lettered, and do not change the learned state.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Result, ensure};
 use ostar_tests::{daemon::newest_checkpoint, gaussians, kafka::Kafka};
@@ -73,9 +76,12 @@ fn one_percent(kafka: &mut Kafka) -> Result<()> {
     kafka.create_topic("poisoned-letters", 1, &[])?;
     let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.1, 5);
     let events: Vec<_> = rows.iter().map(|row| gaussians::json("", row)).collect();
-    kafka.produce("clean", 0, &events)?;
+    // The same times: they are part of what is learned.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let time_ms = Some(now.as_millis() as i64);
+    kafka.produce_at("clean", 0, &events, time_ms)?;
     let (poisoned, expected) = with_poison(&events);
-    kafka.produce("poisoned", 0, &poisoned)?;
+    kafka.produce_at("poisoned", 0, &poisoned, time_ms)?;
 
     let clean = place
         .settings(kafka, "clean", "clean")
