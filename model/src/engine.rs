@@ -2,6 +2,7 @@
 
 mod saved;
 
+#[cfg(feature = "candle")]
 pub(crate) use saved::SavedState;
 pub use saved::{HostCopies, Saved};
 

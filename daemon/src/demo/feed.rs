@@ -132,7 +132,7 @@ impl Truth {
     /// The class of a mail that was asked for, unless nobody looks at it or it was told before.
     fn answer(&mut self, number: u64) -> Option<u32> {
         let class = *self.classes.get(number as usize)?;
-        let is_new = number % UNANSWERED != 0 && self.answered.insert(number);
+        let is_new = !number.is_multiple_of(UNANSWERED) && self.answered.insert(number);
         is_new.then_some(class)
     }
 

@@ -1,7 +1,7 @@
 //! Parameters and optimiser state of an engine at one moment, kept on its device.
 
 use crate::{
-    Architecture, Error, NamedTensors, Result, architecture::Network, parameters::check_import,
+    Architecture, NamedTensors, Result, architecture::Network, parameters::check_import,
     tensors::Scalars,
 };
 
@@ -42,7 +42,7 @@ impl Saved {
         match &self.0 {
             SavedState::Host(tensors) => Ok(tensors),
             #[cfg(feature = "candle")]
-            SavedState::Candle(_) => Err(Error::Unsupported {
+            SavedState::Candle(_) => Err(crate::Error::Unsupported {
                 engine: "CPU",
                 what: "a state that a candle engine has saved: export it there".into(),
             }),
