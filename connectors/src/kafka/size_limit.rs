@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// Remembers the smallest message that the broker refused for its size.
 ///
-/// An idempotent producer takes a new epoch after each refusal, which limits a topic that refuses every message to some
-/// twenty a second. Messages that are at least as large as one that was refused alone are therefore not tried.
+/// An idempotent producer takes a new epoch after each refusal, which limits a topic that refuses every message: some
+/// twenty a second were seen, on a busy machine. Messages that are at least as large as one that was refused alone are therefore not tried.
 #[derive(Debug, Default)]
 pub(super) struct SizeLimit {
     refused: Option<Refused>,
