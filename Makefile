@@ -15,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused ledger check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting ledger check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-docs check-names check-image check-image-files deny advisories sbom
@@ -50,9 +50,9 @@ bench-convolution: $(TORCH_READY) ## A training batch of the digits encoder agai
 	cargo build --profile dist -p ostar-model --features experiments --example convolution_bench
 	$(TORCH) scripts/compare_steps.py $(CONVOLUTION_BENCH) --rounds 5 --peer scripts/torch_convolution.py
 
-bench-throughput: ## Events per second through the daemon, compared with a consumer that discards them (minutes).
+bench-throughput: ## Events per second through the daemon, compared with a consumer that discards them (minutes; THROUGHPUT=--predictions writes predictions, too).
 	cargo build --profile dist -p ostard
-	$(MEASURE) --bench throughput
+	$(MEASURE) --bench throughput -- $(THROUGHPUT)
 
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
 	cargo build --profile dist -p ostard
@@ -65,6 +65,10 @@ bench-page: ## Cost of the live page, with and without a viewer (12 minutes).
 bench-refused: ## Resident memory while an output is refused for five minutes (REFUSED='--seconds 60' changes that).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench refused -- $(REFUSED)
+
+bench-waiting: ## Resident memory while events wait half an hour for a click, at 1,000 events a second of event time (minutes).
+	cargo build --profile dist -p ostard
+	$(MEASURE) --bench waiting
 
 ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
 	cargo bench --profile dev --workspace --bench ledger -- $(LEDGER)

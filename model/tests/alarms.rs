@@ -114,6 +114,23 @@ fn a_jump_of_ten_points_is_told_within_two_windows_with_its_levels() {
 }
 
 #[test]
+fn a_jump_in_a_young_stream_is_told_too() {
+    for (quiet, jump, least) in [(30, 0.2, 48), (30, 0.1, 15), (100, 0.1, 35)] {
+        let jumps = 50;
+        let told = (0..jumps).filter(|seed| {
+            let mut stream = Stream::new(1.0, 0.0, *seed);
+            (0..quiet).for_each(|_| drop(stream.observe(0.0)));
+            (0..20).any(|_| {
+                let raised = stream.observe(jump).raised;
+                raised.iter().any(|alarm| alarm.kind == AlarmKind::Share(1))
+            })
+        });
+        let told = told.count();
+        assert!(told >= least, "{jump} after {quiet} blocks: {told} of {jumps}");
+    }
+}
+
+#[test]
 fn where_shares_cannot_be_told_the_alarm_about_them_is_silent_and_that_about_the_shape_speaks() {
     let mut stream = Stream::new(1.0, 0.0, 1);
     (0..100).for_each(|_| drop(stream.observe(0.0)));

@@ -7,7 +7,7 @@
 )]
 
 use std::{
-    fs, thread,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     daemon.metric_reaches(delivered, BEFORE as f64)?;
     println!(
         "{BEFORE} predictions delivered, resident {:.1} MB",
-        resident(&daemon)?
+        daemon.resident_megabytes()?
     );
 
     // Refused for now: the topic may come back.
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
         sent = due;
         if began.elapsed() >= next {
             next += LOOK_EVERY;
-            let megabytes = resident(&daemon)?;
+            let megabytes = daemon.resident_megabytes()?;
             let lag = daemon.metric("ostar_consumer_lag_records{partition=\"0\"}")?;
             let lag = lag.context("no lag")?;
             println!(
@@ -101,7 +101,7 @@ fn main() -> Result<()> {
     println!(
         "allowed again: all {} delivered, resident {:.1} MB",
         BEFORE + sent,
-        resident(&daemon)?
+        daemon.resident_megabytes()?
     );
     daemon.stop_cleanly()?;
     ensure!(
@@ -110,15 +110,4 @@ fn main() -> Result<()> {
         most - least
     );
     Ok(())
-}
-
-/// Memory that the process holds, in megabytes.
-fn resident(daemon: &Daemon) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.id()))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes: f64 = line
-        .and_then(|line| line.trim().strip_suffix(" kB"))
-        .context("no VmRSS")?
-        .parse()?;
-    Ok(kilobytes / 1_000.0)
 }

@@ -1,6 +1,7 @@
 //! Events per second through the daemon with the learner off, compared with a consumer that discards them.
 //!
-//! Both read the same topic of a real broker, in turns. OSTARD names the program to measure.
+//! Both read the same topic of a real broker, in turns. OSTARD names the program to measure. `-- --predictions` measures raw
+//! events whose predictions are written to a topic instead; an event counts when its prediction is delivered.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -34,6 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> Result<()> {
     let program = std::env::var("OSTARD").context("OSTARD names the ostard to measure")?;
+    let writes_predictions = std::env::args().any(|argument| argument == "--predictions");
     let folder = tempfile::tempdir()?;
     large::write_bundle(&folder.path().join("bundle"))?;
     let kafka = Kafka::start(Listener::Plaintext)?;
@@ -46,65 +48,107 @@ fn main() -> Result<()> {
         }
         .encode_to_vec()
     };
-    measure(
-        "raw",
-        &program,
-        &kafka,
-        folder.path(),
-        rows.iter().map(|row| raw(row)).collect(),
-    )?;
-    measure(
-        "protobuf",
-        &program,
-        &kafka,
-        folder.path(),
-        rows.iter().map(protobuf).collect(),
-    )
+    let bench = Bench {
+        program,
+        kafka,
+        folder: folder.path(),
+        writes_predictions,
+    };
+    bench.measure("raw", rows.iter().map(|row| raw(row)).collect())?;
+    if writes_predictions {
+        return Ok(());
+    }
+    bench.measure("protobuf", rows.iter().map(protobuf).collect())
 }
 
-/// Fills a topic, reads it in turns and prints both speeds.
-fn measure(
-    format: &str,
-    program: &str,
-    kafka: &Kafka,
-    folder: &Path,
-    payloads: Vec<Vec<u8>>,
-) -> Result<()> {
-    kafka.create_topic(format, 1, &[("segment.bytes", "1073741824")])?;
-    kafka.produce(format, 0, payloads.iter().cycle().take(EVENTS))?;
-    // Warms the broker and the page cache.
-    empty_consumer(kafka, format)?;
-    let (mut peers, mut ours) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        peers.push(empty_consumer(kafka, format)?);
-        let settings = Settings::new(
-            &kafka.bootstrap(),
-            format,
-            &folder.join("bundle"),
-            &folder.join(format!("{format}-{round}")),
+struct Bench<'a> {
+    program: String,
+    kafka: Kafka,
+    folder: &'a Path,
+    writes_predictions: bool,
+}
+
+impl Bench<'_> {
+    /// Fills a topic, reads it in turns and prints both speeds.
+    fn measure(&self, format: &str, payloads: Vec<Vec<u8>>) -> Result<()> {
+        let kafka = &self.kafka;
+        kafka.create_topic(format, 1, &[("segment.bytes", "1073741824")])?;
+        kafka.produce(format, 0, payloads.iter().cycle().take(EVENTS))?;
+        // Warms the broker and the page cache.
+        empty_consumer(kafka, format)?;
+        let (mut peers, mut ours) = (Vec::new(), Vec::new());
+        for round in 0..ROUNDS {
+            peers.push(empty_consumer(kafka, format)?);
+            ours.push(self.daemon(format, round)?);
+        }
+        let pairs = ours.iter().zip(&peers);
+        let ratios: Vec<f64> = pairs.map(|(ours, peer)| ours / peer).collect();
+        println!("{format}: {EVENTS} events, 1 partition, events a second by round");
+        println!(
+            "  empty consumer {peers:>9.0?}, median {:.0}",
+            median(&peers)
         );
-        let settings = settings
-            .with("kafka.group", &format!("{format}-{round}"))
-            .with("events.format", format)
-            .with("learner.steps_per_block", "0");
-        ours.push(daemon(program, &settings)?);
+        println!("  ostard         {ours:>9.0?}, median {:.0}", median(&ours));
+        println!(
+            "  ratio          {ratios:>9.2?}, median {:.2}",
+            median(&ratios)
+        );
+        kafka.delete_topic(format)
     }
-    let ratios: Vec<f64> = ours
-        .iter()
-        .zip(&peers)
-        .map(|(ours, peer)| ours / peer)
-        .collect();
-    println!("{format}: {EVENTS} events, 1 partition, events a second by round");
-    println!(
-        "  empty consumer {peers:>9.0?}, median {:.0}",
-        median(&peers)
-    );
-    println!("  ostard         {ours:>9.0?}, median {:.0}", median(&ours));
-    println!(
-        "  ratio          {ratios:>9.2?}, median {:.2}",
-        median(&ratios)
-    );
-    kafka.delete_topic(format)
+
+    /// Events per second of the daemon, from the first look that finds learned events until all have gone through it.
+    fn daemon(&self, format: &str, round: usize) -> Result<f64> {
+        let mut settings = Settings::new(
+            &self.kafka.bootstrap(),
+            format,
+            &self.folder.join("bundle"),
+            &self.folder.join(format!("{format}-{round}")),
+        )
+        .with("kafka.group", &format!("{format}-{round}"))
+        .with("events.format", format)
+        .with("learner.steps_per_block", "0");
+        if self.writes_predictions {
+            let topic = format!("predictions-{round}");
+            self.kafka.create_topic(&topic, 1, &[])?;
+            settings = settings.with("predictions.topic", &topic);
+        }
+        let daemon = Daemon::start(&self.program, &settings)?;
+        let (start, first) = self.reaches(&daemon, 1)?;
+        let (end, last) = self.reaches(&daemon, EVENTS)?;
+        ensure!(last == EVENTS, "{last} events came of {EVENTS}");
+        let rejected = "ostar_events_rejected_total";
+        let (_, metrics) = daemon.get("/metrics")?;
+        ensure!(sum(&metrics, rejected) == 0.0, "{rejected} is not 0");
+        daemon.stop_cleanly()?;
+        Ok((last - first) as f64 / (end - start).as_secs_f64())
+    }
+
+    /// Waits until `least` events have gone through the daemon; returns that moment and their number.
+    fn reaches(&self, daemon: &Daemon, least: usize) -> Result<(Instant, usize)> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (_, metrics) = daemon.get("/metrics")?;
+            let now = Instant::now();
+            let learned = sum(&metrics, "ostar_learned_events_total");
+            let out = if self.writes_predictions {
+                sum(
+                    &metrics,
+                    "ostar_output_records_total{outcome=\"delivered\"",
+                )
+            } else {
+                sum(&metrics, "ostar_predictions_total{")
+            };
+            let events = learned.min(out) as usize;
+            if events >= least {
+                return Ok((now, events));
+            }
+            ensure!(now < deadline, "only {events} events after {PATIENCE:?}");
+            // Every look costs the daemon time: look seldom until the end is near.
+            let left = Duration::from_secs_f64((least - events) as f64 / FASTEST);
+            let pause = (left / 2).clamp(Duration::from_millis(10), Duration::from_millis(500));
+            std::thread::sleep(pause);
+        }
+    }
 }
 
 /// Events per second of a consumer that discards them, from the first event to the last.
@@ -123,38 +167,6 @@ fn empty_consumer(kafka: &Kafka, topic: &str) -> Result<f64> {
         consumer.poll(PATIENCE).context("no event came")??;
     }
     Ok((EVENTS - 1) as f64 / start.elapsed().as_secs_f64())
-}
-
-/// Events per second of the daemon, from the first look that finds learned events until all are scored and learned.
-fn daemon(program: &str, settings: &Settings) -> Result<f64> {
-    let daemon = Daemon::start(program, settings)?;
-    let (start, first) = reaches(&daemon, 1)?;
-    let (end, last) = reaches(&daemon, EVENTS)?;
-    ensure!(last == EVENTS, "{last} events came of {EVENTS}");
-    let rejected = "ostar_events_rejected_total";
-    let (_, metrics) = daemon.get("/metrics")?;
-    ensure!(sum(&metrics, rejected) == 0.0, "{rejected} is not 0");
-    daemon.stop_cleanly()?;
-    Ok((last - first) as f64 / (end - start).as_secs_f64())
-}
-
-/// Waits until `least` events are scored and learned from; returns that moment and their number.
-fn reaches(daemon: &Daemon, least: usize) -> Result<(Instant, usize)> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let (_, metrics) = daemon.get("/metrics")?;
-        let now = Instant::now();
-        let learned = sum(&metrics, "ostar_learned_events_total");
-        let scored = sum(&metrics, "ostar_predictions_total{");
-        let events = learned.min(scored) as usize;
-        if events >= least {
-            return Ok((now, events));
-        }
-        ensure!(now < deadline, "only {events} events after {PATIENCE:?}");
-        // Every look costs the daemon time: look seldom until the end is near.
-        let left = Duration::from_secs_f64((least - events) as f64 / FASTEST);
-        std::thread::sleep((left / 2).clamp(Duration::from_millis(10), Duration::from_millis(500)));
-    }
 }
 
 /// The sum over all series of a metric.

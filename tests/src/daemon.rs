@@ -172,6 +172,17 @@ impl Daemon {
         self.process.id()
     }
 
+    /// Memory that the process holds, in megabytes.
+    pub fn resident_megabytes(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes: f64 = line
+            .and_then(|line| line.trim().strip_suffix(" kB"))
+            .context("no VmRSS")?
+            .parse()?;
+        Ok(kilobytes / 1_000.0)
+    }
+
     /// Sends SIGTERM and waits for the process to end.
     pub fn stop(mut self) -> Result<ExitStatus> {
         self.terminate()?;

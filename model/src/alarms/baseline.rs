@@ -12,6 +12,9 @@ const CLOSEST: f64 = 0.98;
 const FARTHEST: f64 = -0.5;
 /// A surprise of more deviations counts as one of so many: one odd block is no change.
 const LARGEST_SCORE: f64 = 6.0;
+/// What is farther from its prediction is taken in as if it were so many deviations away. A jump would otherwise teach a short
+/// series within two or three values that such values are usual, before it is told.
+const FARTHEST_TAKEN_IN: f64 = 3.0;
 
 /// Sums over pairs of values that follow each other, for the regression of the second on the first.
 ///
@@ -26,10 +29,19 @@ pub(super) struct Baseline {
     xx: f64,
     xy: f64,
     yy: f64,
-    /// The value before; `None` at the start and after a gap.
+    /// The value before, as it was taken in; `None` at the start and after a gap.
     last: Option<f64>,
     /// Subtracted from all values, so that the sums lose no digits.
     origin: Option<f64>,
+}
+
+/// How a value compares with those before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Surprise {
+    /// Standard normal and independent of the scores before, if nothing has changed.
+    pub(super) score: f64,
+    /// The value as the baseline counts it.
+    pub(super) taken_in: f64,
 }
 
 /// The regression that the sums give.
@@ -62,17 +74,26 @@ impl Baseline {
         Some(regression.variance / (1.0 - regression.slope).powi(2))
     }
 
-    /// Takes a value in, and tells how surprising it was after those before it: standard normal and independent of the
-    /// scores before, if nothing has changed (Hawkins' self-starting chart on the recursive residuals of Brown, Durbin and
-    /// Evans). `None` before there are enough.
-    pub(super) fn take_in(&mut self, value: f64) -> Option<f64> {
-        let value = value - *self.origin.get_or_insert(value);
-        let before = self.last.replace(value)?;
-        let score = self
-            .regression()
-            .map(|found| found.score(before, value, self.pairs));
-        self.add(before, value);
-        score
+    /// Takes a value in, and tells how surprising it was after those before it (Hawkins' self-starting chart on the
+    /// recursive residuals of Brown, Durbin and Evans). `None` before there are enough.
+    pub(super) fn take_in(&mut self, value: f64) -> Option<Surprise> {
+        let origin = *self.origin.get_or_insert(value);
+        let value = value - origin;
+        let Some(before) = self.last else {
+            self.last = Some(value);
+            return None;
+        };
+        let pairs = self.pairs;
+        let Some(regression) = self.regression() else {
+            self.add(before, value);
+            return None;
+        };
+        let taken_in = regression.within(FARTHEST_TAKEN_IN, before, value, pairs);
+        self.add(before, taken_in);
+        Some(Surprise {
+            score: regression.score(before, value, pairs),
+            taken_in: origin + taken_in,
+        })
     }
 
     /// Values are missing: the next one does not follow the last.
@@ -81,6 +102,7 @@ impl Baseline {
     }
 
     fn add(&mut self, before: f64, value: f64) {
+        self.last = Some(value);
         let sums = [
             (&mut self.pairs, 1.0),
             (&mut self.x, before),
@@ -124,12 +146,26 @@ impl Baseline {
 }
 
 impl Regression {
-    fn score(&self, before: f64, value: f64, pairs: f64) -> f64 {
+    fn predict(&self, before: f64) -> f64 {
+        self.mean + self.slope * (before - self.mean_before)
+    }
+
+    /// Deviation of a value from its prediction.
+    fn deviation(&self, before: f64, pairs: f64) -> f64 {
         let apart = before - self.mean_before;
-        let error = value - self.mean - self.slope * apart;
         let uncertain = 1.0 + 1.0 / pairs + apart * apart / self.spread_before;
-        let student = error / (self.variance * uncertain).sqrt();
+        (self.variance * uncertain).sqrt()
+    }
+
+    fn score(&self, before: f64, value: f64, pairs: f64) -> f64 {
+        let student = (value - self.predict(before)) / self.deviation(before, pairs);
         normal_score(student, pairs - 2.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
+    }
+
+    /// The value, or what is `most` deviations from its prediction if that is nearer.
+    fn within(&self, most: f64, before: f64, value: f64, pairs: f64) -> f64 {
+        let (predicted, room) = (self.predict(before), most * self.deviation(before, pairs));
+        value.clamp(predicted - room, predicted + room)
     }
 }
 
@@ -154,7 +190,7 @@ mod tests {
                 (0.0, 0.0, 0.0, 0.0, 0.0);
             for _ in 0..4_000 {
                 noise = follows * noise + random.normal();
-                if let Some(score) = baseline.take_in(0.3 + 0.01 * noise) {
+                if let Some(Surprise { score, .. }) = baseline.take_in(0.3 + 0.01 * noise) {
                     count += 1.0;
                     sum += score;
                     squares += score * score;

@@ -45,6 +45,9 @@ struct Run {
     /// Blocks since the sum was last 0, and the sum of their values.
     blocks: u32,
     values: f64,
+    /// The same as the baseline counts them; a state of an earlier version does not say.
+    #[serde(default)]
+    taken_in: f64,
 }
 
 /// The level of a series changed.
@@ -88,10 +91,10 @@ impl Detector {
         limit: f64,
         direction: Direction,
     ) -> Option<Change> {
-        let score = self.baseline.take_in(value);
-        let score = score.filter(|_| self.baseline.blocks() >= FEWEST_BLOCKS)?;
-        self.up.add(score, value);
-        self.down.add(-score, value);
+        let found = self.baseline.take_in(value);
+        let found = found.filter(|_| self.baseline.blocks() >= FEWEST_BLOCKS)?;
+        self.up.add(found.score, value, found.taken_in);
+        self.down.add(-found.score, value, found.taken_in);
         let crossed = match direction {
             Direction::Both if self.down.run.sum > self.up.run.sum => self.down,
             Direction::Both | Direction::Up => self.up,
@@ -114,7 +117,7 @@ impl Detector {
         let all = self.baseline.blocks();
         let mean = self.baseline.mean().unwrap_or(value);
         // The level before is that of the blocks before the change.
-        let before = (all * mean - began.values) / (all - blocks).max(1.0);
+        let before = (all * mean - began.taken_in) / (all - blocks).max(1.0);
         Change {
             blocks: began.blocks,
             before: if all > blocks { before } else { mean },
@@ -124,14 +127,14 @@ impl Detector {
 }
 
 impl Excess {
-    fn add(&mut self, score: f64, value: f64) {
-        self.run.add(score - ALLOWANCE, value);
-        self.steep.add(score - STEEP_ALLOWANCE, value);
+    fn add(&mut self, score: f64, value: f64, taken_in: f64) {
+        self.run.add(score - ALLOWANCE, value, taken_in);
+        self.steep.add(score - STEEP_ALLOWANCE, value, taken_in);
     }
 }
 
 impl Run {
-    fn add(&mut self, excess: f64, value: f64) {
+    fn add(&mut self, excess: f64, value: f64, taken_in: f64) {
         self.sum += excess;
         if self.sum <= 0.0 {
             *self = Self::default();
@@ -139,6 +142,7 @@ impl Run {
         }
         self.blocks += 1;
         self.values += value;
+        self.taken_in += taken_in;
     }
 }
 
