@@ -126,7 +126,10 @@ fn a_jump_in_a_young_stream_is_told_too() {
             })
         });
         let told = told.count();
-        assert!(told >= least, "{jump} after {quiet} blocks: {told} of {jumps}");
+        assert!(
+            told >= least,
+            "{jump} after {quiet} blocks: {told} of {jumps}"
+        );
     }
 }
 

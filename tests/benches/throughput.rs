@@ -131,10 +131,7 @@ impl Bench<'_> {
             let now = Instant::now();
             let learned = sum(&metrics, "ostar_learned_events_total");
             let out = if self.writes_predictions {
-                sum(
-                    &metrics,
-                    "ostar_output_records_total{outcome=\"delivered\"",
-                )
+                sum(&metrics, "ostar_output_records_total{outcome=\"delivered\"")
             } else {
                 sum(&metrics, "ostar_predictions_total{")
             };

@@ -77,8 +77,10 @@ fn main() -> Result<()> {
             ((look + 1) * part) as f64 / 60_000.0,
             with.resident_megabytes()?,
             without.resident_megabytes()?,
-            with.metric("ostar_label_waiting_one_of")?.context("no rate")?,
-            with.metric("ostar_label_evidence_total{outcome=\"negative\"}")?.unwrap_or(0.0),
+            with.metric("ostar_label_waiting_one_of")?
+                .context("no rate")?,
+            with.metric("ostar_label_evidence_total{outcome=\"negative\"}")?
+                .unwrap_or(0.0),
         );
     }
     let more = with.resident_megabytes()? - without.resident_megabytes()?;

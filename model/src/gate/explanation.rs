@@ -13,6 +13,9 @@ pub(crate) const CONVINCING: f64 = 0.8;
 /// the true shares where one event in twenty was crafted, instead of 97 %, and 98 % under label shift alone either way.
 pub(crate) const STILL_CONVINCING: f64 = 0.85;
 
+/// How far a share may be from the reference.
+const REFERENCE_REACH: f64 = 0.05;
+
 /// A statistic beside the limit that it must not exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ShapeTest {
@@ -73,11 +76,13 @@ impl ShapeTests {
         ]
     }
 
-    /// Compares a window with held-out rows. `start` is where the proportions are looked for first.
+    /// Compares a window with held-out rows. `start` is where the proportions are looked for first. If they are near
+    /// `reference`, noise is measured there: it hardly depends on them, and a new place costs more than all tests.
     pub(crate) fn new(
         shape: &mut HeldOutShape,
         window: &Counted,
         start: &[f64],
+        reference: Option<&LabelProportions>,
         cell_widths: &[f64],
         settings: &GateSettings,
     ) -> Self {
@@ -89,7 +94,11 @@ impl ShapeTests {
         let proportions = shape.histograms.fit(&observed, start);
         let p = proportions.as_ref();
         let total_variation = shape.histograms.total_variation(&observed, p);
-        let quantile = shape.noise.quantile(&shape.histograms, p, window.rows);
+        let reference = reference.filter(|reference| is_near(reference, &proportions));
+        let measured_at = reference.unwrap_or(&proportions).as_ref();
+        let quantile = shape
+            .noise
+            .quantile(&shape.histograms, measured_at, window.rows);
 
         let rows = f64::from(window.rows.max(1));
         // The two samples are independent, so that their variances add.
@@ -129,6 +138,12 @@ impl ShapeTests {
     pub fn pass_convincingly(&self) -> bool {
         self.worst_ratio() <= STILL_CONVINCING
     }
+}
+
+/// Whether no share differs by more than [`REFERENCE_REACH`].
+pub(super) fn is_near(reference: &LabelProportions, proportions: &LabelProportions) -> bool {
+    let mut shares = reference.as_ref().iter().zip(proportions.as_ref());
+    shares.all(|(a, b)| (a - b).abs() <= REFERENCE_REACH)
 }
 
 /// Mean over lines of the area between two distribution functions, and what it would be by chance for

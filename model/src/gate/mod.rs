@@ -38,6 +38,7 @@ pub(crate) use shape::HeldOutShape;
 pub use states::GateState;
 
 use self::{
+    explanation::is_near,
     lines::LINE_SET,
     shape::Binning,
     states::AdaptedEvidence,
@@ -48,9 +49,6 @@ use crate::{
     bundle::HeldOut,
     proportions::{LabelProportions, Probabilities},
 };
-
-/// How far a share may be from the reference of the estimator.
-const REFERENCE_REACH: f64 = 0.05;
 
 /// Watches the stream beside the held-out rows and decides after every block.
 #[derive(Debug)]
@@ -130,6 +128,7 @@ impl Gate {
                 &mut mapped.shape,
                 &counted,
                 start.as_ref(),
+                self.memory.reference.as_ref(),
                 &self.cell_widths,
                 settings,
             ),
@@ -141,10 +140,7 @@ impl Gate {
         let prior = self.compare(start.as_ref());
         if let Ok(tests) = &prior {
             self.memory.proportions = Some(tests.proportions.clone());
-            let stays = |reference: &LabelProportions| {
-                let mut shares = reference.as_ref().iter().zip(tests.proportions.as_ref());
-                shares.all(|(a, b)| (a - b).abs() <= REFERENCE_REACH)
-            };
+            let stays = |reference: &LabelProportions| is_near(reference, &tests.proportions);
             if !self.memory.reference.as_ref().is_some_and(stays) {
                 self.memory.reference = Some(tests.proportions.clone());
             }
@@ -188,12 +184,12 @@ impl Gate {
         let Some(window) = window.filter(|_| rows as usize >= needed) else {
             return Err(GateReason::TooFewRows { rows, needed });
         };
-        let widths = &self.cell_widths;
         Ok(ShapeTests::new(
             &mut self.shape,
             window,
             start,
-            widths,
+            self.memory.reference.as_ref(),
+            &self.cell_widths,
             settings,
         ))
     }
@@ -203,9 +199,9 @@ impl Gate {
         self.memory.proportions.as_ref()
     }
 
-    /// Proportions near those of the window, for the estimator. They stay while no share moves by more than
-    /// [`REFERENCE_REACH`]: each change costs a pass over all held-out rows, which noise alone would cause in every
-    /// second block of ten classes.
+    /// Proportions near those of the window, for the estimator and for the tests' noise. They stay while no share moves by
+    /// more than 0.05: each change costs a pass over all held-out rows, which noise alone would cause in every second
+    /// block of ten classes.
     pub(crate) fn reference(&self) -> Option<&LabelProportions> {
         self.memory.reference.as_ref()
     }
