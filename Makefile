@@ -122,7 +122,7 @@ check-image-files: ## Lints the Dockerfiles and the compose file.
 	"$$(scripts/tool compose)" examples/compose/compose.yaml >/dev/null
 
 check-image: check-image-files ## The same, and checks that the image's program runs on its base (minutes; Debian 12).
-	cargo build --profile dist -p ostard --features tls,parquet,candle
+	cargo build --profile dist -p ostard --features tls,parquet,schemas,candle
 	scripts/check-image-binary $(TARGET)/dist/ostard
 
 deny: ## Checks licences, sources and versions of all dependencies.
@@ -133,7 +133,7 @@ advisories: ## Checks dependencies for known vulnerabilities (downloads the Rust
 
 sbom: ## A CycloneDX bill of materials of the image's program, daemon/ostard.cdx.json.
 	"$$(scripts/tool cargo-cyclonedx)" cyclonedx --manifest-path daemon/Cargo.toml --format json --spec-version 1.5 \
-		--features tls,parquet,candle --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
+		--features tls,parquet,schemas,candle --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
 
 demo: ## Runs the demo for 15 seconds.
 	cargo run --release -- demo --seconds 15 --json

@@ -5,7 +5,7 @@ import { follow } from "./feed.js";
 import { LatentMap } from "./map.js";
 import * as orders from "./orders.js";
 import * as tables from "./tables.js";
-import { CANDIDATES, count, flows, interval, known, moved, percent, rate, readiness, right, served, shape, span } from "./words.js";
+import { CANDIDATES, broken, count, flows, interval, known, moved, percent, rate, readiness, right, served, shape, span } from "./words.js";
 
 /** Seconds of history that the page keeps, as the daemon does. */
 const HOUR = 3600;
@@ -61,7 +61,7 @@ function alarms(told) {
 
 function showFrame(now) {
   const { about } = page;
-  alarms(now.alarms);
+  alarms([...now.alarms, ...broken(now)]);
   answer("moved", moved(about, now));
   answer("shape", shape(about, now));
   answer("served", served(now));
@@ -70,6 +70,7 @@ function showFrame(now) {
   tables.classes(about, now);
   tables.candidates(about, now);
   tables.stream(about, now);
+  tables.inputs(now);
   const ready = readiness(now);
   state("ready", ready.state, ready.text);
   const learning = now.standby ? "standing by" : now.paused ? "learning paused" : "learning";

@@ -126,6 +126,24 @@ function labelRows(labels) {
   ];
 }
 
+/** The inputs beside training, those that broke first. */
+export function inputs({ inputs }) {
+  const head = ["Field", "Missing", "In training", "Unknown", "Beyond its range", "Distance", "By chance", "State"];
+  const rows = inputs.map((one) => [
+    one.name,
+    percent(one.missing),
+    percent(one.training_missing),
+    percent(one.unknown),
+    percent(one.beyond),
+    one.distance.toFixed(3),
+    one.noise_floor.toFixed(3),
+    one.broken ? "broken" : "as in training",
+  ]);
+  table(document.getElementById("inputs"), inputs.length > 0 ? head : [], rows, inputs.findIndex((one) => one.broken));
+  const unknown = "Not known: the bundle has no inputs.json, which `ostard fit` writes for named fields and dense features.";
+  write(document.getElementById("inputs-note"), inputs.length === 0 ? unknown : "");
+}
+
 export function stream(about, frame) {
   const { stream } = frame;
   const checkpoint = known(stream.checkpoint_ms) ? `${span((frame.time_ms - stream.checkpoint_ms) / 1000)} ago` : "none yet";

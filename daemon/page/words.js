@@ -121,12 +121,18 @@ export function shape(about, frame) {
   const failed = tests.filter((test) => test.statistic > test.limit);
   const compared = `Compared with training at the stream's shares: ${(refuted && failed.length > 0 ? failed : tests).map(against).join(", ")}.`;
   if (refuted) {
-    return { state: "look", answer: "Classes changed shape, too", evidence: compared };
+    return { state: "look", answer: "Classes changed shape, too", evidence: `${compared}${brokenFirst(frame)}` };
   }
   return frame.proportions_unknown
     ? { state: "look", answer: "Too early to say", evidence: compared }
     : { state: "ok", answer: "Shares explain it", evidence: compared };
 }
+
+/** What broke in the inputs, one sentence a field, without full stops. */
+export const broken = ({ inputs }) => inputs.filter((one) => one.broken).map((one) => one.broken);
+
+/** Where to look before believing that classes changed; empty if no input broke. */
+const brokenFirst = (frame) => (broken(frame).length > 0 ? ` Look at the inputs first: ${broken(frame).join("; ")}.` : "");
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
@@ -138,7 +144,7 @@ export function served(frame) {
     const { reason, since_block, refuted, adapted_ready, candidate } = frame.gate;
     const since = since_block > 0 ? ` Since block ${count(since_block)}.` : "";
     const ready = adapted_ready && candidate !== "adapted" ? ` ${READY}` : "";
-    return { state: refuted ? "look" : "ok", answer, evidence: `${capital(reason)}.${since}${ready} ${version}` };
+    return { state: refuted ? "look" : "ok", answer, evidence: `${capital(reason)}.${since}${ready}${refuted ? brokenFirst(frame) : ""} ${version}` };
   }
   const adapts = frame.mode === "adapted";
   if (!frame.guard) {

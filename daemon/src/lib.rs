@@ -12,6 +12,7 @@ mod exit;
 mod grpc;
 mod health;
 mod http;
+mod inspect;
 mod log;
 mod metrics;
 mod open_inference;

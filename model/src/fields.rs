@@ -3,10 +3,13 @@
 //! The hash is documented so that a training job in any language can prepare the same inputs: the
 //! bucket of a token is `XXH64(field name, 0x1F, token; seed 0) mod buckets`, over UTF-8 bytes. A
 //! category is one token, unchanged. A text is split at every character that is not alphanumeric, and
-//! each word is lower-cased. A missing number becomes 0 (the mean). A missing category or text is an
-//! empty bag, whose embedding is zero.
+//! each word is lower-cased. Several categories or texts in one field are the bag of all their tokens. A missing number
+//! becomes 0 (the mean); it is written as -0, which no computation tells from 0 and no value of an event gives, so that
+//! missing values can be counted. A missing category or text is an empty bag, whose embedding is zero.
 
 mod measure;
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
@@ -61,6 +64,8 @@ pub enum FieldValue<'a> {
     Number(f64),
     /// A value of a category or text field.
     Text(&'a str),
+    /// Several values of a category or text field.
+    Texts(&'a [Cow<'a, str>]),
     /// The event has no such field, or it is null.
     Missing,
 }
@@ -133,30 +138,54 @@ impl FieldSchema {
                         ),
                     ));
                 }
-                block.numbers.push(standardised);
+                // -0 would count as missing.
+                block.numbers.push(standardised + 0.0);
             }
-            (FieldKind::Number { .. }, FieldValue::Missing) => block.numbers.push(0.0),
+            (FieldKind::Number { .. }, FieldValue::Missing) => block.numbers.push(-0.0),
             (FieldKind::Category, FieldValue::Text(text)) => {
                 block.tokens.push(self.bucket(&field.name, text));
                 block.close_bag();
             }
-            (FieldKind::Text, FieldValue::Text(text)) => {
-                let words = text.split(|c: char| !c.is_alphanumeric());
-                for word in words.filter(|word| !word.is_empty()).take(MAX_WORDS) {
-                    let token = self.bucket(&field.name, &word.to_lowercase());
-                    block.tokens.push(token);
+            (FieldKind::Category, FieldValue::Texts(texts)) => {
+                for text in texts.iter().take(MAX_WORDS) {
+                    block.tokens.push(self.bucket(&field.name, text));
                 }
                 block.close_bag();
+            }
+            (FieldKind::Text, FieldValue::Text(text)) => {
+                self.push_words(&field.name, std::iter::once(text), block);
+            }
+            (FieldKind::Text, FieldValue::Texts(texts)) => {
+                self.push_words(&field.name, texts.iter().map(AsRef::as_ref), block);
             }
             (FieldKind::Category | FieldKind::Text, FieldValue::Missing) => block.close_bag(),
             (FieldKind::Number { .. }, FieldValue::Text(text)) => {
                 return Err(wrong_kind(field, "a number", &format!("the text {text:?}")));
+            }
+            (FieldKind::Number { .. }, FieldValue::Texts(texts)) => {
+                let found = format!("a list of {}", texts.len());
+                return Err(wrong_kind(field, "a number", &found));
             }
             (_, FieldValue::Number(number)) => {
                 return Err(wrong_kind(field, "a text", &format!("the number {number}")));
             }
         }
         Ok(())
+    }
+
+    /// Closes a bag of the words of some texts.
+    fn push_words<'t>(
+        &self,
+        field: &str,
+        texts: impl Iterator<Item = &'t str>,
+        block: &mut FieldBlock,
+    ) {
+        let words = texts.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+        for word in words.filter(|word| !word.is_empty()).take(MAX_WORDS) {
+            let token = self.bucket(field, &word.to_lowercase());
+            block.tokens.push(token);
+        }
+        block.close_bag();
     }
 
     fn bucket(&self, field: &str, token: &str) -> u32 {
@@ -311,6 +340,32 @@ mod tests {
         let mut tail = FieldBlock::default();
         tail.append(&all, 2..4, 4);
         assert_eq!(tail, rows(2..4));
+    }
+
+    #[test]
+    fn several_values_are_one_bag_of_all_their_tokens() {
+        let mut one_by_one = FieldBlock::default();
+        let texts = [Cow::Borrowed("Free, FREE"), Cow::Borrowed("money!")];
+        let countries = [Cow::Borrowed("DE"), Cow::Borrowed("FR")];
+        let values = [
+            FieldValue::Missing,
+            FieldValue::Texts(&countries),
+            FieldValue::Texts(&texts),
+        ];
+        push(&mut one_by_one, values).unwrap();
+        assert_eq!(one_by_one.offsets, [0, 2, 5]);
+        assert_eq!(one_by_one.tokens[0], 45);
+        assert_eq!(one_by_one.tokens[2..], [929, 929, 806]);
+        let number = [
+            FieldValue::Texts(&texts),
+            FieldValue::Missing,
+            FieldValue::Missing,
+        ];
+        let refused = push(&mut one_by_one, number).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "field `price`: expected a number, found a list of 2"
+        );
     }
 
     #[test]

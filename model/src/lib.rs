@@ -87,6 +87,7 @@ mod moments;
 pub mod optimiser;
 mod parameters;
 mod powers;
+pub mod profile;
 pub mod proportions;
 mod random;
 pub mod tensors;

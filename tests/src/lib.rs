@@ -8,8 +8,10 @@ pub mod harness;
 pub mod kafka;
 pub mod large;
 pub mod ledger;
+pub mod orders;
 pub mod prometheus;
 pub mod python;
+pub mod registry;
 mod wait;
 
 use std::path::{Path, PathBuf};

@@ -21,6 +21,8 @@ pub enum Cell<'a> {
     Number(f64),
     /// A string; in CSV files every cell that is not empty.
     Text(Cow<'a, str>),
+    /// Several texts or whole numbers: a bag of categories. Null elements are left out.
+    Texts(Vec<Cow<'a, str>>),
 }
 
 /// An input row from a file or a generator, not checked or hashed yet.
@@ -58,6 +60,7 @@ impl<'a> Cell<'a> {
             Self::Integer(value) => FieldValue::Number(*value as f64),
             Self::Number(value) => FieldValue::Number(*value),
             Self::Text(text) => FieldValue::Text(text),
+            Self::Texts(texts) => FieldValue::Texts(texts),
         }
     }
 
@@ -69,8 +72,14 @@ impl<'a> Cell<'a> {
             Self::Integer(value) => Cell::Integer(value),
             Self::Number(value) => Cell::Number(value),
             Self::Text(text) => Cell::Text(text.into_owned().into()),
+            Self::Texts(texts) => Cell::Texts(owned(texts)),
         }
     }
+}
+
+fn owned(texts: Vec<Cow<'_, str>>) -> Vec<Cow<'static, str>> {
+    let texts = texts.into_iter();
+    texts.map(|text| Cow::Owned(text.into_owned())).collect()
 }
 
 /// The plain value without quotes; nothing if it is missing.
@@ -82,6 +91,7 @@ impl fmt::Display for Cell<'_> {
             Self::Integer(value) => write!(formatter, "{value}"),
             Self::Number(value) => write!(formatter, "{value}"),
             Self::Text(text) => formatter.write_str(text),
+            Self::Texts(texts) => write!(formatter, "[{}]", texts.join(", ")),
         }
     }
 }
@@ -94,6 +104,7 @@ impl Serialize for Cell<'_> {
             Self::Integer(value) => serializer.serialize_i64(*value),
             Self::Number(value) => serializer.serialize_f64(*value),
             Self::Text(text) => serializer.serialize_str(text),
+            Self::Texts(texts) => serializer.collect_seq(texts),
         }
     }
 }
@@ -110,7 +121,7 @@ impl<'de> Visitor<'de> for CellVisitor {
     type Value = Cell<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a number, a text, true, false or null")
+        formatter.write_str("a number, a text, true, false, null or a list of texts")
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
@@ -144,6 +155,21 @@ impl<'de> Visitor<'de> for CellVisitor {
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
         Ok(Cell::Text(text.to_owned().into()))
     }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(element) = elements.next_element::<Cell<'de>>()? {
+            match element.read_as(FieldKind::Category) {
+                Cell::Missing => (),
+                Cell::Text(text) => texts.push(text),
+                other => {
+                    let wrong = format!("a list has {other}, expected texts or whole numbers");
+                    return Err(de::Error::custom(wrong));
+                }
+            }
+        }
+        Ok(Cell::Texts(texts))
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +194,12 @@ mod tests {
         assert_eq!(read("-3", number), Cell::Number(-3.0));
         assert_eq!(read("\"a\\n\"", number), Cell::Text("a\n".into()));
         assert_eq!(read("null", number), Cell::Missing);
+        let several = vec!["DE".into(), "7".into(), "true".into()];
+        let list = r#"["DE", 7, null, true]"#;
+        assert_eq!(read(list, FieldKind::Category), Cell::Texts(several));
+        for wrong in ["[1.5]", "[[1]]", "[{}]"] {
+            assert!(serde_json::from_str::<Cell<'_>>(wrong).is_err(), "{wrong}");
+        }
         let large = "18446744073709551615";
         assert_eq!(read(large, FieldKind::Category), Cell::Text(large.into()));
     }

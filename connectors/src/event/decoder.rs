@@ -1,11 +1,15 @@
 //! Decodes a record's bytes into an input row and the event's id, time and position.
 
+use std::{collections::HashMap, sync::Arc};
+
 use prost::Message;
 
 use super::{
     Cell, Chunk, EventFormat, EventMeta, EventSettings, InputRows, Reject, RejectReason, Row,
     json::{self, JsonNames},
     layout::{DenseLayout, FieldLayout, Layout, UnsuitableSettings},
+    places,
+    schemas::{RegistryAway, Schemas},
     wire,
 };
 use crate::proto::{self, input::Kind, value};
@@ -20,6 +24,10 @@ pub struct Decoder {
     format: EventFormat,
     max_bytes: usize,
     names: JsonNames,
+    /// Positions of fields by their keys in `ostar.v1.Event`; none for vectors.
+    keys: HashMap<String, Vec<usize>>,
+    /// `None` for formats without schemas. Shared: whatever one decoder has fetched, its clones know.
+    schemas: Option<Arc<Schemas>>,
     layout: Layout,
 }
 
@@ -57,7 +65,13 @@ impl Decoder {
         Ok(Self {
             format: settings.format,
             max_bytes: settings.max_bytes,
-            names: JsonNames::new(settings, &layout),
+            names: JsonNames::new(settings, &layout)?,
+            schemas: Schemas::new(settings, &layout, &places::tree(settings, &layout)?)?
+                .map(Arc::new),
+            keys: match &layout {
+                Layout::Fields(fields) => fields.event_keys(settings),
+                Layout::Dense(_) => HashMap::new(),
+            },
             layout,
         })
     }
@@ -78,7 +92,11 @@ impl Decoder {
             return Err(Reject::too_large(payload.len(), self.max_bytes));
         }
         let header = match self.format {
-            EventFormat::Json => self.push_json(payload, &mut chunk.rows)?,
+            EventFormat::Json => self.push_json(self.body(payload)?, &mut chunk.rows)?,
+            EventFormat::Avro => self.push_by_schema(payload, &mut chunk.rows)?,
+            EventFormat::Protobuf if self.schemas.is_some() => {
+                self.push_by_schema(payload, &mut chunk.rows)?
+            }
             EventFormat::Protobuf => self.push_protobuf(payload, &mut chunk.rows)?,
             EventFormat::Raw => self.push_raw(payload, &mut chunk.rows)?,
         };
@@ -90,6 +108,85 @@ impl Decoder {
             offset: record.offset,
         });
         Ok(())
+    }
+
+    /// The fields of an event in the order of the bundle's schema, before they are checked. None for a bundle that takes
+    /// vectors.
+    pub fn fields(&self, payload: &[u8]) -> Result<Vec<Cell<'static>>, Reject> {
+        let Layout::Fields(layout) = &self.layout else {
+            return Ok(Vec::new());
+        };
+        let cells = match self.format {
+            EventFormat::Avro | EventFormat::Protobuf if self.schemas.is_some() => {
+                let schemas = self.schemas.as_ref();
+                schemas.map_or_else(|| Ok(Vec::new()), |schemas| schemas.fields(payload))?
+            }
+            EventFormat::Avro => Vec::new(),
+            EventFormat::Json => {
+                let read = json::read_fields(self.body(payload)?, &self.names, layout)?;
+                read.ok_or_else(|| self.layout.missing())?.1
+            }
+            EventFormat::Protobuf => {
+                let event = decode_event(payload)?;
+                let Some(Kind::Fields(fields)) = event.input.and_then(|input| input.kind) else {
+                    return Err(self.layout.missing());
+                };
+                let cells = self.event_cells(layout, &fields);
+                cells.into_iter().map(Cell::into_owned).collect()
+            }
+            EventFormat::Raw => Vec::new(),
+        };
+        let cells = cells.into_iter().zip(&layout.schema().fields);
+        Ok(cells
+            .map(|(cell, field)| cell.into_owned().read_as(field.kind))
+            .collect())
+    }
+
+    /// The id of a schema that the payload needs and that was not fetched yet.
+    pub fn schema_to_fetch(&self, payload: &[u8]) -> Option<u32> {
+        self.schemas.as_ref()?.to_fetch(payload)
+    }
+
+    /// Asks the registry for a schema; `tries` is how often that failed before. An id that the registry does not know is
+    /// no error: its events are rejected.
+    pub fn fetch_schema(&self, id: u32, tries: u32) -> Result<(), RegistryAway> {
+        match &self.schemas {
+            Some(schemas) => schemas.fetch(id, tries),
+            None => Ok(()),
+        }
+    }
+
+    /// A JSON payload without the id of its schema.
+    fn body<'p>(&self, payload: &'p [u8]) -> Result<&'p [u8], Reject> {
+        match &self.schemas {
+            Some(schemas) => schemas.json_body(payload),
+            None => Ok(payload),
+        }
+    }
+
+    fn push_by_schema(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
+        let Some(schemas) = &self.schemas else {
+            return Err(self.layout.missing());
+        };
+        schemas.read(payload, |header, cells, values, has_input| {
+            match &self.layout {
+                _ if !has_input => return Err(self.layout.missing()),
+                Layout::Dense(layout) => push_slice(layout, values, rows)?,
+                Layout::Fields(layout) => layout.push(cells, rows)?,
+            }
+            Ok(header)
+        })
+    }
+
+    /// Cells of an event's fields, by the keys that events have.
+    fn event_cells<'f>(&self, layout: &FieldLayout, fields: &'f proto::Fields) -> Vec<Cell<'f>> {
+        let mut cells = vec![Cell::Missing; layout.len()];
+        for (name, value) in &fields.values {
+            for position in self.keys.get(name).into_iter().flatten() {
+                cells[*position] = cell_of(value);
+            }
+        }
+        cells
     }
 
     /// Appends one input of a request; on an error the rows are unchanged.
@@ -155,15 +252,18 @@ impl Decoder {
             push_words(layout, event.values, rows)?;
             return Ok(header);
         }
-        let event = proto::Event::decode(payload)
-            .map_err(|error| Reject::new(RejectReason::Malformed, error.to_string()))?;
+        let event = decode_event(payload)?;
         let header = Header {
             id: checked_id(&event.id)?,
             time_ms: event.time_ms,
         };
-        match &event.input {
-            Some(input) => self.push_input(input, rows)?,
-            None => return Err(self.layout.missing()),
+        let kind = event.input.as_ref().map(|input| &input.kind);
+        match (&event.input, &self.layout, kind) {
+            (_, Layout::Fields(layout), Some(Some(Kind::Fields(fields)))) => {
+                layout.push(self.event_cells(layout, fields), rows)?;
+            }
+            (Some(input), ..) => self.push_input(input, rows)?,
+            (None, ..) => return Err(self.layout.missing()),
         }
         Ok(header)
     }
@@ -214,14 +314,23 @@ fn push_proto_fields(
     let mut cells = vec![Cell::Missing; layout.len()];
     for (name, value) in &fields.values {
         if let Some(position) = layout.position(name) {
-            cells[position] = match &value.kind {
-                None => Cell::Missing,
-                Some(value::Kind::Number(number)) => Cell::Number(*number),
-                Some(value::Kind::Text(text)) => Cell::Text(text.as_str().into()),
-            };
+            cells[position] = cell_of(value);
         }
     }
     layout.push(cells, rows)
+}
+
+fn cell_of(value: &proto::Value) -> Cell<'_> {
+    match &value.kind {
+        None => Cell::Missing,
+        Some(value::Kind::Number(number)) => Cell::Number(*number),
+        Some(value::Kind::Text(text)) => Cell::Text(text.as_str().into()),
+    }
+}
+
+fn decode_event(payload: &[u8]) -> Result<proto::Event, Reject> {
+    proto::Event::decode(payload)
+        .map_err(|error| Reject::new(RejectReason::Malformed, error.to_string()))
 }
 
 /// `None` for an empty id; an error for one over [`MAX_ID_BYTES`].

@@ -7,7 +7,7 @@ use ostar_model::{
     fields::{FieldSchema, LARGEST_NUMBER},
 };
 
-use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason};
+use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason, path::Path};
 
 /// How far from 1 the sum of probabilities may be. Printed with a few digits, they are rounded.
 const SUM_TOLERANCE: f64 = 1e-3;
@@ -16,6 +16,12 @@ const SUM_TOLERANCE: f64 = 1e-3;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnsuitableSettings(String);
+
+impl UnsuitableSettings {
+    pub(crate) fn new(problem: String) -> Self {
+        Self(problem)
+    }
+}
 
 #[derive(Debug, Clone)]
 pub(crate) enum Layout {
@@ -64,11 +70,30 @@ impl Layout {
         &self,
         settings: &EventSettings,
     ) -> Result<(), UnsuitableSettings> {
+        let known = |name: &str| match self {
+            Self::Dense(dense) => dense.kind.as_str() == name,
+            Self::Fields(fields) => fields.position(name).is_some(),
+        };
+        if let Some(name) = settings.fields.keys().find(|name| !known(name)) {
+            return Err(UnsuitableSettings(format!(
+                "events.fields has `{name}`, expected {}",
+                self.names()
+            )));
+        }
         match self {
             Self::Fields(_) if settings.format == EventFormat::Raw => Err(UnsuitableSettings(
                 "events.format is raw, expected json or protobuf: the bundle takes named fields"
                     .into(),
             )),
+            Self::Dense(_)
+                if settings.format == EventFormat::Protobuf
+                    && !settings.has_own_message()
+                    && !settings.fields.is_empty() =>
+            {
+                Err(UnsuitableSettings(
+                    "events.fields is set, expected nothing: a vector has one place in ostar.v1.Event".into(),
+                ))
+            }
             Self::Dense(dense) if settings.flat => Err(UnsuitableSettings(format!(
                 "events.flat is true, expected false: the bundle takes `{}`, not named fields",
                 dense.kind
@@ -87,6 +112,36 @@ impl Layout {
         }
     }
 
+    /// What events.fields may name, in words.
+    fn names(&self) -> String {
+        const SHOWN: usize = 12;
+        match self {
+            Self::Dense(dense) => format!("`{}` alone, which the bundle takes", dense.kind),
+            Self::Fields(fields) => {
+                let names = fields.schema.fields.iter().take(SHOWN);
+                let names: Vec<_> = names.map(|field| format!("`{}`", field.name)).collect();
+                let more = fields.len().saturating_sub(SHOWN);
+                let more = match more {
+                    0 => String::new(),
+                    more => format!(" and {more} others"),
+                };
+                format!("fields of the bundle: {}{more}", names.join(", "))
+            }
+        }
+    }
+
+    /// Where the numbers of a vector are in an event.
+    pub(crate) fn numbers_path(
+        &self,
+        settings: &EventSettings,
+    ) -> Result<Path, UnsuitableSettings> {
+        let kind = self.kind().as_str();
+        match settings.fields.get(kind) {
+            None => Ok(Path::key(kind)),
+            Some(path) => parse(kind, path),
+        }
+    }
+
     pub(crate) fn kind(&self) -> InputKind {
         match self {
             Self::Dense(dense) => dense.kind,
@@ -98,6 +153,11 @@ impl Layout {
         let detail = format!("`{}` is missing, which the bundle takes", self.kind());
         Reject::new(RejectReason::MissingInput, detail)
     }
+}
+
+fn parse(field: &str, path: &str) -> Result<Path, UnsuitableSettings> {
+    Path::parse(path)
+        .map_err(|hint| UnsuitableSettings(format!("events.fields.{field} is {path:?}, {hint}")))
 }
 
 // === impl DenseLayout ===
@@ -156,6 +216,31 @@ fn check_distribution(row: &[f32]) -> Result<(), Reject> {
 impl FieldLayout {
     pub(crate) fn len(&self) -> usize {
         self.schema.fields.len()
+    }
+
+    pub(crate) fn schema(&self) -> &FieldSchema {
+        &self.schema
+    }
+
+    /// Where each field is in an event, in the schema's order.
+    pub(crate) fn paths(&self, settings: &EventSettings) -> Result<Vec<Path>, UnsuitableSettings> {
+        let path = |name: &String| match settings.fields.get(name) {
+            Some(path) => parse(name, path),
+            None if settings.is_flat() => Ok(Path::key(name)),
+            None => Ok(Path::key(InputKind::Fields.as_str()).below(name)),
+        };
+        let fields = self.schema.fields.iter();
+        fields.map(|field| path(&field.name)).collect()
+    }
+
+    /// Positions of the fields by the keys that `ostar.v1.Fields` of events have.
+    pub(crate) fn event_keys(&self, settings: &EventSettings) -> HashMap<String, Vec<usize>> {
+        let mut keys: HashMap<String, Vec<usize>> = HashMap::new();
+        for (position, field) in self.schema.fields.iter().enumerate() {
+            let key = settings.fields.get(&field.name).unwrap_or(&field.name);
+            keys.entry(key.clone()).or_default().push(position);
+        }
+        keys
     }
 
     /// Position of the field in the schema; `None` if the schema does not have it.

@@ -1,13 +1,28 @@
 //! Events: the inputs that the deployed classifier saw, decoded from records into rows that can be scored.
 
+#[cfg(feature = "schemas")]
+mod avro;
 mod cell;
 mod decoder;
 mod encoder;
+mod header;
 mod json;
 mod layout;
+mod look;
+#[cfg(feature = "schemas")]
+mod message;
+mod path;
+mod places;
 mod reject;
 mod rows;
+#[cfg(feature = "schemas")]
+mod schemas;
+#[cfg(not(feature = "schemas"))]
+#[path = "schemas/absent.rs"]
+mod schemas;
 mod settings;
+#[cfg(feature = "schemas")]
+mod slots;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -19,9 +34,11 @@ pub(crate) use decoder::MAX_ID_BYTES;
 pub use decoder::{Decoder, RecordMeta};
 pub use encoder::Encoder;
 pub use layout::UnsuitableSettings;
+pub use look::{Leaf, leaves};
 pub use reject::{Reject, RejectReason};
 pub use rows::InputRows;
-pub use settings::{EventFormat, EventSettings};
+pub use schemas::RegistryAway;
+pub use settings::{EventFormat, EventSettings, RegistrySettings, TimeUnit};
 
 /// The offset to read next, by partition.
 pub type Offsets = BTreeMap<i32, i64>;

@@ -26,6 +26,10 @@ pub enum RejectReason {
     Malformed,
     /// JSON that is nested deeper than the settings allow.
     TooDeep,
+    /// The registry does not have the schema that the payload names.
+    UnknownSchema,
+    /// The payload's schema cannot give what the bundle takes.
+    IncompatibleSchema,
     /// No input of the kind that the bundle takes.
     MissingInput,
     /// Another number of values than the bundle takes.
@@ -46,11 +50,13 @@ pub enum RejectReason {
 
 impl RejectReason {
     /// All reasons, so that every counter exists from the start.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Empty,
         Self::TooLarge,
         Self::Malformed,
         Self::TooDeep,
+        Self::UnknownSchema,
+        Self::IncompatibleSchema,
         Self::MissingInput,
         Self::WrongWidth,
         Self::WrongType,
@@ -67,6 +73,8 @@ impl RejectReason {
             Self::TooLarge => "too_large",
             Self::Malformed => "malformed",
             Self::TooDeep => "too_deep",
+            Self::UnknownSchema => "unknown_schema",
+            Self::IncompatibleSchema => "incompatible_schema",
             Self::MissingInput => "missing_input",
             Self::WrongWidth => "wrong_width",
             Self::WrongType => "wrong_type",

@@ -63,6 +63,18 @@ impl InputRows {
         }
     }
 
+    /// An empty block of the same kind, without memory.
+    pub fn emptied(&self) -> Self {
+        let values = match &self.values {
+            Values::Dense { width, .. } => Values::Dense {
+                width: *width,
+                values: Vec::new(),
+            },
+            Values::Fields(_) => Values::Fields(FieldBlock::default()),
+        };
+        Self { values, count: 0 }
+    }
+
     /// An empty block of the same kind; dense rows get capacity for as many.
     pub fn cleared(&self) -> Self {
         let values = match &self.values {

@@ -36,7 +36,7 @@ impl Place<'_> {
             FileCell::Scalar(Cell::Missing) => {
                 return Err(self.wrong("is empty, expected a number"));
             }
-            FileCell::Vector(_) | FileCell::Unusable => None,
+            FileCell::Scalar(Cell::Texts(_)) | FileCell::Vector(_) | FileCell::Unusable => None,
         };
         match number {
             Some(number) if (number as f32).is_finite() => Ok(number as f32),
@@ -81,8 +81,16 @@ impl Place<'_> {
             FileCell::Scalar(Cell::Number(value)) if value.is_infinite() => {
                 Err(self.wrong(format!("is {value}, expected a finite number")))
             }
+            // A bag of categories that are whole numbers.
+            FileCell::Vector(values) if !number && values.iter().all(|v| v.fract() == 0.0) => {
+                let texts = values.iter().map(|value| format!("{value:.0}").into());
+                Ok(Cell::Texts(texts.collect()))
+            }
+            FileCell::Scalar(Cell::Texts(_)) if number => {
+                Err(self.wrong(format!("is {}, expected a number", describe(&cell))))
+            }
             FileCell::Scalar(cell) => match cell.read_as(kind) {
-                cell @ (Cell::Missing | Cell::Text(_)) => Ok(cell),
+                cell @ (Cell::Missing | Cell::Text(_) | Cell::Texts(_)) => Ok(cell),
                 cell @ Cell::Number(_) if number => Ok(cell),
                 cell => Err(self.wrong(format!("is {cell}, expected a text"))),
             },
@@ -94,7 +102,7 @@ impl Place<'_> {
     pub(super) fn text(&self, cell: &FileCell) -> Result<Option<String>, FileError> {
         match cell {
             FileCell::Scalar(Cell::Missing) => Ok(None),
-            FileCell::Scalar(cell) => Ok(Some(cell.to_string())),
+            FileCell::Scalar(cell) if !matches!(cell, Cell::Texts(_)) => Ok(Some(cell.to_string())),
             cell => Err(self.wrong(format!("is {}, expected one value", describe(cell)))),
         }
     }
@@ -132,6 +140,7 @@ pub(super) fn parse_number(text: &str) -> Parsed {
 fn describe(cell: &FileCell) -> String {
     match cell {
         FileCell::Scalar(Cell::Missing) => "empty".to_owned(),
+        FileCell::Scalar(Cell::Texts(texts)) => format!("a list of {} texts", texts.len()),
         FileCell::Scalar(cell) => format!("{:?}", cell.to_string()),
         FileCell::Vector(values) => format!("a list of {} numbers", values.len()),
         FileCell::Unusable => "a nested value".to_owned(),

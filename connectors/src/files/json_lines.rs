@@ -8,6 +8,7 @@ use std::{
 };
 
 use ostar_model::bundle::InputKind;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
@@ -93,7 +94,12 @@ fn to_cell(value: Value) -> FileCell {
         Value::Array(values) => {
             let number = |value: &Value| value.as_f64().map(|number| number as f32);
             let numbers: Option<Vec<f32>> = values.iter().map(number).collect();
-            return numbers.map_or(FileCell::Unusable, FileCell::Vector);
+            if let Some(numbers) = numbers {
+                return FileCell::Vector(numbers);
+            }
+            // A bag of categories.
+            let list = <Cell<'static> as Deserialize<'static>>::deserialize(Value::Array(values));
+            return list.map_or(FileCell::Unusable, FileCell::Scalar);
         }
         Value::Object(_) => return FileCell::Unusable,
     })

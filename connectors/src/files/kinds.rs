@@ -30,13 +30,25 @@ pub(super) struct KindGuess {
 
 impl KindGuess {
     pub(super) fn see(&mut self, cell: &FileCell) {
-        let FileCell::Scalar(cell) = cell else {
-            return;
+        let cell = match cell {
+            FileCell::Scalar(cell) => cell,
+            // Several categories a row.
+            FileCell::Vector(values) => {
+                self.not_numbers = true;
+                values.iter().for_each(|value| self.note(value.to_string()));
+                return;
+            }
+            FileCell::Unusable => return,
         };
         match cell {
             Cell::Missing => return,
             Cell::Integer(_) | Cell::Number(_) => (),
             Cell::Bool(_) => self.not_numbers = true,
+            Cell::Texts(texts) => {
+                self.not_numbers = true;
+                texts.iter().for_each(|text| self.note(text.to_string()));
+                return;
+            }
             Cell::Text(text) => match parse_number(text) {
                 Parsed::Number(_) => (),
                 Parsed::Missing => return,
@@ -46,8 +58,12 @@ impl KindGuess {
                 }
             },
         }
+        self.note(cell.to_string());
+    }
+
+    fn note(&mut self, value: String) {
         if self.distinct.len() <= MAX_CATEGORIES {
-            self.distinct.insert(cell.to_string());
+            self.distinct.insert(value);
         }
     }
 

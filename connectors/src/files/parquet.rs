@@ -46,7 +46,17 @@ fn to_cell(field: Field) -> FileCell {
     if let Field::ListInternal(list) = &field {
         let number = |field: &Field| number(field).map(|number| number as f32);
         let numbers: Option<Vec<f32>> = list.elements().iter().map(number).collect();
-        return numbers.map_or(FileCell::Unusable, FileCell::Vector);
+        if let Some(numbers) = numbers {
+            return FileCell::Vector(numbers);
+        }
+        let text = |field: &Field| match field {
+            Field::Str(text) => Some(text.clone().into()),
+            _ => None,
+        };
+        let texts: Option<_> = list.elements().iter().map(text).collect();
+        return texts.map_or(FileCell::Unusable, |texts| {
+            FileCell::Scalar(Cell::Texts(texts))
+        });
     }
     FileCell::Scalar(match field {
         Field::Null => Cell::Missing,

@@ -10,7 +10,7 @@ use crate::event::Cell;
 pub(super) enum FileCell {
     Scalar(Cell<'static>),
     Vector(Vec<f32>),
-    /// A list of texts, a nested object: no model takes these.
+    /// A list of lists, a nested object: no model takes these.
     Unusable,
 }
 

@@ -78,6 +78,21 @@ impl Connection {
         self.found.id.as_deref()
     }
 
+    /// From where to where the newest events are, about as many of each partition and at most so many in all.
+    pub fn newest(&self, events: usize) -> (Offsets, Offsets) {
+        let partitions = &self.found.partitions;
+        let each = events.div_ceil(partitions.len().max(1)) as i64;
+        let (mut start, mut end) = (Offsets::new(), Offsets::new());
+        let mut left = events as i64;
+        for (partition, watermarks) in partitions {
+            let held = (watermarks.high - watermarks.low).clamp(0, each.min(left));
+            left -= held;
+            start.insert(*partition, watermarks.high - held);
+            end.insert(*partition, watermarks.high);
+        }
+        (start, end)
+    }
+
     /// The id of the topic that the offsets of [`Connection::read_from`] belong to. If the broker has another one, the
     /// topic was recreated, and the offsets mean nothing.
     pub fn expecting(mut self, id: Option<String>) -> Self {

@@ -99,7 +99,7 @@ impl LabelDecoder {
         let mut text = |name: &str| match pass.cells.remove(name) {
             Some(cell @ (Cell::Integer(_) | Cell::Text(_) | Cell::Bool(_))) => Ok(cell.to_string()),
             Some(Cell::Missing) | None => Ok(String::new()),
-            Some(cell @ Cell::Number(_)) => Err(Reject::new(
+            Some(cell @ (Cell::Number(_) | Cell::Texts(_))) => Err(Reject::new(
                 RejectReason::WrongType,
                 format!("`{name}` is {cell}, expected a text or a whole number"),
             )),

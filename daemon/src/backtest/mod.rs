@@ -126,7 +126,10 @@ impl Replay {
         );
         Ok(Self {
             decoder: Decoder::new(&config.events, &description.input, classes)?,
-            frozen: FrozenScoring::new(block_learner.learner().model().clone()),
+            frozen: FrozenScoring::new(
+                block_learner.learner().model().clone(),
+                bundle.inputs().is_some(),
+            ),
             scoring: Scoring::new(current, metrics, Some(Arc::clone(&labels)), classes),
             block_learner,
             labels,

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    alarms::{alarms_in_json, alarms_in_words},
+    alarms::{alarms_in_json, alarms_in_words, broken_in_words, inputs_in_words},
     client::{ConnectionArgs, ask_state, block_on, inference_address, mode_name},
     format::Table,
 };
@@ -62,6 +62,7 @@ fn in_words(state: &State) -> String {
     let mut text = served(state, gate);
     // Writing to a String does not fail.
     let _ = writeln!(text, "Why: {}.", gate.explanation);
+    text += &broken_in_words(state.alarms.as_ref());
     if gate.proportions_unknown {
         text += if gate.refuted {
             match &state.shares_by_labels {
@@ -85,6 +86,7 @@ fn in_words(state: &State) -> String {
     }
     text += &by_labels(gate);
     text += &alarms_in_words(state.alarms.as_ref());
+    text += &inputs_in_words(state.alarms.as_ref());
     text += "\nDecisions, newest first:\n";
     if gate.history.is_empty() {
         text += "none yet\n";

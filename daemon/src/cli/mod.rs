@@ -12,6 +12,7 @@ mod explain;
 mod files;
 mod fit;
 mod format;
+mod inspect;
 mod labels;
 mod layers;
 mod mode;
@@ -39,6 +40,7 @@ const EXAMPLES: &str = "\
 Examples:
   ostard demo                                  try it; needs no broker and no files
   ostard fit --data mails.csv --label spam --out models/spam
+  ostard inspect --topic mails --bundle models/spam   show what each field would get
   ostard run --config ostard.toml              read Kafka, learn and serve
   ostard config check --config ostard.toml     list every problem of a configuration
   ostard state                                 show class shares, shift and what is served
@@ -54,6 +56,7 @@ enum Command {
     Demo(demo::Demo),
     Fit(fit::Fit),
     Backtest(backtest::Backtest),
+    Inspect(inspect::Inspect),
     #[command(subcommand)]
     Config(config::Command),
     #[command(subcommand)]
@@ -78,6 +81,7 @@ impl Cli {
             Command::Demo(demo) => demo.execute(),
             Command::Fit(fit) => fit.execute(),
             Command::Backtest(backtest) => backtest.execute(),
+            Command::Inspect(inspect) => inspect.execute(),
             Command::Config(command) => command.execute(),
             Command::Checkpoint(command) => command.execute(),
             Command::Devices(devices) => devices.execute(),

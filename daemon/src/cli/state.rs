@@ -170,6 +170,10 @@ fn table(state: &State) -> String {
     for alarm in state.alarms.iter().flat_map(standing) {
         let _ = writeln!(text, "alarm: {}", alarm.explanation);
     }
+    let inputs = state.alarms.iter().flat_map(|alarms| &alarms.inputs);
+    for field in inputs.filter(|field| field.broken) {
+        let _ = writeln!(text, "broken input: {}", field.explanation);
+    }
     if !state.refusal.is_empty() {
         let _ = writeln!(
             text,

@@ -39,6 +39,7 @@ pub(crate) use sections::{
     BundleSettings, CheckpointSettings, LearnerSection, LogFormat, LogSettings, OnBundleChange,
     ServingSettings, ShutdownSettings, WhenBehind,
 };
+pub(crate) use suggest::nearest;
 
 use ostar_connectors::{
     event::EventSettings,

@@ -1,7 +1,7 @@
 //! "Did you mean": the known name nearest to a mistyped one.
 
 /// The known name with the fewest edits, if it is near enough to be a typo.
-pub(super) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let distances = known
         .into_iter()
         .map(|candidate| (edits(name, candidate), candidate));

@@ -13,8 +13,9 @@ use crate::{
     clock::now_ms,
     current,
     proto::{
-        Alarm, AlarmSeries, Alarms, ClassProportions, GateDecision, GateState, GateTest, LabelDuel,
-        LabelEvidence, LabelRequest, Mode, ShareByLabels, SharesByLabels, Shift, State,
+        Alarm, AlarmSeries, Alarms, ClassProportions, GateDecision, GateState, GateTest,
+        InputField, LabelDuel, LabelEvidence, LabelRequest, Mode, ShareByLabels, SharesByLabels,
+        Shift, State,
     },
     serving::Services,
     status::Status,
@@ -45,7 +46,7 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
         }
     });
     let alarms = block.map(|block| &block.alarms);
-    let alarms = alarms.filter(|alarms| !alarms.series.is_empty());
+    let alarms = alarms.filter(|alarms| !alarms.series.is_empty() || !alarms.inputs.is_empty());
     State {
         alarms: alarms.map(|report| describe_alarms(report, &description.classes)),
         model: description.name.clone(),
@@ -135,6 +136,23 @@ fn describe_alarms(report: &AlarmReport, classes: &[String]) -> Alarms {
         series: series.collect(),
         history: report.history.iter().map(alarm).collect(),
         blocks_per_week: report.blocks_per_week,
+        inputs: report.inputs.iter().map(input_field).collect(),
+    }
+}
+
+fn input_field(field: &alarms::FieldStatus) -> InputField {
+    let report = &field.report;
+    InputField {
+        name: report.name.clone(),
+        missing: report.missing,
+        training_missing: report.training_missing,
+        unknown: report.unknown,
+        beyond: report.beyond,
+        distance: report.distance,
+        noise_floor: report.noise_floor,
+        broken: field.broken,
+        since_block: field.since_block,
+        explanation: report.to_string(),
     }
 }
 

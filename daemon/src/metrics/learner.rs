@@ -15,6 +15,7 @@ use super::{
     alarms::AlarmMetrics,
     families::{Buckets, Families, Measured},
     gate::GateMetrics,
+    inputs::InputMetrics,
 };
 
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct LearnerMetrics {
     shares_at: Measured,
     pub(crate) gate: GateMetrics,
     alarms: AlarmMetrics,
+    inputs: InputMetrics,
     losses: Losses,
     transport_weight: Measured,
     sliced_distance: Measured,
@@ -106,6 +108,7 @@ impl LearnerMetrics {
             ),
             gate: GateMetrics::new(families),
             alarms: AlarmMetrics::new(families),
+            inputs: InputMetrics::new(families),
             losses: Losses::new(families),
             transport_weight: measured(
                 "ostar_transport_weight",
@@ -178,6 +181,7 @@ impl LearnerMetrics {
     /// Shows alarms, which may be from before a restart.
     pub(crate) fn show_alarms(&self, alarms: &AlarmReport) {
         self.alarms.observe(alarms, &self.classes);
+        self.inputs.observe(&alarms.inputs, alarms.broken.len());
     }
 
     /// Names of the classes.

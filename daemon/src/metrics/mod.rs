@@ -7,6 +7,7 @@ mod checkpoints;
 mod families;
 mod gate;
 mod ingest;
+mod inputs;
 mod labels;
 mod learner;
 mod outputs;

@@ -11,9 +11,11 @@ use ostar_connectors::{
     labels::{LabelJoin, LabelSettings},
 };
 use ostar_model::{
+    alarms::{AlarmReport, FieldStatus},
     diagnostics::{Decision, Reason},
     gate::GateReason,
     learner::{JoinCounts, LabelRequest, RequestKind},
+    profile::{FieldReport, Trouble},
 };
 use tonic::Code;
 
@@ -56,6 +58,7 @@ fn observed() -> Arc<Metrics> {
     metrics.outputs.of(Output::Predictions).set_in_flight(2);
 
     metrics.learner.observe_block(&learned.block);
+    metrics.learner.show_alarms(&broken_field());
     metrics.learner.observe_step(&learned.step, duration);
     metrics.learner.skipped_steps(1);
     metrics.learner.observe_refresh(&learned.refresh);
@@ -94,6 +97,34 @@ fn observed() -> Arc<Metrics> {
     let status = Status::default();
     metrics.process.observe(&current, &Health::new(), &status);
     metrics
+}
+
+/// A number and a category beside training.
+fn broken_field() -> AlarmReport {
+    let field = |name: &str, unknown, beyond| FieldStatus {
+        report: FieldReport {
+            name: name.to_owned(),
+            missing: 0.5,
+            training_missing: 0.0,
+            unknown,
+            beyond,
+            distance: 0.5,
+            noise_floor: 0.1,
+            trouble: Some(Trouble::Missing),
+            factor: None,
+        },
+        statistic: 3.0,
+        limit: 11.0,
+        broken: true,
+        since_block: Some(3),
+    };
+    AlarmReport {
+        inputs: vec![
+            field("price", None, Some(0.1)),
+            field("country", Some(0.2), None),
+        ],
+        ..AlarmReport::default()
+    }
 }
 
 fn scraped(metrics: &Metrics) -> Listing {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ostar_model::{
     Candidate,
+    alarms::FieldStatus,
     diagnostics::Decision,
     gate::{ShapeTests, Verdict},
     learner::{BlockReport, EstimatedAccuracies, RefreshReport},
@@ -23,6 +24,20 @@ use crate::{
     serving::Services,
     status::Status,
 };
+
+/// An input of the model beside training.
+#[derive(Debug, Clone, Serialize)]
+struct InputFrame {
+    name: String,
+    missing: f64,
+    training_missing: f64,
+    unknown: Option<f64>,
+    beyond: Option<f64>,
+    distance: f64,
+    noise_floor: f64,
+    /// What is wrong, in words, without a full stop; `None` if nothing is.
+    broken: Option<String>,
+}
 
 /// Everything that changes. `None` means not known, or not known yet.
 #[derive(Debug, Clone, Serialize)]
@@ -57,6 +72,8 @@ pub(super) struct Frame {
     guard: Option<Guard>,
     /// Alarms that stand, in words, without a full stop.
     alarms: Vec<String>,
+    /// The inputs beside training, those that are farthest from it first; none if that is not known.
+    inputs: Vec<InputFrame>,
     /// `None` if no labels are read.
     labels: Option<LabelFrame>,
     /// What the shares by labels rest on; `None` while there are too few labels.
@@ -217,6 +234,7 @@ impl Frame {
             }),
             guard: refresh.map(|refresh| Guard::new(refresh, readings)),
             alarms: standing(status, &services.description.classes),
+            inputs: inputs(status),
             labels: LabelFrame::new(status),
             shares_by_labels: status
                 .shares_by_labels
@@ -229,6 +247,32 @@ impl Frame {
             stream: StreamFrame::new(readings, rates),
         }
     }
+}
+
+/// Fields that the page shows at most.
+const SHOWN_INPUTS: usize = 20;
+
+fn inputs(status: &Status) -> Vec<InputFrame> {
+    let fields = status.block.iter().flat_map(|block| &block.alarms.inputs);
+    let mut fields: Vec<&FieldStatus> = fields.collect();
+    let excess = |field: &FieldStatus| field.report.distance - field.report.noise_floor;
+    fields.sort_by(|a, b| {
+        let broken = b.broken.cmp(&a.broken);
+        broken.then(excess(b).total_cmp(&excess(a)))
+    });
+    let shown = fields.into_iter().take(SHOWN_INPUTS);
+    shown
+        .map(|field| InputFrame {
+            name: field.report.name.clone(),
+            missing: field.report.missing,
+            training_missing: field.report.training_missing,
+            unknown: field.report.unknown,
+            beyond: field.report.beyond,
+            distance: field.report.distance,
+            noise_floor: field.report.noise_floor,
+            broken: field.broken.then(|| field.report.to_string()),
+        })
+        .collect()
 }
 
 /// The newest alarm of each series that stands.

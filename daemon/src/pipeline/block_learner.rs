@@ -3,7 +3,7 @@
 //! Knows nothing of threads and Kafka: `run`, `demo` and `backtest` all learn through [`BlockLearner`].
 
 use std::{
-    ops::ControlFlow,
+    ops::{ControlFlow, Range},
     sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
@@ -15,6 +15,7 @@ use ostar_connectors::{
 };
 use ostar_model::{
     Bundle, Device,
+    alarms::FieldAlarm,
     learner::{BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
 use tokio::sync::watch;
@@ -295,7 +296,9 @@ impl BlockLearner {
 
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
+        let first = *number;
         let block = self.blocks.next_block(chunk, number, &self.learned);
+        count_sample(&mut self.learner, chunk, first..*number, &self.learned);
         let Some(block) = block else {
             return Ok(false);
         };
@@ -350,6 +353,15 @@ impl BlockLearner {
         for alarm in &block.alarms.raised {
             let told = alarm.in_words(classes);
             warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
+        }
+        for alarm in &block.alarms.broken {
+            let FieldAlarm {
+                field,
+                told,
+                since_block,
+                ..
+            } = alarm;
+            warn!(field, told, since_block, "a field of the input broke");
         }
     }
 
@@ -470,6 +482,29 @@ pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
         verdict: learner.gate().verdict().clone(),
         labels: None,
         alarms: learner.alarms(),
+    }
+}
+
+/// Counts the sampled inputs of a chunk's events `range`, without those that were learned before.
+fn count_sample(
+    learner: &mut Learner,
+    chunk: &ScoredChunk,
+    range: Range<usize>,
+    learned: &Offsets,
+) {
+    let events = &chunk.sample.events;
+    let first = events.partition_point(|event| *event < range.start);
+    let end = events.partition_point(|event| *event < range.end);
+    let mut rows = chunk.sample.rows.emptied();
+    for (place, event) in events.iter().enumerate().take(end).skip(first) {
+        let event = &chunk.events[*event];
+        let began = learned.get(&event.partition);
+        if began.is_none_or(|began| event.offset >= *began) {
+            rows.append(&chunk.sample.rows, place..place + 1);
+        }
+    }
+    if !rows.is_empty() {
+        learner.count_inputs(rows.inputs(), rows.len());
     }
 }
 

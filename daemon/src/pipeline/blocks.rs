@@ -150,7 +150,9 @@ mod tests {
                 offset: *offset,
             });
         }
-        FrozenScoring::new(model.clone()).score(chunk).unwrap()
+        FrozenScoring::new(model.clone(), false)
+            .score(chunk)
+            .unwrap()
     }
 
     /// Latents and probabilities of each complete block of three, and the offsets after it.

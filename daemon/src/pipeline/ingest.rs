@@ -63,33 +63,63 @@ pub(crate) struct Decoding {
     pub(crate) metrics: Arc<Metrics>,
 }
 
+/// A record that waits for its schema.
+struct Copied {
+    partition: i32,
+    offset: i64,
+    timestamp_ms: i64,
+    key: Option<Vec<u8>>,
+    payload: Vec<u8>,
+}
+
+impl Copied {
+    fn of(record: &Record<'_>) -> Self {
+        Self {
+            partition: record.partition,
+            offset: record.offset,
+            timestamp_ms: record.timestamp_ms,
+            key: record.key().map(<[u8]>::to_vec),
+            payload: record.payload().to_vec(),
+        }
+    }
+}
+
 // === impl Decoding ===
 
 impl Decoding {
     /// Appends the record's event to the chunk, or to its rejected ones. `Some` if too many were rejected.
     fn take(&mut self, record: &Record<'_>, chunk: &mut Chunk) -> Option<LimitExceeded> {
-        chunk.next.insert(record.partition, record.offset + 1);
-        let payload = record.payload();
         let meta = RecordMeta {
             partition: record.partition,
             offset: record.offset,
             timestamp_ms: Some(record.timestamp_ms),
             key: record.key(),
         };
-        let Err(reject) = self.decoder.decode(Some(payload), meta, chunk) else {
+        self.take_bytes(record.payload(), meta, chunk)
+    }
+
+    /// [`Decoding::take`] of a record that was copied.
+    fn take_bytes(
+        &mut self,
+        payload: &[u8],
+        record: RecordMeta<'_>,
+        chunk: &mut Chunk,
+    ) -> Option<LimitExceeded> {
+        chunk.next.insert(record.partition, record.offset + 1);
+        let Err(reject) = self.decoder.decode(Some(payload), record, chunk) else {
             self.limits.accepted();
             return None;
         };
         self.metrics.ingest.rejected(reject.reason.as_str());
         let cut = |bytes: &[u8]| bytes[..bytes.len().min(self.dead_letter_bytes)].to_vec();
-        let (key, kept) = (record.key().map(cut), cut(payload));
+        let (key, kept) = (record.key.map(cut), cut(payload));
         chunk.rejected_bytes += kept.len() + key.as_ref().map_or(0, Vec::len);
         chunk.rejected.push(Rejected {
             reject,
             partition: record.partition,
             offset: record.offset,
             key,
-            key_size: record.key().map_or(0, <[u8]>::len),
+            key_size: record.key.map_or(0, <[u8]>::len),
             size: payload.len(),
             payload: kept,
         });
@@ -131,7 +161,13 @@ impl Ingest {
                 }
                 Polled::Record(record) => {
                     self.opened.get_or_insert(now);
-                    self.decoding.take(&record, &mut self.chunk)
+                    match self.decoding.decoder.schema_to_fetch(record.payload()) {
+                        None => self.decoding.take(&record, &mut self.chunk),
+                        Some(id) => {
+                            let record = Copied::of(&record);
+                            self.take_after_schema(id, &record)?
+                        }
+                    }
                 }
             };
             since_clock += 1;
@@ -150,6 +186,50 @@ impl Ingest {
             self.measure_lag(now);
         }
         self.hand_over()
+    }
+
+    /// Fetches the schema of a record, then takes the record. While the registry does not answer, nothing is read, and
+    /// nothing is lost: the record is not behind the offsets that others know.
+    fn take_after_schema(&mut self, id: u32, record: &Copied) -> Result<Option<LimitExceeded>> {
+        let mut tries = 0;
+        let mut away_since = None;
+        while let Err(away) = self.decoding.decoder.fetch_schema(id, tries) {
+            if away_since.is_none() {
+                away_since = Some(Instant::now());
+                warn!(schema = id, %away, "reading waits for the schema registry");
+                // Events before it need not wait.
+                self.hand_over()?;
+                self.reader.pause();
+            }
+            tries += 1;
+            self.health.set_condition("registry", away.to_string());
+            let until = Instant::now() + away.retry_after;
+            while Instant::now() < until {
+                if self.flags.is_stopping() {
+                    return Ok(None);
+                }
+                self.check_patience();
+                self.measure_lag(Instant::now());
+                if let Polled::Notice(notice) = self.reader.poll(POLL)? {
+                    self.on_notice(notice)?;
+                }
+            }
+        }
+        if let Some(since) = away_since {
+            let seconds = since.elapsed().as_secs_f64();
+            info!(seconds, "the schema registry answers again");
+            self.health.clear("registry");
+            self.reader.resume();
+        }
+        let meta = RecordMeta {
+            partition: record.partition,
+            offset: record.offset,
+            timestamp_ms: Some(record.timestamp_ms),
+            key: record.key.as_deref(),
+        };
+        Ok(self
+            .decoding
+            .take_bytes(&record.payload, meta, &mut self.chunk))
     }
 
     fn is_full(&self) -> bool {

@@ -128,7 +128,10 @@ impl Pipeline {
         let classes = bundle.classes();
         let metrics = &publisher.metrics;
         let flags = Arc::new(PipelineFlags::default());
-        let frozen = FrozenScoring::new(block_learner.learner().model().clone());
+        let frozen = FrozenScoring::new(
+            block_learner.learner().model().clone(),
+            bundle.inputs().is_some(),
+        );
         let labels_read = match &labels {
             Some(join) => {
                 let (sender, messages) = bounded(WAITING_LABELS);

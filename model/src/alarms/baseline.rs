@@ -74,9 +74,15 @@ impl Baseline {
         Some(regression.variance / (1.0 - regression.slope).powi(2))
     }
 
+    #[cfg(test)]
+    fn take_in(&mut self, value: f64) -> Option<Surprise> {
+        self.take_in_noisy(value, 0.0)
+    }
+
     /// Takes a value in, and tells how surprising it was after those before it (Hawkins' self-starting chart on the
-    /// recursive residuals of Brown, Durbin and Evans). `None` before there are enough.
-    pub(super) fn take_in(&mut self, value: f64) -> Option<Surprise> {
+    /// recursive residuals of Brown, Durbin and Evans). `None` before there are enough. Values have at least this
+    /// variance, whatever was seen.
+    pub(super) fn take_in_noisy(&mut self, value: f64, least_variance: f64) -> Option<Surprise> {
         let origin = *self.origin.get_or_insert(value);
         let value = value - origin;
         let Some(before) = self.last else {
@@ -84,7 +90,7 @@ impl Baseline {
             return None;
         };
         let pairs = self.pairs;
-        let Some(regression) = self.regression() else {
+        let Some(regression) = self.regression_with(least_variance) else {
             self.add(before, value);
             return None;
         };
@@ -119,12 +125,17 @@ impl Baseline {
     }
 
     fn regression(&self) -> Option<Regression> {
+        self.regression_with(0.0)
+    }
+
+    fn regression_with(&self, least_variance: f64) -> Option<Regression> {
         let n = self.pairs;
         if n < FEWEST_PAIRS {
             return None;
         }
         let (mean_before, mean) = (self.x / n, self.y / n);
         let spread_before = self.xx - n * mean_before * mean_before;
+        let spread_before = spread_before.max(n * least_variance);
         let spread = (self.yy - n * mean * mean).max(0.0);
         let both = self.xy - n * mean_before * mean;
         // Values that do not differ at all.
@@ -139,7 +150,7 @@ impl Baseline {
             mean_before,
             mean,
             slope,
-            variance: left.max(f64::MIN_POSITIVE) / (n - 2.0),
+            variance: (left.max(f64::MIN_POSITIVE) / (n - 2.0)).max(least_variance),
             spread_before,
         })
     }

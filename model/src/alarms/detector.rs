@@ -91,7 +91,19 @@ impl Detector {
         limit: f64,
         direction: Direction,
     ) -> Option<Change> {
-        let found = self.baseline.take_in(value);
+        self.observe_noisy(value, 0.0, limit, direction)
+    }
+
+    /// [`Detector::observe`] of a value whose sampling alone gives it this variance: a series that has never varied is
+    /// then surprised by a value that is.
+    pub(super) fn observe_noisy(
+        &mut self,
+        value: f64,
+        variance: f64,
+        limit: f64,
+        direction: Direction,
+    ) -> Option<Change> {
+        let found = self.baseline.take_in_noisy(value, variance);
         let found = found.filter(|_| self.baseline.blocks() >= FEWEST_BLOCKS)?;
         self.up.add(found.score, value, found.taken_in);
         self.down.add(-found.score, value, found.taken_in);

@@ -3,24 +3,28 @@
 //! Each share, and the worst of the gate's tests, is a series with one value a block. A cumulative sum of surprises is
 //! compared with a limit that follows from the number of false alarms a week that the user sets. What is surprising is
 //! judged by the series' own spread from block to block and by how far each block follows the one before, so that
-//! autocorrelation does not cry wolf. Everything follows from the stream: a replay raises the same alarms.
+//! autocorrelation does not cry wolf. The inputs of the model are watched in the same way, field by field. Everything follows from the stream: a replay raises the same alarms.
 
 mod baseline;
 mod detector;
+mod inputs;
 mod limit;
 mod pace;
 
-use std::{collections::VecDeque, fmt};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::inputs::{FieldAlarm, FieldStatus};
 use self::{
     detector::{Change, Detector, Direction},
+    inputs::{InputMemory, InputWatch},
     limit::limit,
     pace::Pace,
 };
 use crate::{
-    Error, checks,
+    Error, Inputs, checks,
+    profile::InputProfile,
     proportions::{Interval, LabelProportions},
 };
 
@@ -32,6 +36,8 @@ const REMEMBERED: usize = 32;
 const STANDS_BLOCKS: u64 = 100;
 /// Part of the false alarms that shares may raise; shape may raise the others.
 const OF_SHARES: f64 = 0.5;
+/// Part of all false alarms that fields of the input may raise, if they are watched.
+const OF_INPUTS: f64 = 0.2;
 /// Deviations from training at which the first level of a share is told. Looked at once.
 const FIRST_LEVEL: f64 = 3.5;
 
@@ -113,6 +119,18 @@ pub struct AlarmReport {
     pub history: Vec<Alarm>,
     /// Blocks of the stream in a week; what the limits are made for.
     pub blocks_per_week: f64,
+    /// The inputs of the model beside training; none if the bundle does not say what training had.
+    pub inputs: Vec<FieldStatus>,
+    /// Fields that broke in this block.
+    pub broken: Vec<FieldAlarm>,
+}
+
+/// Limits of sums.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    share: f64,
+    shape: f64,
+    input: f64,
 }
 
 /// What is known of a block.
@@ -134,6 +152,8 @@ pub struct Alarms {
     settings: AlarmSettings,
     training: LabelProportions,
     memory: AlarmMemory,
+    /// `None` if it is not known what training had.
+    inputs: Option<InputWatch>,
 }
 
 /// The part of a checkpoint.
@@ -147,6 +167,9 @@ pub(crate) struct AlarmMemory {
     /// Whether an alarm about the shape stands.
     shape_stands: bool,
     history: VecDeque<Alarm>,
+    /// `None` in earlier states, and if inputs are not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inputs: Option<InputMemory>,
 }
 
 impl Alarms {
@@ -156,10 +179,24 @@ impl Alarms {
             settings,
             training,
             memory: AlarmMemory::default(),
+            inputs: None,
         };
         let watched = alarms.watched().len();
         alarms.memory.shares.resize(watched, Detector::default());
         alarms
+    }
+
+    /// Watches the inputs of the model, too.
+    pub fn with_inputs(mut self, profile: Option<Arc<InputProfile>>) -> Self {
+        self.inputs = profile.map(InputWatch::new);
+        self
+    }
+
+    /// Counts rows of the block that is observed next. A sample of its rows is enough.
+    pub fn count_inputs(&mut self, inputs: Inputs<'_>, rows: usize) {
+        if let Some(watch) = &mut self.inputs {
+            watch.count(inputs, rows);
+        }
     }
 
     /// Numbers of the classes whose shares are watched. Of two classes the second alone: the first mirrors it.
@@ -180,24 +217,31 @@ impl Alarms {
         self.memory.pace.note(time_ms);
     }
 
-    /// The limits of a share's sums and of the shape's; `None` if alarms are off.
-    fn limits(&self) -> Option<(f64, f64)> {
+    /// The limits of all sums; `None` if alarms are off.
+    fn limits(&self) -> Option<Limits> {
         let rate = self.settings.false_per_week;
         if rate <= 0.0 {
             return None;
         }
         let blocks = self.memory.pace.blocks_per_week() / rate;
         let sums = 2.0 * self.memory.shares.len().max(1) as f64;
-        Some((
-            limit(blocks * sums / OF_SHARES),
-            limit(blocks / (1.0 - OF_SHARES)),
-        ))
+        let fields = self.inputs.as_ref().map_or(0, InputWatch::fields);
+        let others = if fields > 0 { 1.0 - OF_INPUTS } else { 1.0 };
+        Some(Limits {
+            share: limit(blocks * sums / (others * OF_SHARES)),
+            shape: limit(blocks / (others * (1.0 - OF_SHARES))),
+            input: limit(blocks * fields.max(1) as f64 / OF_INPUTS),
+        })
     }
 
     /// Takes in a block, and tells what has changed.
     pub fn observe(&mut self, block: BlockStatistics<'_>) -> AlarmReport {
-        let Some((share_limit, shape_limit)) = self.limits() else {
-            return AlarmReport::default();
+        let broken = self.observe_inputs(block);
+        let Some(limits) = self.limits() else {
+            return AlarmReport {
+                inputs: self.inputs(block.shares),
+                ..AlarmReport::default()
+            };
         };
         let mut raised = Vec::new();
         for (place, class) in self.watched().into_iter().enumerate() {
@@ -207,7 +251,7 @@ impl Alarms {
                 continue;
             };
             let kind = AlarmKind::Share(class);
-            let change = detector.observe(shares[class], share_limit, Direction::Both);
+            let change = detector.observe(shares[class], limits.share, Direction::Both);
             raised.extend(change.map(|change| Alarm::of(kind, block.block, change)));
             let first = detector.has_just_settled() && self.memory.history.is_empty();
             if first && change.is_none() {
@@ -218,7 +262,7 @@ impl Alarms {
                 }));
             }
         }
-        raised.extend(self.observe_shape(block, shape_limit));
+        raised.extend(self.observe_shape(block, limits.shape));
         for alarm in &raised {
             self.memory.history.push_back(*alarm);
         }
@@ -228,7 +272,40 @@ impl Alarms {
         let is_refuted = block.shares.is_none();
         let is_recent = self.is_recent(AlarmKind::Shape, block.block);
         self.memory.shape_stands = is_recent || (self.memory.shape_stands && is_refuted);
-        self.report(block.block, raised)
+        AlarmReport {
+            inputs: self.inputs(block.shares),
+            broken,
+            ..self.report(block.block, raised)
+        }
+    }
+
+    /// Takes in the inputs that were counted, and tells which fields broke.
+    fn observe_inputs(&mut self, block: BlockStatistics<'_>) -> Vec<FieldAlarm> {
+        let limit = self.limits().map_or(f64::INFINITY, |limits| limits.input);
+        let proportions = self.possible_shares(block.shares);
+        match &mut self.inputs {
+            Some(watch) => watch.observe(block.block, &proportions, limit),
+            None => Vec::new(),
+        }
+    }
+
+    /// The inputs beside training, if the classes have these shares.
+    fn inputs(&self, shares: Option<&[f64]>) -> Vec<FieldStatus> {
+        let limit = self.limits().map_or(f64::INFINITY, |limits| limits.input);
+        let proportions = self.possible_shares(shares);
+        let watch = self.inputs.as_ref();
+        watch.map_or_else(Vec::new, |watch| watch.status(&proportions, limit))
+    }
+
+    /// Readings of shares, which may be below 0, as shares; training's if there are none.
+    fn possible_shares(&self, readings: Option<&[f64]>) -> Vec<f64> {
+        let readings = readings.unwrap_or(self.training.as_ref());
+        let shares: Vec<f64> = readings.iter().map(|share| share.clamp(0.0, 1.0)).collect();
+        let sum: f64 = shares.iter().sum();
+        if !(sum.is_finite() && sum > 0.0) {
+            return self.training.as_ref().to_vec();
+        }
+        shares.into_iter().map(|share| share / sum).collect()
     }
 
     fn observe_shape(&mut self, block: BlockStatistics<'_>, limit: f64) -> Option<Alarm> {
@@ -267,13 +344,16 @@ impl Alarms {
 
     /// What stands after `block`.
     pub(crate) fn report(&self, block: u64, raised: Vec<Alarm>) -> AlarmReport {
-        let Some((share_limit, shape_limit)) = self.limits() else {
-            return AlarmReport::default();
+        let Some(limits) = self.limits() else {
+            return AlarmReport {
+                inputs: self.inputs(None),
+                ..AlarmReport::default()
+            };
         };
         let share = |(class, detector): (usize, &Detector)| AlarmSeries {
             kind: AlarmKind::Share(class),
             statistic: detector.statistic(Direction::Both),
-            limit: share_limit,
+            limit: limits.share,
             firing: self.is_recent(AlarmKind::Share(class), block),
             effective_rows: effective_rows(detector),
         };
@@ -282,7 +362,7 @@ impl Alarms {
         series.push(AlarmSeries {
             kind: AlarmKind::Shape,
             statistic: self.memory.shape.statistic(Direction::Up),
-            limit: shape_limit,
+            limit: limits.shape,
             firing: self.memory.shape_stands,
             effective_rows: None,
         });
@@ -291,14 +371,22 @@ impl Alarms {
             raised,
             history: self.memory.history.iter().copied().collect(),
             blocks_per_week: self.memory.pace.blocks_per_week(),
+            inputs: self.inputs(None),
+            broken: Vec::new(),
         }
     }
 
-    pub(crate) fn memory(&self) -> &AlarmMemory {
-        &self.memory
+    pub(crate) fn memory(&self) -> AlarmMemory {
+        AlarmMemory {
+            inputs: self.inputs.as_ref().map(|watch| watch.memory().clone()),
+            ..self.memory.clone()
+        }
     }
 
-    pub(crate) fn restore(&mut self, memory: AlarmMemory) {
+    pub(crate) fn restore(&mut self, mut memory: AlarmMemory) {
+        if let (Some(watch), Some(inputs)) = (&mut self.inputs, memory.inputs.take()) {
+            watch.restore(inputs);
+        }
         self.memory = memory;
     }
 }

@@ -1,4 +1,4 @@
-//! A bundle as three files.
+//! A bundle as files.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +13,14 @@ use twox_hash::XxHash64;
 use super::{Bundle, Description, SourceBuffer, description::check_version};
 use crate::{
     Error, NamedTensors, Result,
+    profile::InputProfile,
     tensors::{from_safetensors, to_safetensors},
 };
 
 const DESCRIPTION: &str = "bundle.json";
 const WEIGHTS: &str = "weights.safetensors";
 const SOURCE: &str = "source.safetensors";
+const INPUTS: &str = "inputs.json";
 
 /// The contents of a bundle's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct BundleFiles {
     pub weights: Option<Vec<u8>>,
     /// `source.safetensors`: the labelled rows of [`SourceBuffer`](super::SourceBuffer).
     pub source: Vec<u8>,
+    /// `inputs.json`, an [`InputProfile`]; `None` in earlier bundles.
+    pub inputs: Option<Vec<u8>>,
 }
 
 // === impl Bundle ===
@@ -48,6 +52,13 @@ impl Bundle {
             description,
             weights,
             source: to_safetensors(&source, BTreeMap::new())?,
+            inputs: match &self.inputs {
+                Some(inputs) => Some(
+                    serde_json::to_vec(inputs)
+                        .map_err(|error| Error::setting(INPUTS, error.to_string()))?,
+                ),
+                None => None,
+            },
         })
     }
 
@@ -71,7 +82,15 @@ impl Bundle {
         };
         let tensors = read_tensors(SOURCE, &files.source)?;
         let source = SourceBuffer::from_tensors(source_tensor(&description), width, &tensors)?;
-        Self::new(description, weights, source)
+        let inputs = match &files.inputs {
+            Some(bytes) => {
+                let parsed: InputProfile = serde_json::from_slice(bytes)
+                    .map_err(|error| Error::setting(INPUTS, error.to_string()))?;
+                Some(parsed)
+            }
+            None => None,
+        };
+        Self::new(description, weights, source)?.with_inputs(inputs)
     }
 
     /// Writes the files into `folder`, which is made if it is not there. An old
@@ -80,9 +99,11 @@ impl Bundle {
         let files = self.to_files()?;
         fs::create_dir_all(folder).map_err(|source| failed("create", folder.into(), source))?;
         remove(folder.join(DESCRIPTION))?;
-        match &files.weights {
-            Some(weights) => write(folder.join(WEIGHTS), weights)?,
-            None => remove(folder.join(WEIGHTS))?,
+        for (name, content) in [(WEIGHTS, &files.weights), (INPUTS, &files.inputs)] {
+            match content {
+                Some(content) => write(folder.join(name), content)?,
+                None => remove(folder.join(name))?,
+            }
         }
         write(folder.join(SOURCE), &files.source)?;
         write(folder.join(DESCRIPTION), &files.description)
@@ -95,15 +116,16 @@ impl Bundle {
             fs::read(&path).map_err(|source| (path, source))
         };
         let required = |name| read(name).map_err(|(path, source)| failed("read", path, source));
-        let weights = match read(WEIGHTS) {
-            Ok(bytes) => Some(bytes),
-            Err((_, error)) if error.kind() == io::ErrorKind::NotFound => None,
-            Err((path, source)) => return Err(failed("read", path, source)),
+        let optional = |name| match read(name) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err((_, error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err((path, source)) => Err(failed("read", path, source)),
         };
         Self::from_files(&BundleFiles {
             description: required(DESCRIPTION)?,
-            weights,
+            weights: optional(WEIGHTS)?,
             source: required(SOURCE)?,
+            inputs: optional(INPUTS)?,
         })
     }
 }
@@ -111,7 +133,7 @@ impl Bundle {
 // === impl BundleFiles ===
 
 impl BundleFiles {
-    /// XXH64 of the three contents, each behind its length.
+    /// XXH64 of the three contents that decide what is learned, each behind its length.
     pub(crate) fn digest(&self) -> String {
         use std::hash::Hasher;
         let mut hasher = XxHash64::with_seed(0);

@@ -1,8 +1,9 @@
 //! The model bundle: what a user brings, as `fit` makes it or their own training exports it.
 //!
 //! Three files: `bundle.json` ([`Description`]), `weights.safetensors` (`g.*` and `f_s.*`, on raw latents;
-//! absent for a black box) and `source.safetensors` (the labelled [`SourceBuffer`]). A [`Bundle`] that exists
-//! has passed every check.
+//! absent for a black box) and `source.safetensors` (the labelled [`SourceBuffer`]). A fourth, `inputs.json`
+//! ([`InputProfile`]), says what each input looked like in training; earlier bundles do not have it. A [`Bundle`] that
+//! exists has passed every check.
 
 mod description;
 mod files;
@@ -21,6 +22,7 @@ use crate::{
     architecture::{CriticShape, EncoderShape, MapShape, Network, ParameterSpec, Role},
     evaluate::{ClassifierNetwork, EncoderNetwork, Scratch, standardise_classifier},
     parameters::{finite, not_negative},
+    profile::InputProfile,
     proportions::Probabilities,
 };
 
@@ -30,6 +32,7 @@ pub struct Bundle {
     description: Description,
     weights: NamedTensors,
     source: SourceBuffer,
+    inputs: Option<InputProfile>,
     digest: String,
 }
 
@@ -47,10 +50,26 @@ impl Bundle {
             description,
             weights,
             source,
+            inputs: None,
             digest: String::new(),
         };
         bundle.digest = bundle.to_files()?.digest();
         Ok(bundle)
+    }
+
+    /// The same bundle with what its inputs looked like in training. The digest stays: nothing that is learned depends on
+    /// it.
+    pub fn with_inputs(mut self, inputs: Option<InputProfile>) -> Result<Self> {
+        if let Some(inputs) = &inputs {
+            inputs.check(&self.description.input, self.classes())?;
+        }
+        self.inputs = inputs;
+        Ok(self)
+    }
+
+    /// What the inputs looked like in training; `None` if that is not known.
+    pub fn inputs(&self) -> Option<&InputProfile> {
+        self.inputs.as_ref()
     }
 
     /// What `bundle.json` says, checked against the weights and the source rows.
@@ -68,7 +87,7 @@ impl Bundle {
         &self.source
     }
 
-    /// XXH64 of everything in it, in 16 hexadecimal digits: tells whether a state belongs to this bundle. It
+    /// XXH64 of everything in it but the inputs' profile, in 16 hexadecimal digits: tells whether a state belongs to this bundle. It
     /// guards against mistakes, not against an adversary.
     pub fn digest(&self) -> &str {
         &self.digest

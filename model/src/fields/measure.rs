@@ -67,6 +67,10 @@ impl FieldSchema {
                         let found = format!("the text {text:?} in row {row}");
                         return Err(wrong_kind(field, "a number", &found));
                     }
+                    FieldValue::Texts(_) => {
+                        let found = format!("a list in row {row}");
+                        return Err(wrong_kind(field, "a number", &found));
+                    }
                 }
             }
         }

@@ -14,6 +14,7 @@ use crate::{
     checks,
     evaluate::{ClassifierNetwork, Clip, EncoderNetwork, Scratch, Standardisation},
     fields::{FieldBlock, FieldSchema},
+    profile::InputProfile,
     proportions::{LabelProportions, Probabilities, Temperature},
     tensors::Scalars,
     weights::class_ratios,
@@ -138,7 +139,8 @@ pub(super) fn fit_networks(
         training_proportions: prior,
         temperature,
     };
-    Bundle::new(description, weights, source)
+    let profile = InputProfile::measure(&description.input, &inputs, labels, classes);
+    Bundle::new(description, weights, source)?.with_inputs(profile)
 }
 
 /// The linear layer that sees the inputs.

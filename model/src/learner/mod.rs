@@ -106,7 +106,8 @@ impl Learner {
             held_out: kept,
             digest: bundle.digest().to_owned(),
             model: FrozenModel::new(bundle)?,
-            alarms: Alarms::new(settings.alarms, training_proportions.clone()),
+            alarms: Alarms::new(settings.alarms, training_proportions.clone())
+                .with_inputs(bundle.inputs().cloned().map(Arc::new)),
             training_proportions,
             adaptation,
             gate,
@@ -321,6 +322,12 @@ impl Learner {
     /// by it; without times they assume five minutes a block.
     pub fn note_time(&mut self, time_ms: i64) {
         self.alarms.note_time(time_ms);
+    }
+
+    /// Counts rows of the block that is closed next beside training's. A sample of its rows is enough. Does nothing if
+    /// the bundle does not say what training had.
+    pub fn count_inputs(&mut self, inputs: Inputs<'_>, rows: usize) {
+        self.alarms.count_inputs(inputs, rows);
     }
 
     /// What has left its usual level, after the latest block.

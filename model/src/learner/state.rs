@@ -107,7 +107,7 @@ impl Learner {
             adaptation: self.adaptation.as_ref().map(AdaptationHeader::of),
             gate: Some(self.gate.memory().clone()),
             effort: self.effort,
-            alarms: Some(self.alarms.memory().clone()),
+            alarms: Some(self.alarms.memory()),
             labels: None,
         };
         let mut bytes = BTreeMap::new();

@@ -4,6 +4,7 @@
 mod devices;
 mod disk;
 mod documents;
+mod fields;
 mod label_evidence;
 mod labels;
 mod lives;
@@ -14,6 +15,7 @@ mod preflight;
 mod python;
 mod recreated;
 mod refused;
+mod registry;
 mod requests;
 mod restarts;
 mod secure;
@@ -63,12 +65,14 @@ fn main() {
         truncated::TESTS,
         disk::TESTS,
         security_page::TESTS,
+        fields::TESTS,
     ]
     .concat();
     let missing = missing_tool();
     let tests = tests.into_iter().map(|test| (test, missing));
     let missing = missing.or_else(ostar_tests::python::missing_tool);
-    let python_tests = python::TESTS.iter().map(|test| (*test, missing));
+    let python_tests = python::TESTS.iter().chain(registry::TESTS);
+    let python_tests = python_tests.map(|test| (*test, missing));
     let trials = tests.chain(python_tests).map(|((name, test), missing)| {
         let shared = Arc::clone(&shared);
         let broker = || Kafka::start(Listener::Plaintext);

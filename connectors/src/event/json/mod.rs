@@ -2,7 +2,7 @@
 
 mod ignored;
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashMap, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -11,24 +11,30 @@ use serde::{
 
 use self::ignored::Ignored;
 use super::{
-    Cell, EventSettings, Reject, RejectReason,
-    decoder::{Header, checked_id},
-    layout::{DenseLayout, FieldLayout, Layout},
+    Cell, EventSettings, Reject,
+    decoder::Header,
+    header,
+    layout::{DenseLayout, FieldLayout, Layout, UnsuitableSettings},
+    places::{self, Node, Use},
+    settings::TimeUnit,
 };
 
-/// Keys of an event's object, and how deep it may nest.
+/// Where the values of an event's object are, and how deep it may nest.
 #[derive(Debug, Clone)]
 pub(super) struct JsonNames {
     id: String,
     time: String,
+    time_unit: TimeUnit,
     input: &'static str,
-    flat: bool,
+    /// Whether the input has a key of its own; else the whole object is the input.
+    has_key: bool,
+    root: Node,
     max_depth: usize,
 }
 
 enum Sink<'a, 'de> {
     Dense(&'a DenseLayout, &'a mut Vec<f32>),
-    Fields(&'a FieldLayout, Vec<Option<Cell<'de>>>),
+    Fields(Vec<Option<Cell<'de>>>),
 }
 
 /// A pass over one event. serde's errors carry only text, so `reject` keeps the typed reason.
@@ -48,14 +54,19 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 // === impl JsonNames ===
 
 impl JsonNames {
-    pub(super) fn new(settings: &EventSettings, layout: &Layout) -> Self {
-        Self {
+    pub(super) fn new(
+        settings: &EventSettings,
+        layout: &Layout,
+    ) -> Result<Self, UnsuitableSettings> {
+        Ok(Self {
             id: settings.id_field.clone(),
             time: settings.time_field.clone(),
+            time_unit: settings.time_unit,
             input: layout.kind().as_str(),
-            flat: settings.flat,
+            has_key: !settings.is_flat() || matches!(layout, Layout::Dense(_)),
+            root: places::tree(settings, layout)?,
             max_depth: settings.max_depth,
-        }
+        })
     }
 }
 
@@ -77,8 +88,8 @@ pub(super) fn read_fields<'p>(
     layout: &FieldLayout,
 ) -> Result<Option<(Header, Vec<Cell<'p>>)>, Reject> {
     let cells = vec![None; layout.len()];
-    let pass = Pass::new(names, Sink::Fields(layout, cells)).run(payload)?;
-    let Sink::Fields(_, cells) = pass.sink else {
+    let pass = Pass::new(names, Sink::Fields(cells)).run(payload)?;
+    let Sink::Fields(cells) = pass.sink else {
         unreachable!("a pass keeps its sink");
     };
     let cells = cells.into_iter().map(|cell| cell.unwrap_or(Cell::Missing));
@@ -94,15 +105,23 @@ impl<'a, 'de> Pass<'a, 'de> {
             names,
             sink,
             header: Header::default(),
-            // A flat event has no key for its input: the whole object is the input.
-            has_input: names.flat,
+            has_input: !names.has_key,
             reject: None,
         }
     }
 
     fn run(mut self, payload: &'de [u8]) -> Result<Self, Reject> {
         let mut json = serde_json::Deserializer::from_slice(payload);
-        let read = json.deserialize_map(&mut self).and_then(|()| json.end());
+        let Node::Object { children, .. } = &self.names.root else {
+            unreachable!("the root of a tree of keys is an object");
+        };
+        let event = Keys {
+            pass: &mut self,
+            children,
+            name: None,
+            depth: 1,
+        };
+        let read = json.deserialize_map(event).and_then(|()| json.end());
         match (read, self.reject.take()) {
             (Ok(()), _) => Ok(self),
             (Err(_), Some(reject)) => Err(reject),
@@ -115,45 +134,35 @@ impl<'a, 'de> Pass<'a, 'de> {
         E::custom("refused")
     }
 
-    fn set_id<E: Error>(&mut self, cell: &Cell<'_>) -> Result<(), E> {
-        if self.header.id.is_some() {
-            let names = self.names;
-            return Err(self.twice(&names.id));
+    /// Uses a value for everything that it is for.
+    fn take<E: Error>(&mut self, uses: &[Use], name: &str, cell: Cell<'de>) -> Result<(), E> {
+        for used in uses {
+            let taken = match used {
+                Use::Id if self.header.id.is_some() => return Err(self.twice(name)),
+                Use::Id => {
+                    let id = header::id(&self.names.id, &cell);
+                    id.map(|id| self.header.id = id)
+                }
+                Use::Time if self.header.time_ms.is_some() => return Err(self.twice(name)),
+                Use::Time => {
+                    let time = header::time_ms(&self.names.time, &cell, self.names.time_unit);
+                    time.map(|time| self.header.time_ms = time)
+                }
+                Use::Field(_) => Ok(()),
+            };
+            taken.map_err(|reject| self.refuse(reject))?;
         }
-        let id = match cell {
-            Cell::Missing => return Ok(()),
-            Cell::Integer(_) | Cell::Text(_) => checked_id(&cell.to_string()),
-            Cell::Bool(_) | Cell::Number(_) => Err(Reject::new(
-                RejectReason::WrongType,
-                format!(
-                    "`{}` is {cell}, expected a text or a whole number",
-                    self.names.id
-                ),
-            )),
+        let mut fields = uses.iter().filter_map(|used| match used {
+            Use::Field(position) => Some(*position),
+            Use::Id | Use::Time => None,
+        });
+        let Some(last) = fields.next_back() else {
+            return Ok(());
         };
-        self.header.id = id.map_err(|reject| self.refuse(reject))?;
-        Ok(())
-    }
-
-    fn set_time<E: Error>(&mut self, cell: &Cell<'_>) -> Result<(), E> {
-        if self.header.time_ms.is_some() {
-            let names = self.names;
-            return Err(self.twice(&names.time));
+        for position in fields {
+            self.set_field(position, name, cell.clone())?;
         }
-        match cell {
-            Cell::Missing => Ok(()),
-            Cell::Integer(time_ms) => {
-                self.header.time_ms = Some(*time_ms);
-                Ok(())
-            }
-            _ => Err(self.refuse(Reject::new(
-                RejectReason::WrongType,
-                format!(
-                    "`{}` is {cell}, expected milliseconds since 1970, a whole number",
-                    self.names.time
-                ),
-            ))),
-        }
+        self.set_field(last, name, cell)
     }
 
     /// Stores the value of the field at this position of the schema; a second value is an error.
@@ -163,7 +172,7 @@ impl<'a, 'de> Pass<'a, 'de> {
         name: &str,
         cell: Cell<'de>,
     ) -> Result<(), E> {
-        let Sink::Fields(_, cells) = &mut self.sink else {
+        let Sink::Fields(cells) = &mut self.sink else {
             return Ok(());
         };
         match cells[position].replace(cell) {
@@ -172,88 +181,159 @@ impl<'a, 'de> Pass<'a, 'de> {
         }
     }
 
-    fn position(&self, name: &str) -> Option<usize> {
-        match &self.sink {
-            Sink::Dense(..) => None,
-            Sink::Fields(layout, _) => layout.position(name),
+    /// Notes that the input is there; a second one is an error.
+    fn begin_input<E: Error>(&mut self) -> Result<(), E> {
+        if std::mem::replace(&mut self.has_input, true) {
+            return Err(self.twice(self.names.input));
         }
+        Ok(())
     }
 
     fn twice<E: Error>(&mut self, name: &str) -> E {
         let detail = format!("`{name}` comes twice, expected it once");
-        self.refuse(Reject::new(RejectReason::Malformed, detail))
+        self.refuse(Reject::new(super::RejectReason::Malformed, detail))
     }
 }
 
-/// Visits the event's outermost object.
-impl<'de> Visitor<'de> for &mut Pass<'_, 'de> {
+/// Visits an object of which some values are used.
+struct Keys<'p, 'a, 'de> {
+    pass: &'p mut Pass<'a, 'de>,
+    children: &'a HashMap<String, Node>,
+    /// Its own key; `None` for the event.
+    name: Option<&'p str>,
+    depth: usize,
+}
+
+impl<'de> Visitor<'de> for Keys<'_, '_, 'de> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
+        match self.name {
+            None => formatter.write_str("an object"),
+            Some(name) => write!(formatter, "`{name}`, an object"),
+        }
+    }
+
+    /// Null where an object was: all that would be inside is missing.
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let names = self.names;
+        let Self {
+            pass,
+            children,
+            depth,
+            ..
+        } = self;
         while let Some(Text(key)) = map.next_key()? {
-            let position = if names.flat {
-                self.position(&key)
-            } else {
-                None
+            match children.get(key.as_ref()) {
+                Some(Node::Value(uses)) => {
+                    let cell = map.next_value()?;
+                    pass.take(uses, &key, cell)?;
+                }
+                Some(node) => map.next_value_seed(NodeSeed {
+                    pass,
+                    node,
+                    name: &key,
+                    depth: depth + 1,
+                })?,
+                None => map.next_value_seed(Ignored {
+                    pass,
+                    depth: depth + 1,
+                })?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements of an array have their numbers as keys.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        let Self {
+            pass,
+            children,
+            depth,
+            ..
+        } = self;
+        for number in 0.. {
+            let key = number.to_string();
+            let more = match children.get(&key) {
+                Some(node) => elements.next_element_seed(NodeSeed {
+                    pass,
+                    node,
+                    name: &key,
+                    depth: depth + 1,
+                })?,
+                None => elements.next_element_seed(Ignored {
+                    pass,
+                    depth: depth + 1,
+                })?,
             };
-            let is_id = key == names.id;
-            let is_time = key == names.time;
-            if is_id || is_time || position.is_some() {
-                let cell: Cell<'de> = map.next_value()?;
-                if is_id {
-                    self.set_id(&cell)?;
-                }
-                if is_time {
-                    self.set_time(&cell)?;
-                }
-                // In a flat event, the id or the time may also be one of the model's fields.
-                if let Some(position) = position {
-                    self.set_field(position, &key, cell)?;
-                }
-            } else if key == names.input && !names.flat {
-                if std::mem::replace(&mut self.has_input, true) {
-                    return Err(self.twice(names.input));
-                }
-                map.next_value_seed(InputSeed(self))?;
-            } else {
-                map.next_value_seed(Ignored {
-                    pass: self,
-                    depth: 2,
-                })?;
+            if more.is_none() {
+                break;
             }
         }
         Ok(())
     }
 }
 
-/// Reads the value of the input's key.
-struct InputSeed<'p, 'a, 'de>(&'p mut Pass<'a, 'de>);
+/// Reads a value that is used or has used values inside.
+struct NodeSeed<'p, 'a, 'de> {
+    pass: &'p mut Pass<'a, 'de>,
+    node: &'a Node,
+    name: &'p str,
+    /// Of the value, if it is an array or an object.
+    depth: usize,
+}
 
-impl<'de> DeserializeSeed<'de> for InputSeed<'_, '_, 'de> {
+impl<'de> DeserializeSeed<'de> for NodeSeed<'_, '_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        match self.0.sink {
-            Sink::Dense(..) => deserializer.deserialize_seq(self),
-            Sink::Fields(..) => deserializer.deserialize_map(self),
+        let Self {
+            pass,
+            node,
+            name,
+            depth,
+        } = self;
+        match node {
+            Node::Value(uses) => {
+                let cell = Cell::deserialize(deserializer)?;
+                pass.take(uses, name, cell)
+            }
+            Node::Numbers => {
+                pass.begin_input()?;
+                deserializer.deserialize_seq(Numbers(pass))
+            }
+            Node::Object { children, is_input } => {
+                let keys = Keys {
+                    pass,
+                    children,
+                    name: Some(name),
+                    depth,
+                };
+                if *is_input {
+                    keys.pass.begin_input()?;
+                    return deserializer.deserialize_map(keys);
+                }
+                deserializer.deserialize_any(keys)
+            }
         }
     }
 }
 
-impl<'de> Visitor<'de> for InputSeed<'_, '_, 'de> {
+/// Reads the numbers of the input.
+struct Numbers<'p, 'a, 'de>(&'p mut Pass<'a, 'de>);
+
+impl<'de> Visitor<'de> for Numbers<'_, '_, 'de> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.0.names.input;
-        match self.0.sink {
-            Sink::Dense(layout, _) => write!(formatter, "`{name}`, {} numbers", layout.width),
-            Sink::Fields(..) => write!(formatter, "`{name}`, an object"),
-        }
+        let width = match &self.0.sink {
+            Sink::Dense(layout, _) => layout.width,
+            Sink::Fields(..) => 0,
+        };
+        write!(formatter, "`{}`, {width} numbers", self.0.names.input)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<(), A::Error> {
@@ -269,20 +349,6 @@ impl<'de> Visitor<'de> for InputSeed<'_, '_, 'de> {
             }
             room -= 1;
             values.push(number);
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let pass = self.0;
-        while let Some(Text(name)) = map.next_key()? {
-            match pass.position(&name) {
-                Some(position) => {
-                    let cell = map.next_value()?;
-                    pass.set_field(position, &name, cell)?;
-                }
-                None => map.next_value_seed(Ignored { pass, depth: 3 })?,
-            }
         }
         Ok(())
     }

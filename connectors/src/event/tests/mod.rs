@@ -1,3 +1,4 @@
+mod places;
 mod properties;
 
 use std::collections::BTreeMap;

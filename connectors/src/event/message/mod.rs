@@ -1,0 +1,222 @@
+//! Reads any Protobuf message by its descriptor: what is wanted of it is compiled once into a plan, and a payload is read
+//! from front to back without a message in between.
+
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
+
+use super::{
+    Cell,
+    places::{Node, Use},
+};
+
+/// Deepest nesting of what is wanted.
+const DEEPEST: usize = 32;
+
+/// How to read messages of one type.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    fields: HashMap<u32, Entry>,
+    /// Values of fields that are not written if they are zero.
+    zeros: Vec<(Vec<Use>, Cell<'static>)>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    kind: Kind,
+    wanted: Wanted,
+}
+
+#[derive(Debug, Clone)]
+enum Wanted {
+    /// A single value.
+    Value(Vec<Use>),
+    /// A list of values.
+    List(Vec<Use>),
+    /// `google.protobuf.Timestamp`.
+    Time(Vec<Use>),
+    /// The numbers of a vector.
+    Numbers,
+    /// A message inside.
+    Message(Plan),
+    /// Values of some keys of a map.
+    Map(HashMap<String, Vec<Use>>),
+}
+
+impl Plan {
+    /// Fails, in words, if messages of this type cannot give what is wanted.
+    pub(super) fn compile(
+        descriptors: &[u8],
+        message: &str,
+        wanted: &Node,
+    ) -> Result<Self, String> {
+        let pool = DescriptorPool::decode(descriptors)
+            .map_err(|error| format!("expected a descriptor set: {error}"))?;
+        let Some(found) = pool.get_message_by_name(message) else {
+            let names: Vec<_> = pool.all_messages().take(10).collect();
+            let names: Vec<_> = names.iter().map(MessageDescriptor::full_name).collect();
+            return Err(format!(
+                "there is no message {message}, expected one of {}",
+                names.join(", ")
+            ));
+        };
+        let mut count = 0;
+        let plan = Self::of(&found, wanted, 0, &mut count)?;
+        match count {
+            0 => Err(format!("{message} has none of the fields that are wanted")),
+            _ => Ok(plan),
+        }
+    }
+
+    fn of(
+        message: &MessageDescriptor,
+        wanted: &Node,
+        depth: usize,
+        count: &mut usize,
+    ) -> Result<Self, String> {
+        let Node::Object { children, .. } = wanted else {
+            return Err(format!(
+                "{} is a message, expected a value",
+                message.full_name()
+            ));
+        };
+        if depth > DEEPEST {
+            return Err(format!("paths have more than {DEEPEST} keys"));
+        }
+        let mut plan = Self {
+            fields: HashMap::new(),
+            zeros: Vec::new(),
+        };
+        for (key, child) in children {
+            let by_name = message.get_field_by_name(key);
+            let Some(field) = by_name.or_else(|| message.get_field_by_json_name(key)) else {
+                continue;
+            };
+            let wanted = entry(&field, child, depth, count)
+                .map_err(|problem| format!("{}: {problem}", field.full_name()))?;
+            if let Wanted::Value(uses) = &wanted
+                && !field.supports_presence()
+            {
+                plan.zeros.extend(zero(&field, uses));
+            }
+            let kind = field.kind();
+            plan.fields.insert(field.number(), Entry { kind, wanted });
+        }
+        Ok(plan)
+    }
+}
+
+fn entry(
+    field: &FieldDescriptor,
+    wanted: &Node,
+    depth: usize,
+    count: &mut usize,
+) -> Result<Wanted, String> {
+    match (wanted, field.kind()) {
+        (Node::Object { children, .. }, Kind::Message(entry)) if field.is_map() => {
+            let value = entry.map_entry_value_field().kind();
+            if matches!(value, Kind::Message(_)) {
+                return Err("is a map of messages, expected one of values".into());
+            }
+            if !matches!(entry.map_entry_key_field().kind(), Kind::String) {
+                return Err("is a map with other keys than texts".into());
+            }
+            let mut keys = HashMap::new();
+            for (key, child) in children {
+                let Node::Value(uses) = child else {
+                    return Err(format!("has values, expected an object at `{key}`"));
+                };
+                note(uses, count);
+                keys.insert(key.clone(), uses.clone());
+            }
+            Ok(Wanted::Map(keys))
+        }
+        (Node::Object { .. }, Kind::Message(message)) if !field.is_list() => {
+            Plan::of(&message, wanted, depth + 1, count).map(Wanted::Message)
+        }
+        (Node::Object { .. }, _) => Err("is a value or a list, expected a message".into()),
+        (Node::Numbers, kind) if field.is_list() && is_number(&kind) => {
+            *count += 1;
+            Ok(Wanted::Numbers)
+        }
+        (Node::Numbers, _) => Err("is not a list of numbers".into()),
+        (Node::Value(uses), Kind::Message(message)) if !field.is_list() => {
+            note(uses, count);
+            match message.full_name() {
+                "google.protobuf.Timestamp" => Ok(Wanted::Time(uses.clone())),
+                name if is_wrapper(name) => {
+                    let value = message.get_field(1).ok_or("a wrapper has a value")?;
+                    let inner = Entry {
+                        kind: value.kind(),
+                        wanted: Wanted::Value(uses.clone()),
+                    };
+                    Ok(Wanted::Message(Plan {
+                        fields: HashMap::from([(1, inner)]),
+                        // A wrapper that is there has a value, written or not.
+                        zeros: zero(&value, uses).into_iter().collect(),
+                    }))
+                }
+                name => Err(format!("is the message {name}, expected a value")),
+            }
+        }
+        (Node::Value(_), Kind::Message(_)) => Err("is a list of messages, expected values".into()),
+        (Node::Value(uses), _) => {
+            note(uses, count);
+            let uses = uses.clone();
+            Ok(if field.is_list() {
+                Wanted::List(uses)
+            } else {
+                Wanted::Value(uses)
+            })
+        }
+    }
+}
+
+fn note(uses: &[Use], count: &mut usize) {
+    *count += uses
+        .iter()
+        .filter(|used| matches!(used, Use::Field(_)))
+        .count();
+}
+
+fn is_number(kind: &Kind) -> bool {
+    !matches!(
+        kind,
+        Kind::Bool | Kind::String | Kind::Bytes | Kind::Message(_) | Kind::Enum(_)
+    )
+}
+
+fn is_wrapper(name: &str) -> bool {
+    let kind = name.strip_prefix("google.protobuf.");
+    let kinds = [
+        "DoubleValue",
+        "FloatValue",
+        "Int64Value",
+        "UInt64Value",
+        "Int32Value",
+        "UInt32Value",
+        "BoolValue",
+        "StringValue",
+        "BytesValue",
+    ];
+    kind.is_some_and(|kind| kinds.contains(&kind))
+}
+
+/// The value of a field that is not written because it is zero. An empty text counts as missing, and neither an id nor a
+/// time is zero.
+fn zero(field: &FieldDescriptor, uses: &[Use]) -> Option<(Vec<Use>, Cell<'static>)> {
+    let fields = uses.iter().filter(|used| matches!(used, Use::Field(_)));
+    let fields: Vec<Use> = fields.copied().collect();
+    let cell = match field.kind() {
+        Kind::String | Kind::Bytes | Kind::Message(_) => return None,
+        Kind::Bool => Cell::Bool(false),
+        Kind::Double | Kind::Float => Cell::Number(0.0),
+        Kind::Enum(names) => Cell::Text(names.default_value().name().to_owned().into()),
+        _ => Cell::Integer(0),
+    };
+    (!fields.is_empty()).then_some((fields, cell))
+}
