@@ -53,7 +53,7 @@ fn main() -> Result<()> {
     let (rows, _) = gaussians::draw(10_000, 0.4, 0.0, 5);
     let rows: Vec<String> = rows
         .iter()
-        .map(|row| serde_json::to_string(row))
+        .map(serde_json::to_string)
         .collect::<std::result::Result<_, _>>()?;
     let part = EVENTS / LOOKS;
     for look in 0..LOOKS {
