@@ -27,13 +27,15 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 6] = [
+pub(crate) const CONDITIONS: [&str; 8] = [
     "checkpoints",
     "events",
     "kafka",
     "label_requests",
     "labels",
     "outputs",
+    "tls",
+    "tokens",
 ];
 
 impl Health {

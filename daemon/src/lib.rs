@@ -24,6 +24,7 @@ mod servers;
 mod serving;
 mod shutdown;
 mod status;
+mod transport;
 
 use std::process::ExitCode;
 

@@ -9,6 +9,7 @@ mod labels;
 mod lives;
 mod offsets;
 mod outages;
+mod parts;
 mod poison;
 mod preflight;
 mod python;
@@ -62,6 +63,7 @@ fn main() {
         preflight::TESTS,
         truncated::TESTS,
         disk::TESTS,
+        parts::TESTS,
         security_page::TESTS,
     ]
     .concat();
