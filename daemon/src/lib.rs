@@ -9,6 +9,8 @@ mod current;
 mod demo;
 mod error_text;
 mod exit;
+#[cfg(test)]
+mod fuzz;
 mod grpc;
 mod health;
 mod http;

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    CheckpointSettings, Config, ConnectionSettings, GrpcSettings, HttpSettings, LearnerSection, LogSettings,
-    RequestSettings, ServingSettings, ShutdownSettings, TlsSettings,
+    CheckpointSettings, Config, ConnectionSettings, GrpcSettings, HttpSettings, LearnerSection,
+    LogSettings, RequestSettings, ServingSettings, ShutdownSettings, TlsSettings,
     layers::parse,
     tree::{Origin, Tree},
 };

@@ -77,7 +77,14 @@ mod tests {
 
     #[test]
     fn only_own_names_and_addresses_are_taken() {
-        let own = ["localhost", "localhost:8080", "ostard", "127.0.0.1:8080", "[::1]:8080", "10.0.0.7"];
+        let own = [
+            "localhost",
+            "localhost:8080",
+            "ostard",
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "10.0.0.7",
+        ];
         for hosts in [
             hosts("127.0.0.1:8080", &[]),
             hosts("0.0.0.0:8080", &["ostard.example.com"]),
@@ -85,7 +92,11 @@ mod tests {
             for host in own {
                 assert!(hosts.admit(Some(host)), "{host}");
             }
-            for host in ["evil.example", "evil.example:8080", "localhost.evil.example"] {
+            for host in [
+                "evil.example",
+                "evil.example:8080",
+                "localhost.evil.example",
+            ] {
                 assert!(!hosts.admit(Some(host)), "{host}");
             }
         }

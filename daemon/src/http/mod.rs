@@ -53,11 +53,13 @@ pub(crate) fn router(
         guard(metrics, Role::Metrics)
     };
     let status = Router::new().route("/status", get(status));
+    let orders = page.orders.map(|orders| guard(orders, Role::Control));
+    let orders = orders.unwrap_or_default();
     let hosts = host::Hosts::new(settings);
     let named = page
         .open
         .merge(guard(page.guarded.merge(open_inference), Role::Predict))
-        .merge(guard(page.orders, Role::Control))
+        .merge(orders)
         .merge(guard(status, Role::Metrics))
         .merge(metrics)
         .layer(middleware::from_fn_with_state(hosts, host::check));
@@ -70,7 +72,12 @@ async fn livez(
     headers: HeaderMap,
 ) -> Response {
     let tell = Telling::new(&tokens, &headers);
-    answer(services.health.liveness().map_err(|reason| tell.text(reason)))
+    answer(
+        services
+            .health
+            .liveness()
+            .map_err(|reason| tell.text(reason)),
+    )
 }
 
 async fn readyz(

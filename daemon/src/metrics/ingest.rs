@@ -111,7 +111,9 @@ impl IngestMetrics {
     }
 
     pub(crate) fn consumer_errors(&self, code: &str, count: u64) {
-        self.consumer_errors.with_label_values(&[code]).inc_by(count);
+        self.consumer_errors
+            .with_label_values(&[code])
+            .inc_by(count);
     }
 
     pub(crate) fn set_broker_connected(&self, connected: bool) {

@@ -17,8 +17,8 @@ pub(crate) struct Routes<S> {
     /// The page's files, without any data: a browser needs them to ask for the token.
     pub(crate) open: Router<S>,
     pub(crate) guarded: Router<S>,
-    /// Orders, if they are on.
-    pub(crate) orders: Router<S>,
+    /// `None` if orders are off.
+    pub(crate) orders: Option<Router<S>>,
 }
 
 /// Orders are served only where a token guards them. Without one, any web site could make a browser send them.
@@ -30,14 +30,12 @@ where
         .route("/", get(assets::index))
         .route("/page/{name}", get(assets::asset));
     let guarded = Router::new().route("/page/events", get(events));
-    let mut orders = Router::new();
-    if page.services.config.http.orders && guarded_orders {
-        orders = orders.route("/page/orders", post(orders::order));
-    }
+    let takes_orders = page.services.config.http.orders && guarded_orders;
+    let orders = takes_orders.then(|| Router::new().route("/page/orders", post(orders::order)));
     Routes {
         open,
         guarded: guarded.with_state(Arc::clone(&page)),
-        orders: orders.with_state(page),
+        orders: orders.map(|orders| orders.with_state(page)),
     }
 }
 

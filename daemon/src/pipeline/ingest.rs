@@ -217,7 +217,10 @@ impl Ingest {
             self.metrics.ingest.consumer_errors(&code, count);
             let told = self.errors_told.get(&code);
             if told.is_none_or(|told| now.saturating_duration_since(*told) >= ERRORS_EVERY) {
-                warn!(code, count, "the consumer reported errors, which it may recover from");
+                warn!(
+                    code,
+                    count, "the consumer reported errors, which it may recover from"
+                );
                 self.errors_told.insert(code, now);
             }
         }

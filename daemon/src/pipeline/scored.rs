@@ -207,7 +207,9 @@ mod tests {
     fn a_model_that_refuses_everything_is_a_failure() {
         let bundle = fixture::bundle();
         let mut chunk = chunk(&bundle, MOST_REFUSED as i64 + 1);
-        let error = quarantine(&mut chunk, |_| bail!("nothing fits")).err().unwrap();
+        let error = quarantine(&mut chunk, |_| bail!("nothing fits"))
+            .err()
+            .unwrap();
         assert!(error.to_string().contains("nothing fits"), "{error}");
     }
 }

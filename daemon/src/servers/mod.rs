@@ -102,15 +102,15 @@ async fn serve_with_secrets(
         services,
     };
 
-    let endpoint = shared.endpoint(Listener::Http, ports.http, router, &http);
-    http.start("HTTP listener", transport::serve(endpoint));
+    let endpoint = shared.endpoint(Listener::Http, router, &http);
+    http.start("HTTP listener", transport::serve(ports.http, endpoint));
     let follow_page = page.follow(http.stopped());
     http.start("live page", done(follow_page));
-    let endpoint = shared.endpoint(Listener::Grpc, ports.grpc, inference, &grpc);
-    grpc.start("gRPC listener", transport::serve(endpoint));
+    let endpoint = shared.endpoint(Listener::Grpc, inference, &grpc);
+    grpc.start("gRPC listener", transport::serve(ports.grpc, endpoint));
     if let Some(port) = ports.control {
-        let endpoint = shared.endpoint(Listener::Control, port, control, &grpc);
-        grpc.start("control listener", transport::serve(endpoint));
+        let endpoint = shared.endpoint(Listener::Control, control, &grpc);
+        grpc.start("control listener", transport::serve(port, endpoint));
     }
     grpc.start("gRPC health service", done(follow_health));
     let watch = transport::watch(shared.listeners, shared.uploads, http.stopped());
@@ -143,13 +143,7 @@ async fn done(part: impl Future<Output = ()>) -> Result<()> {
 // === impl Shared ===
 
 impl Shared<'_> {
-    fn endpoint(
-        &mut self,
-        listener: Listener,
-        port: std::net::TcpListener,
-        router: Router,
-        parts: &Parts,
-    ) -> Endpoint {
+    fn endpoint(&mut self, listener: Listener, router: Router, parts: &Parts) -> Endpoint {
         let metrics = self.services.metrics.clone();
         let settings = &self.settings.connections;
         let connections = Connections::new(listener, self.most, settings, metrics);
@@ -159,7 +153,6 @@ impl Shared<'_> {
                 Listener::Http => Protocol::Http,
                 Listener::Grpc | Listener::Control => Protocol::Grpc,
             },
-            port,
             router,
             tls: self.tls.clone(),
             connections,

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use anyhow::{Result, anyhow};
 use tokio::{sync::watch, task::JoinSet};
-use tracing::error;
+use tracing::{debug, error};
 
 use crate::health::Health;
 
@@ -67,6 +67,7 @@ async fn run(
 ) -> Result<()> {
     let mut task = JoinSet::new();
     task.spawn(async move {
+        debug!(part = name, "part started");
         fail::fail_point!(name);
         part.await
     });

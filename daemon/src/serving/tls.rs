@@ -203,8 +203,7 @@ fn configure(
     let builder = match authorities {
         None => builder.with_no_client_auth(),
         Some(roots) => {
-            let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider);
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider);
             let verifier = verifier
                 .build()
                 .context("tls.client_ca: its authorities cannot be used")?;

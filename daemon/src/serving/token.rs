@@ -251,7 +251,10 @@ mod tests {
         fs::remove_file(file.path()).unwrap();
         assert!(token.admits(Some(b"Bearer new")));
         let problem = token.problem().unwrap();
-        assert!(problem.starts_with("auth.token_file: cannot read"), "{problem}");
+        assert!(
+            problem.starts_with("auth.token_file: cannot read"),
+            "{problem}"
+        );
         fs::write(file.path(), "new").unwrap();
         assert_eq!(token.problem(), None);
     }

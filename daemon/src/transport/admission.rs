@@ -1,11 +1,6 @@
 //! Every request of every listener passes here before anything reads it.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-};
+use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -193,7 +188,9 @@ mod tests {
     fn stalled(bytes: usize) -> Request<Body> {
         let first = tokio_stream::once(Ok::<_, Infallible>(Bytes::from(vec![0; bytes])));
         let rest = tokio_stream::pending();
-        request(Body::from_stream(tokio_stream::StreamExt::chain(first, rest)))
+        request(Body::from_stream(tokio_stream::StreamExt::chain(
+            first, rest,
+        )))
     }
 
     #[tokio::test]

@@ -115,7 +115,8 @@ impl http_body::Body for Leaving {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         // The server asks for more once the client has taken what there was.
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        self.ticket.sending(matches!(frame, Poll::Ready(Some(Ok(_)))));
+        self.ticket
+            .sending(matches!(frame, Poll::Ready(Some(Ok(_)))));
         frame
     }
 

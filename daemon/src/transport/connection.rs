@@ -1,6 +1,7 @@
 //! One connection: what its client owes, and the end of it.
 
 use std::{
+    error::Error,
     pin::pin,
     sync::{
         Arc, Mutex, OnceLock,
@@ -174,7 +175,7 @@ impl Connection {
     /// Runs the connection until its client ends it, it is cut, or the daemon stops and every request is answered.
     pub(super) async fn drive(
         &self,
-        server: impl GracefulConnection,
+        server: impl GracefulConnection<Error = hyper::Error>,
         mut stopped: watch::Receiver<bool>,
     ) {
         let mut server = pin!(server);
@@ -183,8 +184,13 @@ impl Connection {
         loop {
             let end = last.unwrap_or_else(time::Instant::now);
             tokio::select! {
-                // Its errors are the client's: it went away, or does not speak the protocol.
-                _ = server.as_mut() => return,
+                // Its errors are the client's: it went away, does not speak the protocol, or floods it.
+                outcome = server.as_mut() => {
+                    if outcome.is_err_and(|error| is_flood(&error)) {
+                        self.cut(CutReason::Resets);
+                    }
+                    return;
+                }
                 () = self.was_cut.notified(), if last.is_none() => match self.reason() {
                     Some(CutReason::Idle | CutReason::Limit) => {
                         server.as_mut().graceful_shutdown();
@@ -205,4 +211,16 @@ impl Connection {
     pub(super) async fn wait_for_cut(&self) {
         self.was_cut.notified().await;
     }
+}
+
+/// Whether the HTTP/2 library ended the connection because of too many cancelled or refused requests.
+fn is_flood(error: &hyper::Error) -> bool {
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
+        }
+        cause = error.source();
+    }
+    false
 }

@@ -169,7 +169,9 @@ mod tests {
             ] {
                 let (mut frames, now) = begun();
                 let flood = frame(kind, 0, length).repeat(2_000);
-                let seen = flood.chunks(piece).find_map(|bytes| frames.take(bytes, now).err());
+                let seen = flood
+                    .chunks(piece)
+                    .find_map(|bytes| frames.take(bytes, now).err());
                 assert_eq!(seen, Some(reason), "{kind} in pieces of {piece}");
             }
         }
@@ -203,7 +205,9 @@ mod tests {
         }
         frames.take(&frame(CONTINUATION, 0, 5), now).unwrap();
         assert!(frames.is_incomplete(), "END_HEADERS has not come");
-        frames.take(&frame(CONTINUATION, END_HEADERS, 5), now).unwrap();
+        frames
+            .take(&frame(CONTINUATION, END_HEADERS, 5), now)
+            .unwrap();
         assert!(!frames.is_incomplete());
         let body = frame(DATA, 0, 100);
         frames.take(&body[..50], now).unwrap();

@@ -67,7 +67,11 @@ mod tests {
                 }
                 seen += bytes.len();
                 let expected = ends.iter().rfind(|end| **end <= seen);
-                assert_eq!(complete, expected.copied().unwrap_or(0), "pieces of {piece}");
+                assert_eq!(
+                    complete,
+                    expected.copied().unwrap_or(0),
+                    "pieces of {piece}"
+                );
             }
         }
     }

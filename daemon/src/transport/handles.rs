@@ -15,7 +15,9 @@ pub(crate) fn usable_connections(wanted: usize, listeners: usize) -> usize {
     if most < wanted {
         warn!(
             wanted,
-            most, limit, "fewer connections than connections.max: the limit of open files (ulimit -n) is too low"
+            most,
+            limit,
+            "fewer connections than connections.max: the limit of open files (ulimit -n) is too low"
         );
     }
     wanted.min(most)

@@ -40,7 +40,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What a listener is started with.
 pub(crate) struct Endpoint {
     pub(crate) protocol: Protocol,
-    pub(crate) port: TcpListener,
     pub(crate) router: Router,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) connections: Arc<Connections>,
@@ -51,8 +50,7 @@ pub(crate) struct Endpoint {
 }
 
 /// Accepts until it is stopped, and then waits until every accepted request is answered. Fails if the port does.
-pub(crate) async fn serve(endpoint: Endpoint) -> Result<()> {
-    let port = endpoint.port.try_clone().context("cannot listen")?;
+pub(crate) async fn serve(port: TcpListener, endpoint: Endpoint) -> Result<()> {
     let port = net::TcpListener::from_std(port).context("cannot listen")?;
     let endpoint = Arc::new(endpoint);
     let mut stopped = endpoint.stopped.clone();
@@ -102,12 +100,17 @@ impl Endpoint {
         ) {
             return Ok(());
         }
-        let number = problem.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+        let number = problem
+            .raw_os_error()
+            .map(rustix::io::Errno::from_raw_os_error);
         use rustix::io::Errno;
         match number {
             Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                 warn!(%problem, listener = self.connections.listener.label(), "cannot accept a connection");
-                self.connections.metrics.serving.cut_connection(CutReason::Handles);
+                self.connections
+                    .metrics
+                    .serving
+                    .cut_connection(CutReason::Handles);
                 self.connections.give_way();
                 sleep(ACCEPT_PAUSE).await;
                 Ok(())

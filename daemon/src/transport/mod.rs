@@ -9,8 +9,8 @@
 mod admission;
 mod bodies;
 mod connection;
-mod framing;
 mod frames;
+mod framing;
 mod handles;
 mod listener;
 mod stream;

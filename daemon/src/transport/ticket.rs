@@ -44,6 +44,8 @@ struct State {
     progress: usize,
     /// Bytes of something incomplete.
     arriving: usize,
+    /// Orders it among all that is incomplete; `None` if nothing is.
+    age: Option<u64>,
     /// Complete and unanswered bytes.
     waiting: usize,
     /// Since when a piece of the answer waits for the client to take it.
@@ -75,16 +77,13 @@ impl Ticket {
                 since: Instant::now(),
                 progress: 0,
                 arriving: 0,
+                age: None,
                 waiting: 0,
                 sending_since: None,
                 cut: None,
                 waker: None,
             }),
         }
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
     }
 
     pub(super) fn kind(&self) -> TicketKind {
@@ -126,8 +125,9 @@ impl Ticket {
         if state.cut.is_some() {
             return;
         }
-        let first = state.arriving == 0;
-        if first {
+        let begun = state.age;
+        let age = begun.unwrap_or_else(|| self.uploads.number());
+        if begun.is_none() {
             state.since = Instant::now();
             state.progress = 0;
         }
@@ -136,19 +136,24 @@ impl Ticket {
             state.since = Instant::now();
             state.progress = 0;
         }
-        let done = (complete > 0).then(|| state.arriving + complete);
         state.arriving += bytes;
-        if let Some(done) = done {
-            state.arriving -= done;
-            state.waiting += done;
+        self.uploads.add_arriving(bytes);
+        if complete > 0 {
+            // All but what has begun after them.
+            let done = state.arriving - (bytes - complete);
+            self.wait(&mut state, done);
         }
-        let left = state.arriving;
-        let owes = self.kind == TicketKind::Whole || left > 0;
-        self.settle(&mut state, owes);
+        let left = state.arriving > 0;
+        state.age = left.then_some(age);
+        self.settle(&mut state, self.kind == TicketKind::Whole || left);
         drop(state);
-        self.uploads.arrived(self, bytes, first);
-        if let Some(done) = done {
-            self.uploads.completed(self.number, done, left == 0);
+        match (begun, left) {
+            (None, true) => self.uploads.begin_upload(age, self),
+            (Some(_), false) => self.uploads.end_upload(age),
+            _ => {}
+        }
+        if left {
+            self.uploads.make_room(age);
         }
     }
 
@@ -156,12 +161,19 @@ impl Ticket {
     pub(super) fn complete(&self) {
         let mut state = lock(&self.state);
         self.settle(&mut state, false);
-        let done = std::mem::take(&mut state.arriving);
-        state.waiting += done;
+        let done = state.arriving;
+        self.wait(&mut state, done);
+        let age = state.age.take();
         drop(state);
-        if done > 0 {
-            self.uploads.completed(self.number, done, true);
+        if let Some(age) = age {
+            self.uploads.end_upload(age);
         }
+    }
+
+    fn wait(&self, state: &mut State, done: usize) {
+        state.arriving -= done;
+        state.waiting += done;
+        self.uploads.complete(done);
     }
 
     /// The earlier messages of a stream are answered: its reader asks for the next.
@@ -216,6 +228,9 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.answered();
+        if let Some(age) = lock(&self.state).age.take() {
+            self.uploads.end_upload(age);
+        }
         self.uploads.close(self.number);
         self.connection.end_request();
     }

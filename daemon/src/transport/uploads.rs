@@ -30,10 +30,11 @@ pub(crate) struct Uploads {
     most_waiting: usize,
     arriving: AtomicUsize,
     waiting: AtomicUsize,
+    /// Numbers requests, and what of them is incomplete, in the order in which they began.
     last_number: AtomicU64,
     /// Every request that is not answered, for the watchdog.
     open: Mutex<HashMap<u64, Weak<Ticket>>>,
-    /// Those that hold bytes of something incomplete, oldest first.
+    /// Those that hold bytes of something incomplete, oldest first. A stream is as old as its message.
     by_age: Mutex<BTreeMap<u64, Weak<Ticket>>>,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -70,41 +71,51 @@ impl Uploads {
         connection: &Arc<Connection>,
         kind: TicketKind,
     ) -> Arc<Ticket> {
-        let number = self.last_number.fetch_add(1, Ordering::Relaxed);
+        let number = self.number();
         let ticket = Arc::new(Ticket::new(number, self, connection, kind));
         lock(&self.open).insert(number, Arc::downgrade(&ticket));
         ticket
     }
 
+    pub(super) fn number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Called when the ticket is dropped.
     pub(super) fn close(&self, number: u64) {
         lock(&self.open).remove(&number);
-        lock(&self.by_age).remove(&number);
     }
 
-    /// Bytes of something incomplete have arrived. Makes room for them.
-    pub(super) fn arrived(&self, ticket: &Arc<Ticket>, bytes: usize, first: bool) {
+    /// Bytes of something incomplete have arrived. Like all changes of the sums, it is called under the ticket's lock:
+    /// a sum never misses what a ticket takes off it.
+    pub(super) fn add_arriving(&self, bytes: usize) {
         self.arriving.fetch_add(bytes, Ordering::Relaxed);
-        if first {
-            let entry = Arc::downgrade(ticket);
-            lock(&self.by_age).insert(ticket.number(), entry);
-        }
+    }
+
+    /// What has arrived is complete, and waits for its answer.
+    pub(super) fn complete(&self, bytes: usize) {
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.arriving.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The ticket holds something incomplete, of this age.
+    pub(super) fn begin_upload(&self, age: u64, ticket: &Arc<Ticket>) {
+        lock(&self.by_age).insert(age, Arc::downgrade(ticket));
+    }
+
+    pub(super) fn end_upload(&self, age: u64) {
+        lock(&self.by_age).remove(&age);
+    }
+
+    /// While too much is arriving, the oldest but this one gives way.
+    pub(super) fn make_room(&self, age: u64) {
         while self.arriving.load(Ordering::Relaxed) > self.most_arriving {
-            let Some(oldest) = self.take_oldest_but(ticket.number()) else {
+            let Some(oldest) = self.take_oldest_but(age) else {
                 break;
             };
             if let Some(oldest) = oldest.upgrade() {
                 oldest.cut(RequestCut::GaveWay);
             }
-        }
-    }
-
-    /// What has arrived is complete, and waits for its answer.
-    pub(super) fn completed(&self, number: u64, bytes: usize, nothing_left: bool) {
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        self.arriving.fetch_sub(bytes, Ordering::Relaxed);
-        if nothing_left {
-            lock(&self.by_age).remove(&number);
         }
     }
 
@@ -124,12 +135,15 @@ impl Uploads {
 
     /// All requests that are not answered.
     pub(super) fn tickets(&self) -> Vec<Arc<Ticket>> {
-        lock(&self.open).values().filter_map(Weak::upgrade).collect()
+        lock(&self.open)
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
-    fn take_oldest_but(&self, number: u64) -> Option<Weak<Ticket>> {
+    fn take_oldest_but(&self, age: u64) -> Option<Weak<Ticket>> {
         let mut by_age = lock(&self.by_age);
-        let oldest = by_age.keys().copied().find(|other| *other != number)?;
+        let oldest = by_age.keys().copied().find(|other| *other != age)?;
         by_age.remove(&oldest)
     }
 

@@ -1,6 +1,7 @@
 //! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests are ignored, unless CI or
 //! OSTARD_REQUIRE_SERVICES is set.
 
+mod chaos;
 mod devices;
 mod disk;
 mod documents;
@@ -64,6 +65,7 @@ fn main() {
         truncated::TESTS,
         disk::TESTS,
         parts::TESTS,
+        chaos::TESTS,
         security_page::TESTS,
     ]
     .concat();

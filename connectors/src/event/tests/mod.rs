@@ -1,3 +1,4 @@
+mod fuzz;
 mod properties;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,8 @@
 
 mod body;
 mod elements;
+#[cfg(test)]
+mod fuzz;
 
 use std::{error::Error, sync::Arc};
 
@@ -18,6 +20,8 @@ use serde_json::json;
 use tonic::{Code, Status};
 
 use self::body::Form;
+#[cfg(test)]
+pub(super) use self::fuzz::read;
 use super::OpenInference;
 use crate::serving::Services;
 

@@ -363,7 +363,10 @@ async fn new_tls_files_are_taken_under_load_and_broken_ones_leave_the_old_in_use
     assert_eq!(health.readiness(), Ok(()), "it serves nevertheless");
     done.send(true).unwrap();
     let answered: usize = clients.join_all().await.into_iter().sum();
-    assert!(answered > 10, "no request failed, and there were {answered}");
+    assert!(
+        answered > 10,
+        "no request failed, and there were {answered}"
+    );
     let text = metrics.render().unwrap();
     assert!(text.contains("ostar_certificate_expiry_seconds"), "{text}");
 }
@@ -456,7 +459,11 @@ async fn each_role_has_its_tokens_and_strangers_learn_no_addresses() {
     let refused = control.pause(with_token(PauseRequest {}, "predict")).await;
     assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated);
 
-    for (token, is_told) in [(None, false), (Some("wrong"), false), (Some("scrape"), true)] {
+    for (token, is_told) in [
+        (None, false),
+        (Some("wrong"), false),
+        (Some("scrape"), true),
+    ] {
         let (status, text) = get("/readyz", token).await;
         assert_eq!(status, 200);
         assert!(text.contains("kafka: "), "{text}");

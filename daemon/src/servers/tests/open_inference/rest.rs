@@ -62,7 +62,11 @@ async fn get(address: SocketAddr, path: &str) -> (u16, Value) {
     (status, serde_json::from_slice(&body).unwrap())
 }
 
-pub(in crate::servers::tests) async fn post(address: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
+pub(in crate::servers::tests) async fn post(
+    address: SocketAddr,
+    path: &str,
+    body: &Value,
+) -> (u16, Value) {
     let (status, _, body) = ask(address, path, &[], Some(body.to_string().into_bytes())).await;
     (status, serde_json::from_slice(&body).unwrap())
 }
