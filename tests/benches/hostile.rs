@@ -71,10 +71,12 @@ fn main() -> Result<()> {
         let stop = AtomicBool::new(false);
         let before = cuts(&daemon)?;
         let measured = thread::scope(|scope| {
-            let hostile = attack.map(|attack| scope.spawn(|| attack.run(&target, &stop)));
+            let (target, stop) = (&target, &stop);
+            if let Some(attack) = attack {
+                scope.spawn(move || attack.run(target, stop));
+            }
             let measured = open_loop(&runtime, &target.grpc, phase);
             stop.store(true, Ordering::Relaxed);
-            drop(hostile);
             measured
         })?;
         let name = attack.map_or("nobody".to_owned(), |attack| format!("{attack:?}"));
