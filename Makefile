@@ -15,15 +15,15 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting ledger check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile ledger chaos check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
-.PHONY: demo check-docs check-names check-image check-image-files deny advisories sbom
+.PHONY: demo check-tls check-docs check-names check-image check-image-files deny advisories sbom
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-check: test format lint docs lint-dashboards check-generated check-chart check-models check-docs check-names check-image-files ## All that CI asks for.
+check: test format lint docs lint-dashboards check-generated check-chart check-models check-docs check-names check-image-files check-tls deny ## All that CI asks for.
 
 test: ## All tests.
 	cargo test --workspace
@@ -70,8 +70,15 @@ bench-waiting: ## Resident memory while events wait half an hour for a click, at
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench waiting
 
+bench-hostile: ## An honest client's latency beside clients that stall and flood, and the daemon's memory (2 minutes).
+	cargo build --profile dist -p ostard
+	$(MEASURE) --bench hostile -- $(HOSTILE)
+
 ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
 	cargo bench --profile dev --workspace --bench ledger -- $(LEDGER)
+
+chaos: ## The ledger with hostile clients, freezes, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
+	cargo bench --profile dev --workspace --bench ledger -- --chaos $(or $(CHAOS),--seconds 600)
 
 bench-open-inference: ## Requests per second and latency, compared with MLServer (minutes).
 	cargo build --profile dist -p ostard
@@ -100,6 +107,9 @@ check-generated: $(BUILT) ## Checks that the generated files are up to date.
 
 check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas.
 	HELM="$$(scripts/tool helm)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
+
+check-tls: $(BUILT) ## The TLS of the listeners, looked at by sslyze.
+	"$$(scripts/tool python tests/security/requirements.txt)" tests/security/check_tls.py
 
 check-chart-server: ## The chart on a real API server: dry run of every values file (builds it: half an hour the first time).
 	scripts/check-chart-server

@@ -1,4 +1,6 @@
-"""Checks every Markdown file: files and headings of relative links exist, and so do source files in back ticks.
+"""Checks every Markdown file: files and headings of relative links exist, and so do source files and tests in back ticks.
+
+Each promise of PROMISES, a numbered item under "Guarantees", links to RELIABILITY.md, which names the tests.
 
 Web addresses are not checked: CI must not fail because another server is down.
 """
@@ -12,6 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"!?\[[^\]]*\]\(<?([^)\s>]+)>?\)|(?:src|href)=\"([^\"]+)\"")
 # A file of this repository, named without a placeholder such as `NAME.rs` or a wildcard.
 SOURCE = re.compile(r"`((?:model|connectors|daemon|experiments|tests|scripts|dashboards|charts)/[a-z0-9_./-]+\.[a-z]+)`")
+# A test: `FILE::NAME`.
+TEST = re.compile(r"`((?:model|connectors|daemon|experiments|tests|fuzzing)/[a-z0-9_./-]+\.rs)::([a-z0-9_]+)`")
+PROMISES = "docs/ARCHITECTURE.md"
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -28,6 +33,13 @@ def broken(document):
     for found in SOURCE.finditer(text):
         if not (ROOT / found[1]).exists():
             yield f"{document.relative_to(ROOT)}: {found[1]} does not exist"
+    for found in TEST.finditer(text):
+        file = ROOT / found[1]
+        # A function, or the name of a trial.
+        if not file.exists() or not re.search(rf"(fn |\"){found[2]}\b", file.read_text()):
+            yield f"{document.relative_to(ROOT)}: {found[1]} has no test {found[2]}"
+    if document == ROOT / PROMISES:
+        yield from unproven(text)
     # Inline code is not a link.
     text = re.sub(r"`[^`\n]*`", "", text)
     for found in LINK.finditer(text):
@@ -40,6 +52,14 @@ def broken(document):
             yield f"{document.relative_to(ROOT)}: {target} does not exist"
         elif heading and file.suffix == ".md" and heading not in headings(file):
             yield f"{document.relative_to(ROOT)}: {target} has no such heading"
+
+
+def unproven(text):
+    """Guarantees that name no test."""
+    section = text.partition("\n## Guarantees\n")[2].partition("\n## ")[0]
+    for item in re.split(r"\n(?=\d+\. )", section)[1:] or ["no guarantees at all"]:
+        if not TEST.search(item) and "](RELIABILITY.md" not in item:
+            yield f"{PROMISES}: no test holds the guarantee {item[:60]!r}"
 
 
 def headings(document):

@@ -27,7 +27,7 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 7] = [
+pub(crate) const CONDITIONS: [&str; 9] = [
     "checkpoints",
     "events",
     "kafka",
@@ -35,6 +35,8 @@ pub(crate) const CONDITIONS: [&str; 7] = [
     "labels",
     "outputs",
     "registry",
+    "tls",
+    "tokens",
 ];
 
 impl Health {

@@ -9,6 +9,8 @@ mod current;
 mod demo;
 mod error_text;
 mod exit;
+#[cfg(test)]
+mod fuzz;
 mod grpc;
 mod health;
 mod http;
@@ -25,6 +27,7 @@ mod servers;
 mod serving;
 mod shutdown;
 mod status;
+mod transport;
 
 use std::process::ExitCode;
 

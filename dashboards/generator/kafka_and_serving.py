@@ -165,4 +165,32 @@ DASHBOARD = dashboard(
             ),
         ],
     ),
+    (
+        None,
+        7,
+        [
+            timeseries(
+                "Connections",
+                "short",
+                "Open connections, by listener.",
+                query(total(metric("ostar_connections"), by="listener"), "{{listener}}"),
+                min=0,
+            ),
+            timeseries(
+                "Cut connections and requests",
+                "cps",
+                "Connections and requests per second that the daemon cut because their clients stalled, flooded or were too many.",
+                query(total(rate("ostar_connections_cut_total"), by="reason"), "connection: {{reason}}"),
+                query(total(rate("ostar_requests_cut_total"), by="reason"), "request: {{reason}}"),
+                min=0,
+            ),
+            timeseries(
+                "Bytes of requests",
+                "bytes",
+                "Bytes of requests that are arriving, or that wait for their answer.",
+                query(total(metric("ostar_request_bytes"), by="state"), "{{state}}"),
+                min=0,
+            ),
+        ],
+    ),
 )

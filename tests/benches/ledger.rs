@@ -1,7 +1,7 @@
 //! Minutes of faults around the daemon, then the ledger of events and outputs is settled: `make ledger`.
 //!
 //! `-- --seeds 1,2,3 --seconds 300` are the defaults. A seed that fails decides the same faults when it is run again; their
-//! timing differs. OSTARD names another program than that of the tests.
+//! timing differs. `--chaos` adds hostile clients, freezes, a full disk and witnesses (`make chaos`). OSTARD names another program than that of the tests.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -17,7 +17,7 @@ use ostar_tests::{
 };
 
 fn main() -> Result<()> {
-    let (mut seeds, mut seconds) = (vec![1, 2, 3], 300);
+    let (mut seeds, mut seconds, mut chaos) = (vec![1, 2, 3], 300, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().context("a flag without a value");
@@ -27,9 +27,10 @@ fn main() -> Result<()> {
                 seeds = list.split(',').map(str::parse).collect::<Result<_, _>>()?;
             }
             "--seconds" => seconds = value()?.parse()?,
+            "--chaos" => chaos = true,
             // cargo adds it.
             "--bench" => {}
-            other => bail!("{other} is no flag, expected --seeds 1,2,3 or --seconds 300"),
+            other => bail!("{other} is no flag, expected --seeds 1,2,3, --seconds 300 or --chaos"),
         }
     }
     let own = env!("CARGO_BIN_EXE_ostard-under-test");
@@ -41,6 +42,7 @@ fn main() -> Result<()> {
             program: program.clone(),
             seed,
             duration: Duration::from_secs(seconds),
+            chaos,
             tell: |line| println!("{line}"),
         };
         let folder = tempfile::tempdir()?;
@@ -48,7 +50,13 @@ fn main() -> Result<()> {
         // A broker of its own: what an earlier seed left behind would slow it down.
         let mut kafka = Kafka::start(Listener::Plaintext)?;
         match round.run(&mut kafka, folder.path()) {
-            Ok(account) => println!("{account}\nthe state is that of an undisturbed replay\n"),
+            Ok((account, witness)) => {
+                println!("{account}\nthe state is that of an undisturbed replay");
+                if let Some(witness) = witness {
+                    println!("{witness:?}");
+                }
+                println!("seed {seed}: no promise was broken\n");
+            }
             Err(error) => {
                 println!("seed {seed} failed: {error:?}\n");
                 failed.push(seed);

@@ -69,7 +69,17 @@ impl Settings {
 impl Daemon {
     /// Starts `ostard run` and a thread that reads its log. Does not wait for anything.
     pub fn start(program: &str, settings: &Settings) -> Result<Self> {
+        Self::start_with(program, settings, &[])
+    }
+
+    /// The same with environment variables.
+    pub fn start_with(
+        program: &str,
+        settings: &Settings,
+        variables: &[(&str, &str)],
+    ) -> Result<Self> {
         let mut command = Command::new(program);
+        command.envs(variables.iter().copied());
         command.arg("run").env_remove("RUST_LOG");
         command.args(settings.flags(""));
         command.stdin(Stdio::null()).stdout(Stdio::null());

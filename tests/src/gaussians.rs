@@ -44,3 +44,10 @@ pub fn json(id: &str, row: &[f32]) -> Vec<u8> {
         .to_string()
         .into_bytes()
 }
+
+/// The same with a time of its own.
+pub fn json_at(id: &str, row: &[f32], time_ms: i64) -> Vec<u8> {
+    serde_json::json!({"id": id, "latent": row, "time_ms": time_ms})
+        .to_string()
+        .into_bytes()
+}

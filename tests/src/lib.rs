@@ -2,9 +2,11 @@
 
 pub mod daemon;
 pub mod demo;
+pub mod disk;
 mod fitted;
 pub mod gaussians;
 pub mod harness;
+pub mod hostile;
 pub mod kafka;
 pub mod large;
 pub mod ledger;

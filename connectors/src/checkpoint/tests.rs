@@ -224,3 +224,36 @@ fn an_error_of_the_disk_is_told_once() {
     let text = format!("{:#}", anyhow::Error::from(error));
     assert_eq!(text.matches("os error").count(), 1, "{text}");
 }
+
+/// The manifest's digest guards against damage, not against a hand that wrote both.
+fn write_manifest(folder: &Path, bytes: &[u8]) {
+    fs::write(folder.join("manifest.json"), bytes).unwrap();
+    fs::write(folder.join("manifest.digest"), digest(bytes)).unwrap();
+}
+
+#[test]
+fn fuzz_manifest() {
+    let (_folder, store) = store(1, 3);
+    let path = folder_of(&store, 1);
+    let seeds = [fs::read(path.join("manifest.json")).unwrap()];
+    ostar_fuzzing::fuzz!("manifest", seeds, |bytes: &[u8]| {
+        write_manifest(&path, bytes);
+        if let Ok(Some(newest)) = store.newest() {
+            assert_eq!(newest.manifest.state_digest, digest(&newest.state));
+        }
+        let _ = store.list();
+    });
+}
+
+#[test]
+fn fuzz_checkpoint() {
+    let (_folder, store) = store(1, 3);
+    let file = folder_of(&store, 1).join("state.safetensors");
+    let seeds = [state(1), vec![0; 64]];
+    ostar_fuzzing::fuzz!("checkpoint", seeds, |bytes: &[u8]| {
+        fs::write(&file, bytes).unwrap();
+        // Damaged ones are skipped, and there is no other.
+        let newest = store.newest().unwrap();
+        assert_eq!(newest.is_some(), bytes == state(1));
+    });
+}

@@ -44,13 +44,15 @@ pub enum RejectReason {
     BadId,
     /// A label that is missing or names no class.
     UnknownClass,
+    /// Decoded, and then refused by the model.
+    Unscorable,
 }
 
 // === impl RejectReason ===
 
 impl RejectReason {
     /// All reasons, so that every counter exists from the start.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Empty,
         Self::TooLarge,
         Self::Malformed,
@@ -64,6 +66,7 @@ impl RejectReason {
         Self::NotADistribution,
         Self::BadId,
         Self::UnknownClass,
+        Self::Unscorable,
     ];
 
     /// The name in metrics and dead letters.
@@ -82,6 +85,7 @@ impl RejectReason {
             Self::NotADistribution => "not_a_distribution",
             Self::BadId => "bad_id",
             Self::UnknownClass => "unknown_class",
+            Self::Unscorable => "unscorable",
         }
     }
 }

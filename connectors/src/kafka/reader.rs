@@ -1,7 +1,7 @@
 //! Reads all partitions of a topic: every event once, every gap reported.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -69,6 +69,8 @@ struct State {
     paused: bool,
     /// Partitions that were read to their end. Only known with `enable.partition.eof`.
     at_end: BTreeSet<i32>,
+    /// Errors since they were last asked for, by code.
+    errors: BTreeMap<String, u64>,
     /// Polls until the next check of clock and watcher; 0 when there was nothing to read.
     polls_left: u32,
 }
@@ -123,6 +125,7 @@ impl Reader {
             suspects_loss: false,
             paused: false,
             at_end: BTreeSet::new(),
+            errors: BTreeMap::new(),
             polls_left: 0,
         };
         state.report_losses(losses)?;
@@ -199,6 +202,11 @@ impl Reader {
         self.state
             .progress
             .lags(now.map_or(0, |now| now.as_millis() as i64))
+    }
+
+    /// How many errors librdkafka has reported since the last call, by code. It recovers from most by itself.
+    pub fn take_errors(&mut self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut self.state.errors)
     }
 
     /// Holds records back until [`Reader::resume`]; notices still come. No event is lost.
@@ -316,6 +324,9 @@ impl State {
             return Err(KafkaError::Fatal(code.to_string()));
         }
         let code = error.rdkafka_error_code();
+        // As many codes as librdkafka knows.
+        let name = code.map_or_else(|| "Unknown".to_owned(), |code| format!("{code:?}"));
+        *self.errors.entry(name).or_default() += 1;
         let offset_gone = [
             Some(RDKafkaErrorCode::AutoOffsetReset),
             Some(RDKafkaErrorCode::LogTruncation),

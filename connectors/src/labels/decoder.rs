@@ -224,4 +224,24 @@ mod tests {
         assert_eq!(reason(&long), "bad_id");
         assert_eq!(reason(&" ".repeat(MAX_BYTES + 1)), "too_large");
     }
+
+    #[test]
+    fn fuzz_labels() {
+        let decoders = [LabelFormat::Json, LabelFormat::Protobuf].map(decoder);
+        let encoded = proto::Label {
+            id: "x".into(),
+            label: "spam".into(),
+        };
+        let seeds = [
+            br#"{"label": "spam", "id": 17, "by": ["me", {"a": null}]}"#.to_vec(),
+            encoded.encode_to_vec(),
+        ];
+        ostar_fuzzing::fuzz!("labels", seeds, |bytes: &[u8]| {
+            for decoder in &decoders {
+                if let Ok(label) = decoder.decode(Some(bytes)) {
+                    assert!(label.class < 2 && !label.id.is_empty(), "{label:?}");
+                }
+            }
+        });
+    }
 }

@@ -93,11 +93,12 @@ impl Token {
         };
         let text = read("--token-file", path)?;
         let mut value: MetadataValue<Ascii> =
-            format!("Bearer {}", text.trim()).parse().map_err(|_| {
-                WrongFlag(format!(
-                    "--token-file is {path:?}, expected one line of ASCII"
-                ))
-            })?;
+            // The daemon's file may hold several, of which the first is as good as the others.
+            format!("Bearer {}", text.trim().lines().next().unwrap_or_default())
+                .parse()
+                .map_err(|_| {
+                    WrongFlag(format!("--token-file is {path:?}, expected a line of ASCII"))
+                })?;
         value.set_sensitive(true);
         Ok(Self(Some(value)))
     }

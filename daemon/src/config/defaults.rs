@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    CheckpointSettings, Config, GrpcSettings, HttpSettings, LearnerSection, LogSettings,
-    RequestSettings, ServingSettings, ShutdownSettings,
+    CheckpointSettings, Config, ConnectionSettings, GrpcSettings, HttpSettings, LearnerSection,
+    LogSettings, RequestSettings, ServingSettings, ShutdownSettings, TlsSettings,
     layers::parse,
     tree::{Origin, Tree},
 };
@@ -42,8 +42,10 @@ from_file! {
     LearnerSection: "learner",
     ServingSettings: "serving",
     RequestSettings: "requests",
+    ConnectionSettings: "connections",
     GrpcSettings: "grpc",
     HttpSettings: "http",
+    TlsSettings: "tls",
     CheckpointSettings: "checkpoints",
     LogSettings: "log",
     ShutdownSettings: "shutdown",

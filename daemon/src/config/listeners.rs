@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::RequestSettings;
+use super::{ConnectionSettings, RequestSettings};
 
 /// The gRPC listeners.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,14 +25,19 @@ pub(crate) struct GrpcSettings {
 pub(crate) struct HttpSettings {
     /// Address of the live page, `/metrics`, the health endpoints and the Open Inference Protocol over REST.
     pub(crate) listen: SocketAddr,
-    /// Whether `/metrics` is open although `auth.token_file` is set.
+    /// Names under which callers may reach the listener, beside its addresses and names without a dot; other values of `Host` are
+    /// refused, so that no web site can read the page through a browser. If empty, a listener on the loopback takes no
+    /// other name, and any other listener takes all.
+    pub(crate) hosts: Vec<String>,
+    /// Whether `/metrics` is open although tokens guard it.
     pub(crate) metrics_without_token: bool,
-    /// Whether the live page can send the orders of `ostard ctl`. Requires `auth.token_file`.
+    /// Whether the live page can send the orders of `ostard ctl`. Requires `auth.token_file` or
+    /// `auth.control_token_file`.
     pub(crate) orders: bool,
 }
 
-/// TLS of all listeners, from PEM files.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// TLS of all listeners, from PEM files, which are read again when they change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(default)]
 pub(crate) struct TlsSettings {
@@ -40,9 +45,10 @@ pub(crate) struct TlsSettings {
     pub(crate) certificate: Option<PathBuf>,
     /// Private key of the certificate.
     pub(crate) key: Option<PathBuf>,
-    /// Authorities of client certificates. If set, gRPC clients must show a certificate; HTTP clients need none, because
-    /// kubelets and most Prometheus servers have none.
+    /// Authorities of client certificates. If set, gRPC clients must show a certificate.
     pub(crate) client_ca: Option<PathBuf>,
+    /// Whether HTTP clients must show a certificate of `client_ca`, too. Kubelets and most Prometheus servers have none.
+    pub(crate) http_client_certificates: bool,
 }
 
 /// Who may call.
@@ -50,14 +56,22 @@ pub(crate) struct TlsSettings {
 #[serde(deny_unknown_fields)]
 #[schemars(default)]
 pub(crate) struct AuthSettings {
-    /// File with the bearer token that callers must send. Read again when it changes.
+    /// File with the bearer tokens that are good for everything, one on each line. Callers must send one of them. All
+    /// token files are read again when they change.
     pub(crate) token_file: Option<PathBuf>,
+    /// File with tokens for predictions, the state and the live page.
+    pub(crate) predict_token_file: Option<PathBuf>,
+    /// File with tokens for `/metrics` and `/status`.
+    pub(crate) metrics_token_file: Option<PathBuf>,
+    /// File with tokens for orders, which are good for everything else, too.
+    pub(crate) control_token_file: Option<PathBuf>,
 }
 
 /// The sections that serving uses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ServeSettings {
     pub(crate) requests: RequestSettings,
+    pub(crate) connections: ConnectionSettings,
     pub(crate) grpc: GrpcSettings,
     pub(crate) http: HttpSettings,
     pub(crate) tls: TlsSettings,

@@ -6,6 +6,7 @@
 //! docs/decisions/0008-configuration-tree.md has the reasons.
 
 mod check;
+mod connections;
 mod defaults;
 mod labels;
 mod layers;
@@ -28,6 +29,7 @@ mod validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use connections::ConnectionSettings;
 pub(crate) use layers::{Flag, Layers};
 pub(crate) use listeners::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings};
 pub(crate) use problems::Problems;
@@ -76,11 +78,13 @@ pub(crate) struct Config {
     pub(crate) serving: ServingSettings,
     /// Limits of prediction requests, over gRPC and REST alike.
     pub(crate) requests: RequestSettings,
+    /// Limits of connections, over gRPC and HTTP alike.
+    pub(crate) connections: ConnectionSettings,
     /// The gRPC listeners.
     pub(crate) grpc: GrpcSettings,
     /// The HTTP listener.
     pub(crate) http: HttpSettings,
-    /// TLS of all listeners, from PEM files.
+    /// TLS of all listeners, from PEM files, which are read again when they change.
     pub(crate) tls: TlsSettings,
     /// Who may call.
     pub(crate) auth: AuthSettings,
@@ -97,6 +101,7 @@ impl Config {
     pub(crate) fn serve_settings(&self) -> ServeSettings {
         ServeSettings {
             requests: self.requests.clone(),
+            connections: self.connections.clone(),
             grpc: self.grpc.clone(),
             http: self.http.clone(),
             tls: self.tls.clone(),

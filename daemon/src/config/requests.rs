@@ -15,10 +15,12 @@ pub(crate) struct RequestSettings {
     pub(crate) max_bytes: usize,
     /// Rows that may wait to be scored. A request that does not fit is refused.
     pub(crate) queue_rows: usize,
-    /// gRPC only: a new request is refused before it is read while this many bytes of earlier requests have arrived
-    /// and are unanswered. Bytes count as they arrive, whatever length a request announces, so requests that are
-    /// read at the same time can exceed it together.
+    /// A new request is refused before it is read while this many bytes of earlier requests have arrived whole and are
+    /// unanswered.
     pub(crate) queue_bytes: usize,
+    /// Bytes of requests that are still arriving. Over it, the request that has been arriving for longest is cut. At
+    /// least `max_bytes`.
+    pub(crate) upload_bytes: usize,
     /// How long a request may wait to be scored before it is refused.
     pub(crate) max_wait: Period,
     /// Largest number of rows that are scored at once. Requests that wait together are scored together.
@@ -48,6 +50,14 @@ impl RequestSettings {
             );
             problems.push(Problem::value("requests.queue_rows", self.queue_rows, hint));
         }
+        if self.upload_bytes < self.max_bytes {
+            let hint = format!(
+                "expected at least requests.max_bytes = {}, or the largest requests never arrive",
+                self.max_bytes
+            );
+            let key = "requests.upload_bytes";
+            problems.push(Problem::value(key, self.upload_bytes, hint));
+        }
         if self.max_wait.get().is_zero() {
             let hint = "expected at least 1ms";
             problems.push(Problem::value("requests.max_wait", self.max_wait, hint));
@@ -67,6 +77,7 @@ mod tests {
         let settings = RequestSettings {
             threads: 0,
             queue_rows: 10,
+            upload_bytes: 100,
             max_wait: Period::from_millis(0),
             ..RequestSettings::default()
         };
@@ -77,6 +88,7 @@ mod tests {
             [
                 "requests.threads is 0, expected at least 1",
                 "requests.queue_rows is 10, expected at least requests.max_rows = 1024, or the largest requests never fit",
+                "requests.upload_bytes is 100, expected at least requests.max_bytes = 4194304, or the largest requests never arrive",
                 "requests.max_wait is \"0s\", expected at least 1ms",
             ]
         );

@@ -19,6 +19,7 @@ impl Config {
         self.parked.validate(&mut problems);
         self.labels.validate(&mut problems);
         self.requests.validate(&mut problems);
+        self.connections.validate(&mut problems);
         self.check_folders(&mut problems);
         self.check_topics(&mut problems);
         self.check_learner(&mut problems);
@@ -104,14 +105,16 @@ impl Config {
     /// Orders need somebody to be identified, and TLS needs both of its files.
     fn check_access(&self, problems: &mut Vec<Problem>) {
         let tls = &self.tls;
-        let open = self.auth.token_file.is_none() && tls.client_ca.is_none();
+        let auth = &self.auth;
+        let has_tokens = auth.token_file.is_some() || auth.control_token_file.is_some();
+        let open = !has_tokens && tls.client_ca.is_none();
         let control = self.grpc.control_listen;
         if let Some(address) = control.filter(|address| open && !address.ip().is_loopback()) {
-            let hint = "expected 127.0.0.1 unless callers are identified: set auth.token_file or tls.client_ca";
+            let hint = "expected 127.0.0.1 unless callers are identified: set auth.token_file, auth.control_token_file or tls.client_ca";
             problems.push(Problem::value("grpc.control_listen", address, hint));
         }
-        if self.http.orders && self.auth.token_file.is_none() {
-            let hint = "expected auth.token_file to be set: without a token any web site could make a browser send orders";
+        if self.http.orders && !has_tokens {
+            let hint = "expected auth.token_file or auth.control_token_file to be set: without a token any web site could make a browser send orders";
             problems.push(Problem::value("http.orders", true, hint));
         }
         if let (Some(certificate), None) = (&tls.certificate, &tls.key) {
@@ -121,6 +124,10 @@ impl Config {
         if let (None, Some(key)) = (&tls.certificate, &tls.key) {
             let hint = "expected tls.certificate to be set too";
             problems.push(Problem::value("tls.key", key, hint));
+        }
+        if tls.http_client_certificates && tls.client_ca.is_none() {
+            let hint = "expected tls.client_ca to be set too";
+            problems.push(Problem::value("tls.http_client_certificates", true, hint));
         }
         if let (None, Some(authority)) = (&tls.certificate, &tls.client_ca) {
             let hint = "expected tls.certificate and tls.key to be set too";
@@ -140,6 +147,9 @@ impl Config {
             ("tls.key", &self.tls.key),
             ("tls.client_ca", &self.tls.client_ca),
             ("auth.token_file", &self.auth.token_file),
+            ("auth.predict_token_file", &self.auth.predict_token_file),
+            ("auth.metrics_token_file", &self.auth.metrics_token_file),
+            ("auth.control_token_file", &self.auth.control_token_file),
         ];
         for (key, path) in files {
             if let Some(path) = path.as_deref().filter(|path| !Path::is_file(path)) {

@@ -88,6 +88,8 @@ impl InferenceService {
         let mode = read_mode(request.mode)?;
         let services = &self.services;
         let rows = services.read_rows("inputs", &request.inputs, self.max_rows)?;
+        // Larger than its rows: it must not be held while they wait.
+        drop(request);
         let answer = self.batcher.score(rows, mode).await?;
         Ok(self.respond(&answer))
     }

@@ -1,36 +1,31 @@
 //! The gRPC listeners: services of `daemon/proto`, health and reflection.
 
-mod admission;
 mod control;
 mod health;
 mod inference;
 mod mode;
 mod state;
 
-use std::{net::TcpListener, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use tokio::{net, sync::watch, task::JoinSet};
+use axum::Router;
+use tokio::sync::watch;
 use tonic::{
     Request, Status,
     service::{Interceptor, Routes, interceptor::InterceptedService},
-    transport::{
-        Server as Transport, ServerTlsConfig,
-        server::{Router, TcpIncoming},
-    },
 };
 use tonic_health::{
     pb::health_server::HealthServer,
     server::{HealthReporter, HealthService},
 };
-use tracing::error;
 
-use self::{admission::Admission, control::ControlService, inference::InferenceService};
+use self::{control::ControlService, inference::InferenceService};
 use crate::{
     config::RequestSettings,
     metrics::Listener,
     open_inference::{self, GrpcInferenceServiceServer, OpenInference},
     proto::{control_server::ControlServer, inference_server::InferenceServer},
-    serving::{Batcher, Services, TokenFile},
+    serving::{Batcher, Role, Services, Tokens},
 };
 
 /// Compiled descriptors of `daemon/proto` and `event.proto`, for reflection.
@@ -40,17 +35,13 @@ const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors
 const INFERENCE: &str = "ostar.v1.Inference";
 const CONTROL: &str = "ostar.v1.Control";
 
-/// Interval of HTTP/2 pings. Without them, watches of clients that vanished would stay for ever.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-
 /// What the listeners are started with.
 pub(crate) struct Server<'a> {
     pub(crate) services: Arc<Services>,
     pub(crate) batcher: Batcher,
     pub(crate) open_inference: OpenInference,
     pub(crate) limits: &'a RequestSettings,
-    pub(crate) tls: Option<ServerTlsConfig>,
-    pub(crate) token: Option<Arc<TokenFile>>,
+    pub(crate) tokens: Arc<Tokens>,
     /// True or closed once the daemon stops.
     pub(crate) stopped: watch::Receiver<bool>,
 }
@@ -58,44 +49,26 @@ pub(crate) struct Server<'a> {
 /// Refuses requests whose token is missing or wrong.
 #[derive(Clone)]
 struct TokenCheck {
-    token: Option<Arc<TokenFile>>,
+    tokens: Arc<Tokens>,
     services: Arc<Services>,
     listener: Listener,
+    role: Role,
 }
 
 // === impl Server ===
 
 impl Server<'_> {
-    /// Starts the servers. They run until `stopped`, and then until every accepted request is answered.
-    pub(crate) async fn spawn(
-        self,
-        grpc: TcpListener,
-        control: Option<TcpListener>,
-    ) -> anyhow::Result<JoinSet<()>> {
-        let mut tasks = JoinSet::new();
+    /// The services of both listeners, and a task that keeps their health service up to date until `stopped`.
+    pub(crate) async fn routers(
+        &self,
+    ) -> anyhow::Result<(Router, Router, impl Future<Output = ()> + Send + 'static)> {
         let reporter = HealthReporter::new();
         health::report(&self.services.health, &reporter).await;
-        let follow = health::follow(
-            self.services.health.clone(),
-            reporter.clone(),
-            self.stopped.clone(),
-        );
-        tasks.spawn(follow);
-        let routes = self.inference_routes(&reporter)?;
-        tasks.spawn(serve(self.transport(routes)?, grpc, self.stopped.clone())?);
-        if let Some(port) = control {
-            let routes = self.control_routes(&reporter)?;
-            tasks.spawn(serve(self.transport(routes)?, port, self.stopped.clone())?);
-        }
-        Ok(tasks)
-    }
-
-    fn transport(&self, routes: Routes) -> anyhow::Result<Router> {
-        let mut transport = Transport::builder().http2_keepalive_interval(Some(KEEP_ALIVE));
-        if let Some(tls) = &self.tls {
-            transport = transport.tls_config(tls.clone())?;
-        }
-        Ok(transport.add_routes(routes))
+        let inference = self.inference_routes(&reporter)?.into_axum_router();
+        let control = self.control_routes(&reporter)?.into_axum_router();
+        let health = Arc::clone(&self.services.health);
+        let follow = health::follow(health, reporter, self.stopped.clone());
+        Ok((inference, control, follow))
     }
 
     fn inference_routes(&self, reporter: &HealthReporter) -> anyhow::Result<Routes> {
@@ -110,15 +83,8 @@ impl Server<'_> {
         let open_inference = GrpcInferenceServiceServer::new(self.open_inference.clone())
             .max_decoding_message_size(self.limits.max_bytes);
         let ask = self.ask(Listener::Grpc);
-        let admission = Admission::new(self.limits.queue_bytes, self.services.metrics.clone());
-        let routes = Routes::new(InterceptedService::new(
-            admission.before(inference),
-            ask.clone(),
-        ))
-        .add_service(InterceptedService::new(
-            admission.before(open_inference),
-            ask.clone(),
-        ));
+        let routes = Routes::new(InterceptedService::new(inference, ask.clone()))
+            .add_service(InterceptedService::new(open_inference, ask.clone()));
         with_common(routes, reporter, &[INFERENCE, open_inference::SERVICE], ask)
     }
 
@@ -133,7 +99,11 @@ impl Server<'_> {
 
     fn ask(&self, listener: Listener) -> TokenCheck {
         TokenCheck {
-            token: self.token.clone(),
+            tokens: Arc::clone(&self.tokens),
+            role: match listener {
+                Listener::Control => Role::Control,
+                Listener::Grpc | Listener::Http => Role::Predict,
+            },
             services: self.services.clone(),
             listener,
         }
@@ -166,20 +136,6 @@ fn with_common(
         .add_service(InterceptedService::new(older, ask)))
 }
 
-fn serve(
-    router: Router,
-    port: TcpListener,
-    mut stopped: watch::Receiver<bool>,
-) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
-    let incoming = TcpIncoming::from(net::TcpListener::from_std(port)?).with_nodelay(Some(true));
-    Ok(async move {
-        let signal = async move { wait(&mut stopped).await };
-        if let Err(problem) = router.serve_with_incoming_shutdown(incoming, signal).await {
-            error!(%problem, "gRPC server failed");
-        }
-    })
-}
-
 /// Resolves when the daemon stops.
 async fn wait(stopped: &mut watch::Receiver<bool>) {
     // Fails if the sender is gone, which also means that the daemon stops.
@@ -190,11 +146,9 @@ async fn wait(stopped: &mut watch::Receiver<bool>) {
 
 impl Interceptor for TokenCheck {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let Some(token) = &self.token else {
-            return Ok(request);
-        };
         let shown = request.metadata().get("authorization");
-        if token.admits(shown.map(|value| value.as_encoded_bytes())) {
+        let shown = shown.map(|value| value.as_encoded_bytes());
+        if self.tokens.admit(self.role, shown) {
             return Ok(request);
         }
         let metrics = &self.services.metrics.serving;

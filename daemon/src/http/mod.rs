@@ -1,16 +1,17 @@
 //! HTTP: health, metrics, the live page, and the Open Inference Protocol over REST.
 
-use std::{io, net::SocketAddr, net::TcpListener, sync::Arc};
+mod host;
+
+use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{Request, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
 };
-use axum_server::{Handle, tls_rustls::RustlsAcceptor};
 use serde_json::json;
 use tracing::error;
 
@@ -18,80 +19,115 @@ use crate::{
     config::HttpSettings,
     metrics::Listener,
     page::{self, Page},
-    serving::{Services, Tls, TokenFile},
+    serving::{Role, Services, Tokens},
 };
 
 /// The content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All paths. The token guards everything but health, because kubelets have none, and the page's files.
+/// All paths. Tokens guard everything but health, because kubelets have none, and the page's files.
 pub(crate) fn router(
     services: Arc<Services>,
     open_inference: Router<Arc<Services>>,
     page: Arc<Page>,
     settings: &HttpSettings,
-    token: Option<Arc<TokenFile>>,
+    tokens: &Arc<Tokens>,
 ) -> Router {
     let health = Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
-        .route("/startupz", get(startupz));
-    let page = page::routes(page, token.is_some());
+        .route("/startupz", get(startupz))
+        .layer(Extension(Arc::clone(tokens)));
+    let guard = |routes: Router<Arc<Services>>, role| {
+        if !tokens.guards(role) {
+            return routes;
+        }
+        let state = (services.clone(), Arc::clone(tokens), role);
+        routes.route_layer(middleware::from_fn_with_state(state, ask_for_token))
+    };
+    let page = page::routes(page, tokens.guards(Role::Control));
     let metrics = Router::new().route("/metrics", get(metrics));
-    let (open, guarded) = if settings.metrics_without_token {
-        (health.merge(metrics), page.guarded)
+    let metrics = if settings.metrics_without_token {
+        metrics
     } else {
-        (health, page.guarded.merge(metrics))
+        guard(metrics, Role::Metrics)
     };
     let status = Router::new().route("/status", get(status));
-    let guarded = guarded.merge(status).merge(open_inference);
-    let guarded = match token {
-        None => guarded,
-        Some(token) => {
-            let state = (services.clone(), token);
-            guarded.route_layer(middleware::from_fn_with_state(state, ask_for_token))
-        }
-    };
-    open.merge(page.open).merge(guarded).with_state(services)
+    let orders = page.orders.map(|orders| guard(orders, Role::Control));
+    let orders = orders.unwrap_or_default();
+    let hosts = host::Hosts::new(settings);
+    let named = page
+        .open
+        .merge(guard(page.guarded.merge(open_inference), Role::Predict))
+        .merge(orders)
+        .merge(guard(status, Role::Metrics))
+        .merge(metrics)
+        .layer(middleware::from_fn_with_state(hosts, host::check));
+    health.merge(named).with_state(services)
 }
 
-/// Serves until the handle shuts it down.
-pub(crate) fn serve(
-    port: TcpListener,
-    router: Router,
-    tls: Option<&Tls>,
-    handle: Handle<SocketAddr>,
-) -> io::Result<impl Future<Output = ()> + Send + 'static> {
-    let server = axum_server::from_tcp(port)?.handle(handle);
-    let service = router.into_make_service();
-    let acceptor = tls.map(|tls| RustlsAcceptor::new(tls.http.clone()));
-    Ok(async move {
-        let ended = match acceptor {
-            None => server.serve(service).await,
-            Some(acceptor) => server.acceptor(acceptor).serve(service).await,
-        };
-        if let Err(problem) = ended {
-            error!(%problem, "HTTP server failed");
-        }
-    })
+async fn livez(
+    State(services): State<Arc<Services>>,
+    Extension(tokens): Extension<Arc<Tokens>>,
+    headers: HeaderMap,
+) -> Response {
+    let tell = Telling::new(&tokens, &headers);
+    answer(
+        services
+            .health
+            .liveness()
+            .map_err(|reason| tell.text(reason)),
+    )
 }
 
-async fn livez(State(services): State<Arc<Services>>) -> Response {
-    answer(services.health.liveness())
-}
-
-async fn readyz(State(services): State<Arc<Services>>) -> Response {
+async fn readyz(
+    State(services): State<Arc<Services>>,
+    Extension(tokens): Extension<Arc<Tokens>>,
+    headers: HeaderMap,
+) -> Response {
     let health = &services.health;
+    let tell = Telling::new(&tokens, &headers);
     match health.readiness() {
         // Whoever asks whether it is ready may want to know what is wrong nevertheless.
         Ok(()) => {
             let conditions = health.conditions();
             let lines = conditions
                 .iter()
-                .map(|(part, reason)| format!("{part}: {reason}\n"));
+                .map(|(part, reason)| tell.text(format!("{part}: {reason}")) + "\n");
             ("ok\n".to_owned() + &lines.collect::<String>()).into_response()
         }
-        Err(reason) => answer(Err(reason)),
+        Err(reason) => answer(Err(tell.text(reason))),
+    }
+}
+
+/// How much a caller is told. Reasons hold addresses and paths, and health needs no token.
+enum Telling {
+    All,
+    Parts,
+}
+
+impl Telling {
+    fn new(tokens: &Tokens, headers: &HeaderMap) -> Self {
+        let shown = headers.get(header::AUTHORIZATION);
+        if tokens.trusts(shown.map(|value| value.as_bytes())) {
+            Self::All
+        } else {
+            Self::Parts
+        }
+    }
+
+    /// Reasons, one on each line; to strangers only which parts have one.
+    fn text(&self, reasons: String) -> String {
+        match self {
+            Self::All => reasons,
+            Self::Parts => {
+                let parts = reasons.lines().map(|line| {
+                    let part = line.split(':').next().unwrap_or_default();
+                    format!("{part}: send a token to see why")
+                });
+                parts.collect::<Vec<_>>().join("\n")
+            }
+        }
     }
 }
 
@@ -149,12 +185,12 @@ async fn metrics(State(services): State<Arc<Services>>) -> Response {
 }
 
 async fn ask_for_token(
-    State((services, token)): State<(Arc<Services>, Arc<TokenFile>)>,
+    State((services, tokens, role)): State<(Arc<Services>, Arc<Tokens>, Role)>,
     request: Request,
     next: Next,
 ) -> Response {
     let shown = request.headers().get(header::AUTHORIZATION);
-    if token.admits(shown.map(|value| value.as_bytes())) {
+    if tokens.admit(role, shown.map(|value| value.as_bytes())) {
         return next.run(request).await;
     }
     services.metrics.serving.unauthenticated(Listener::Http);

@@ -16,6 +16,7 @@ pub(crate) struct IngestMetrics {
     lag_seconds: Measured,
     offsets_lost: IntCounter,
     rewinds: IntCounterVec,
+    consumer_errors: IntCounterVec,
     broker_connected: IntGauge,
     consumption_stopped: IntGauge,
     waiting: IntGaugeVec,
@@ -57,6 +58,11 @@ impl IngestMetrics {
                 "Partitions whose offsets began anew: the topic was recreated, or the end of its log was lost.",
                 "cause",
                 [LossCause::Recreated, LossCause::Truncated].map(LossCause::as_str),
+            ),
+            consumer_errors: families.counters(
+                "ostar_consumer_errors_total",
+                "Errors of the consumer, by librdkafka's code. It recovers from most by itself.",
+                &["code"],
             ),
             broker_connected: families.gauge(
                 "ostar_broker_connected",
@@ -102,6 +108,12 @@ impl IngestMetrics {
 
     pub(crate) fn rewound(&self, cause: LossCause) {
         self.rewinds.with_label_values(&[cause.as_str()]).inc();
+    }
+
+    pub(crate) fn consumer_errors(&self, code: &str, count: u64) {
+        self.consumer_errors
+            .with_label_values(&[code])
+            .inc_by(count);
     }
 
     pub(crate) fn set_broker_connected(&self, connected: bool) {

@@ -31,7 +31,7 @@ pub(crate) use self::{
     outputs::OutputMetrics,
     process::ProcessMetrics,
     scoring::{ScoringMetrics, ScoringPath},
-    serving::{Listener, Method, RefusalReason, ServingMetrics},
+    serving::{CutReason, Listener, Method, RefusalReason, RequestCut, ServingMetrics},
 };
 
 /// All metrics of the process, by subject.

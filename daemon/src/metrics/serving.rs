@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use tonic::Code;
 
-use super::families::{Buckets, Families};
+use super::families::{Buckets, Families, Measured};
 
 /// A method of `ostar.v1` or of the Open Inference Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,36 @@ pub(crate) enum RefusalReason {
     Failed,
 }
 
+/// Why a connection was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CutReason {
+    /// The TLS handshake failed.
+    Handshake,
+    /// The handshake, a header or a frame did not end in time.
+    Header,
+    /// No request for a long time.
+    Idle,
+    /// Too many connections: it gave way, or found no room.
+    Limit,
+    /// The process had no file handle left.
+    Handles,
+    /// The client did not take its answer.
+    Unread,
+    /// A flood of HTTP/2 frames without content.
+    Pings,
+    /// A flood of cancelled requests.
+    Resets,
+}
+
+/// Why a request was cut while it arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestCut {
+    /// Its body made no progress.
+    BodyTimeout,
+    /// Newer requests needed its room.
+    GaveWay,
+}
+
 #[derive(Debug)]
 pub(crate) struct ServingMetrics {
     requests: IntCounterVec,
@@ -48,6 +78,11 @@ pub(crate) struct ServingMetrics {
     queue: IntGauge,
     refusals: IntCounterVec,
     unauthenticated: IntCounterVec,
+    connections: IntGaugeVec,
+    connections_cut: IntCounterVec,
+    requests_cut: IntCounterVec,
+    request_bytes: IntGaugeVec,
+    certificate_expiry: Measured,
 }
 
 /// Counts a request when it is dropped, so that requests whose client went away are counted, too.
@@ -62,7 +97,9 @@ pub(crate) struct RequestTimer<'a> {
 // === impl Listener ===
 
 impl Listener {
-    fn label(self) -> &'static str {
+    pub(super) const ALL: [Self; 3] = [Self::Grpc, Self::Control, Self::Http];
+
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Grpc => "grpc",
             Self::Control => "control",
@@ -89,6 +126,47 @@ impl RefusalReason {
             Self::WaitedTooLong => "waited_too_long",
             Self::Stopping => "stopping",
             Self::Failed => "failed",
+        }
+    }
+}
+
+// === impl CutReason ===
+
+impl CutReason {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Handshake,
+        Self::Header,
+        Self::Idle,
+        Self::Limit,
+        Self::Handles,
+        Self::Unread,
+        Self::Pings,
+        Self::Resets,
+    ];
+
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Handshake => "handshake",
+            Self::Header => "header_timeout",
+            Self::Idle => "idle",
+            Self::Limit => "too_many",
+            Self::Handles => "no_file_handle",
+            Self::Unread => "answer_not_read",
+            Self::Pings => "ping_flood",
+            Self::Resets => "reset_flood",
+        }
+    }
+}
+
+// === impl RequestCut ===
+
+impl RequestCut {
+    pub(super) const ALL: [Self; 2] = [Self::BodyTimeout, Self::GaveWay];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::BodyTimeout => "body_timeout",
+            Self::GaveWay => "gave_way",
         }
     }
 }
@@ -126,7 +204,34 @@ impl ServingMetrics {
                 "ostar_unauthenticated_requests_total",
                 "Requests refused because their token was missing or wrong.",
                 "listener",
-                [Listener::Grpc, Listener::Control, Listener::Http].map(Listener::label),
+                Listener::ALL.map(Listener::label),
+            ),
+            connections: families.gauges(
+                "ostar_connections",
+                "Open connections, by listener.",
+                &["listener"],
+            ),
+            connections_cut: families.counters_from_zero(
+                "ostar_connections_cut_total",
+                "Connections that the daemon ended, by reason.",
+                "reason",
+                CutReason::ALL.map(CutReason::label),
+            ),
+            requests_cut: families.counters_from_zero(
+                "ostar_requests_cut_total",
+                "Requests that were cut while they arrived, by reason.",
+                "reason",
+                RequestCut::ALL.map(RequestCut::label),
+            ),
+            request_bytes: families.gauges(
+                "ostar_request_bytes",
+                "Bytes of requests that are arriving, or that wait for their answer.",
+                &["state"],
+            ),
+            certificate_expiry: families.measured(
+                "ostar_certificate_expiry_seconds",
+                "When the certificate in use ends, in seconds since 1970. Absent without TLS.",
+                &[],
             ),
         }
     }
@@ -151,6 +256,31 @@ impl ServingMetrics {
 
     pub(crate) fn refused(&self, reason: RefusalReason) {
         self.refusals.with_label_values(&[reason.label()]).inc();
+    }
+
+    pub(crate) fn set_connections(&self, listener: Listener, count: usize) {
+        let gauge = self.connections.with_label_values(&[listener.label()]);
+        gauge.set(count as i64);
+    }
+
+    pub(crate) fn cut_connection(&self, reason: CutReason) {
+        let counter = self.connections_cut.with_label_values(&[reason.label()]);
+        counter.inc();
+    }
+
+    pub(crate) fn cut_request(&self, reason: RequestCut) {
+        self.requests_cut.with_label_values(&[reason.label()]).inc();
+    }
+
+    pub(crate) fn set_request_bytes(&self, arriving: usize, waiting: usize) {
+        for (state, bytes) in [("arriving", arriving), ("waiting", waiting)] {
+            let gauge = self.request_bytes.with_label_values(&[state]);
+            gauge.set(bytes as i64);
+        }
+    }
+
+    pub(crate) fn set_certificate_expiry(&self, seconds: i64) {
+        self.certificate_expiry.set(&[], seconds as f64);
     }
 
     pub(crate) fn unauthenticated(&self, listener: Listener) {

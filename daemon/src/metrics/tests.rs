@@ -40,6 +40,7 @@ fn observed() -> Arc<Metrics> {
     metrics.ingest.rejected("malformed");
     metrics.ingest.set_lag(0, 5, Some(Duration::from_secs(2)));
     metrics.ingest.offsets_lost(4);
+    metrics.ingest.consumer_errors("BrokerTransportFailure", 1);
     metrics.ingest.set_waiting("learner", 2);
     metrics.ingest.set_broker_connected(true);
     metrics.ingest.set_consumption_stopped(false);
@@ -93,6 +94,11 @@ fn observed() -> Arc<Metrics> {
     metrics.serving.set_queue(1);
     metrics.serving.refused(RefusalReason::QueueFull);
     metrics.serving.unauthenticated(Listener::Http);
+    metrics.serving.set_connections(Listener::Grpc, 1);
+    metrics.serving.cut_connection(CutReason::Header);
+    metrics.serving.cut_request(RequestCut::GaveWay);
+    metrics.serving.set_request_bytes(1, 2);
+    metrics.serving.set_certificate_expiry(1);
     let current = Current::new(learned.snapshot, Version::default(), ServingMode::Prior);
     let status = Status::default();
     metrics.process.observe(&current, &Health::new(), &status);
@@ -212,6 +218,8 @@ fn what_was_never_measured_is_not_shown() {
 fn everything_that_can_be_refused_starts_at_zero() {
     let rejected = RejectReason::ALL.map(RejectReason::as_str);
     let refused = RefusalReason::ALL.map(RefusalReason::label);
+    let cut = CutReason::ALL.map(CutReason::label);
+    let cut_requests = RequestCut::ALL.map(RequestCut::label);
     let text = Metrics::new(fixture::bundle().description())
         .render()
         .unwrap();
@@ -219,6 +227,8 @@ fn everything_that_can_be_refused_starts_at_zero() {
         ("ostar_events_rejected_total", "reason", &rejected[..]),
         ("ostar_guard_refusals_total", "reason", &Reason::LABELS),
         ("ostar_requests_refused_total", "reason", &refused),
+        ("ostar_connections_cut_total", "reason", &cut),
+        ("ostar_requests_cut_total", "reason", &cut_requests),
         (
             "ostar_unauthenticated_requests_total",
             "listener",

@@ -72,7 +72,7 @@ impl GrpcInferenceService for OpenInference {
     }
 }
 
-fn read(request: ModelInferRequest) -> Result<InferRequest, Status> {
+pub(super) fn read(request: ModelInferRequest) -> Result<InferRequest, Status> {
     let outputs = request.outputs.iter().map(|output| &output.name[..]);
     Ok(InferRequest {
         outputs: parse_outputs(outputs)?,

@@ -2,6 +2,8 @@
 //!
 //! All errors are [`Status`]es. REST maps each to an HTTP status, with the message as `error`.
 
+#[cfg(test)]
+mod fuzz;
 mod grpc;
 mod inputs;
 mod outputs;

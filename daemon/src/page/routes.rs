@@ -17,23 +17,25 @@ pub(crate) struct Routes<S> {
     /// The page's files, without any data: a browser needs them to ask for the token.
     pub(crate) open: Router<S>,
     pub(crate) guarded: Router<S>,
+    /// `None` if orders are off.
+    pub(crate) orders: Option<Router<S>>,
 }
 
-/// Orders are served only with a token. Without one, any web site could make a browser send them.
-pub(crate) fn routes<S>(page: Arc<Page>, has_token: bool) -> Routes<S>
+/// Orders are served only where a token guards them. Without one, any web site could make a browser send them.
+pub(crate) fn routes<S>(page: Arc<Page>, guarded_orders: bool) -> Routes<S>
 where
     S: Clone + Send + Sync + 'static,
 {
     let open = Router::new()
         .route("/", get(assets::index))
         .route("/page/{name}", get(assets::asset));
-    let mut guarded = Router::new().route("/page/events", get(events));
-    if page.services.config.http.orders && has_token {
-        guarded = guarded.route("/page/orders", post(orders::order));
-    }
+    let guarded = Router::new().route("/page/events", get(events));
+    let takes_orders = page.services.config.http.orders && guarded_orders;
+    let orders = takes_orders.then(|| Router::new().route("/page/orders", post(orders::order)));
     Routes {
         open,
-        guarded: guarded.with_state(page),
+        guarded: guarded.with_state(Arc::clone(&page)),
+        orders: orders.map(|orders| orders.with_state(page)),
     }
 }
 

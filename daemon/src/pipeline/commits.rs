@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
-use crossbeam_channel::{Receiver, Sender, bounded};
+use anyhow::{Context, Result, ensure};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use ostar_connectors::{event::Offsets, kafka::KafkaError};
 use tracing::warn;
 
@@ -35,6 +35,8 @@ pub(crate) struct Commits {
     pending: Offsets,
     renewed: Instant,
     renew_every: Duration,
+    /// The thread has ended, which only a panic does.
+    dead: bool,
     metrics: Arc<Metrics>,
 }
 
@@ -95,6 +97,7 @@ impl Commits {
         let (report, outcomes) = bounded(1);
         let serve = move || {
             for batch in batches {
+                fail::fail_point!("commits");
                 if report.send(commit(&batch)).is_err() {
                     return;
                 }
@@ -113,6 +116,7 @@ impl Commits {
             pending: Offsets::new(),
             renewed: Instant::now(),
             renew_every: RENEW_EVERY,
+            dead: false,
             metrics,
         })
     }
@@ -147,11 +151,21 @@ impl Commits {
             return;
         }
         let batch = std::mem::take(&mut self.pending);
-        // The thread lives as long as its channel.
-        if self.to_thread.try_send(batch.clone()).is_ok() {
-            self.under_way = Some(batch);
-            self.take_outcome(deadline);
+        match self.to_thread.try_send(batch.clone()) {
+            Ok(()) => {
+                self.under_way = Some(batch);
+                self.take_outcome(deadline);
+            }
+            // It takes the next batch soon.
+            Err(TrySendError::Full(batch)) => self.pending = batch,
+            Err(TrySendError::Disconnected(_)) => self.dead = true,
         }
+    }
+
+    /// Fails once the thread has died: nothing would be committed any more.
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(!self.dead, "the commits thread failed: panicked");
+        Ok(())
     }
 
     /// Takes the answer to the commit under way, if it comes in time.
@@ -159,8 +173,13 @@ impl Commits {
         if self.under_way.is_none() {
             return;
         }
-        let Ok(outcome) = self.outcomes.recv_deadline(deadline) else {
-            return;
+        let outcome = match self.outcomes.recv_deadline(deadline) {
+            Ok(outcome) => outcome,
+            Err(RecvTimeoutError::Timeout) => return,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.dead = true;
+                return;
+            }
         };
         let batch = self.under_way.take().unwrap_or_default();
         if let Err(error) = outcome {

@@ -105,6 +105,7 @@ impl Emission {
             match chunks.recv_timeout(wait) {
                 Ok(chunk) => {
                     let chunk = Arc::new(self.frozen.score(chunk)?);
+                    self.tell_refused(&chunk);
                     self.metrics.ingest.set_waiting("learner", learner.len());
                     // The learner's thread has already reported its failure if it is gone.
                     let _ = learner.send(Arc::clone(&chunk));
@@ -132,9 +133,23 @@ impl Emission {
                 if due || settled > 0 {
                     self.commits
                         .commit(if settled > 0 { COMMIT } else { Duration::ZERO });
+                    self.commits.check()?;
                     last_commit = Instant::now();
                 }
             }
+        }
+    }
+
+    /// Counts and tells what the model refused.
+    fn tell_refused(&self, chunk: &ScoredChunk) {
+        for event in chunk.rejected.iter().rev().take(chunk.refused) {
+            self.metrics.ingest.rejected(event.reject.reason.as_str());
+            warn!(
+                partition = event.partition,
+                offset = event.offset,
+                reason = %event.reject,
+                "the model refused an event, which is quarantined"
+            );
         }
     }
 

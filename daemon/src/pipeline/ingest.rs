@@ -1,6 +1,7 @@
 //! The first thread of the pipeline: reads from Kafka, decodes, and cuts the stream into chunks.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -31,6 +32,8 @@ const EVENTS_PER_CLOCK: u32 = 32;
 const POLL: Duration = Duration::from_millis(50);
 /// How often lag is measured.
 const LAG_EVERY: Duration = Duration::from_secs(1);
+/// How often the log tells of errors with the same code.
+const ERRORS_EVERY: Duration = Duration::from_secs(30);
 
 /// Reads and decodes until [`PipelineFlags::stop`].
 pub(crate) struct Ingest {
@@ -45,6 +48,8 @@ pub(crate) struct Ingest {
     /// Since when no broker answers.
     pub(crate) broker_lost: Option<Instant>,
     pub(crate) lag_measured: Instant,
+    /// When the log last told of errors with this code.
+    pub(crate) errors_told: BTreeMap<String, Instant>,
     /// Bounded: while it is full, nothing is read.
     pub(crate) chunks: Sender<Chunk>,
     pub(crate) flags: Arc<PipelineFlags>,
@@ -257,6 +262,7 @@ impl Ingest {
         }
         self.lag_measured = now;
         self.show_waiting();
+        self.show_errors(now);
         for lag in self.reader.lags() {
             let behind = lag.seconds.map(Duration::from_secs_f64);
             let records = lag.records as i64;
@@ -283,6 +289,21 @@ impl Ingest {
             self.measure_lag(Instant::now());
         }
         Ok(())
+    }
+
+    /// Counts the consumer's errors, and tells of each kind now and then.
+    fn show_errors(&mut self, now: Instant) {
+        for (code, count) in self.reader.take_errors() {
+            self.metrics.ingest.consumer_errors(&code, count);
+            let told = self.errors_told.get(&code);
+            if told.is_none_or(|told| now.saturating_duration_since(*told) >= ERRORS_EVERY) {
+                warn!(
+                    code,
+                    count, "the consumer reported errors, which it may recover from"
+                );
+                self.errors_told.insert(code, now);
+            }
+        }
     }
 
     fn show_waiting(&self) {

@@ -181,6 +181,7 @@ impl Pipeline {
             opened: None,
             broker_lost: None,
             lag_measured: Instant::now(),
+            errors_told: Default::default(),
             chunks: to_emission,
             flags: Arc::clone(&flags),
             health: Arc::clone(&health),

@@ -43,7 +43,10 @@ impl Threads {
         let (health, failures) = (Arc::clone(&self.health), self.failures.clone());
         let watched = move || {
             // What the body owned is dropped with it: nothing half-changed is seen by anyone afterwards.
-            let outcome = catch_unwind(AssertUnwindSafe(body));
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                fail::fail_point!(name);
+                body()
+            }));
             let outcome = outcome.unwrap_or_else(|_| Err(anyhow!("panicked")));
             if let Err(failure) = outcome.with_context(|| format!("the {name} thread failed")) {
                 error!(error = %format!("{failure:#}"), thread = name, "pipeline thread failed");

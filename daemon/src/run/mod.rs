@@ -36,9 +36,12 @@ use crate::{
 /// Runs until a signal; `Ok` means that everything was finished before the shutdown deadline.
 pub(crate) async fn run(config: RunConfig, signals: &mut Signals) -> Result<()> {
     let mut process = Process::start(config).await?;
+    signals.stop_on_failure(&process.health);
     let outcome = process.live(signals).await;
+    // The first failure is the reason; what `live` tells may be a consequence.
+    let failed = process.health.liveness();
     process.stop_serving().await;
-    outcome
+    failed.map_err(anyhow::Error::msg).and(outcome)
 }
 
 /// Whether a start could resume: from this checkpoint, with these commits of the group.
@@ -93,7 +96,7 @@ impl Process {
         };
         self.health.obstruct("shutdown", "stopping");
         // Requests are served until the pipeline has ended, and drained after it: its deadline leaves time for that.
-        let deadline = Instant::now() + self.config.shutdown.deadline.get() - self.drain();
+        let deadline = Instant::now() + self.shutdown_deadline() - self.drain();
         let stopped = tokio::task::spawn_blocking(move || pipeline.stop(deadline)).await;
         match failure {
             Some(failure) => Err(failure),

@@ -30,6 +30,9 @@ use crate::{
 /// Longest time that open requests get to be answered at the end; at most half of the shutdown deadline.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// Longest time for stopping after a part has failed.
+const FAILED: Duration = Duration::from_millis(1_500);
+
 /// A process that serves. What else it does is up to whoever holds it.
 pub(crate) struct Process {
     /// With `kafka.group` filled in.
@@ -125,9 +128,19 @@ impl Process {
         self.servers.stop(drain).await;
     }
 
+    /// Longest time for stopping. A part that has failed may hold up the others for as long as they are waited for: the
+    /// next process is of more use than an orderly end.
+    pub(super) fn shutdown_deadline(&self) -> Duration {
+        let deadline = self.config.shutdown.deadline.get();
+        match self.health.liveness() {
+            Ok(()) => deadline,
+            Err(_) => deadline.min(FAILED),
+        }
+    }
+
     /// The part of the shutdown deadline that is kept for open requests.
     pub(super) fn drain(&self) -> Duration {
-        DRAIN.min(self.config.shutdown.deadline.get() / 2)
+        DRAIN.min(self.shutdown_deadline() / 2)
     }
 
     /// What late labels have shown so far; `None` if none are read.

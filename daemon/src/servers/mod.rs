@@ -1,26 +1,29 @@
 //! Starts and stops everything that listens: gRPC, its control service, and HTTP.
 
 mod listen;
+mod parts;
 #[cfg(test)]
 mod tests;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum_server::Handle;
+use anyhow::Result;
+use axum::Router;
 use tokio::{
-    sync::watch,
-    task::{JoinSet, spawn_blocking},
+    task::spawn_blocking,
     time::{Instant, timeout_at},
 };
 use tracing::{info, warn};
 
-use self::listen::Ports;
+use self::{listen::Ports, parts::Parts};
 use crate::{
     config::ServeSettings,
     grpc, http,
+    metrics::Listener,
     open_inference::{self, OpenInference},
     page::Page,
-    serving::{Batcher, Services, Tls, TokenFile, Workers},
+    serving::{Batcher, Services, Tls, Tokens, Workers},
+    transport::{self, Connections, Endpoint, Protocol, Uploads},
 };
 
 /// The running servers, until [`Servers::stop`].
@@ -28,32 +31,40 @@ pub(crate) struct Servers {
     pub(crate) grpc_address: SocketAddr,
     pub(crate) control_address: Option<SocketAddr>,
     pub(crate) http_address: SocketAddr,
-    /// Sends true to end streams and stop accepting; dropping it does the same.
-    stopping: watch::Sender<bool>,
-    /// The gRPC servers, and the task that keeps their health service up to date.
-    grpc: JoinSet<()>,
-    http: JoinSet<()>,
-    http_handle: Handle<SocketAddr>,
+    /// The gRPC listeners, and what follows something for all listeners.
+    grpc: Parts,
+    /// The HTTP listener and the page.
+    http: Parts,
     workers: Workers,
+}
+
+/// What every listener is started with.
+struct Shared<'a> {
+    settings: &'a ServeSettings,
+    tls: Option<Arc<Tls>>,
+    services: Arc<Services>,
+    uploads: Arc<Uploads>,
+    /// Most connections of each listener.
+    most: usize,
+    listeners: Vec<Arc<Connections>>,
 }
 
 /// Time that open HTTP requests get to end. They are short.
 const HTTP_DRAIN: Duration = Duration::from_secs(1);
 
 /// Starts all listeners. Errors name the key of the address that is taken or the file that is wrong.
-pub(crate) async fn serve(services: Services, settings: &ServeSettings) -> anyhow::Result<Servers> {
+pub(crate) async fn serve(services: Services, settings: &ServeSettings) -> Result<Servers> {
     let tls = Tls::load(&settings.tls)?;
-    let token = settings.auth.token_file.as_deref();
-    let token = token.map(TokenFile::open).transpose()?.map(Arc::new);
-    serve_with_token(services, settings, tls, token).await
+    let tokens = Tokens::open(&settings.auth)?;
+    serve_with_secrets(services, settings, tls, tokens).await
 }
 
-async fn serve_with_token(
+async fn serve_with_secrets(
     services: Services,
     settings: &ServeSettings,
-    tls: Option<Tls>,
-    token: Option<Arc<TokenFile>>,
-) -> anyhow::Result<Servers> {
+    tls: Option<Arc<Tls>>,
+    tokens: Arc<Tokens>,
+) -> Result<Servers> {
     let ports = Ports::bind(settings)?;
     let (grpc_address, http_address) = (ports.grpc.local_addr()?, ports.http.local_addr()?);
     let control_address = ports.control.as_ref().map(|port| port.local_addr());
@@ -62,41 +73,94 @@ async fn serve_with_token(
     let services = Arc::new(services);
     let batcher = Batcher::new(&services, &settings.requests);
     let workers = Workers::start(&batcher, &settings.requests)?;
-    let (stopping, stopped) = watch::channel(false);
-    let http_handle = Handle::new();
-    let mut http = JoinSet::new();
+    let (mut grpc, mut http) = (Parts::new(&services.health), Parts::new(&services.health));
     let open_inference = OpenInference::new(services.clone(), batcher.clone(), &settings.requests);
-    let rest = open_inference::router(open_inference.clone());
     let page = Page::new(services.clone());
-    http.spawn(page.clone().follow(stopped.clone()));
-    let router = http::router(services.clone(), rest, page, &settings.http, token.clone());
-    http.spawn(http::serve(
-        ports.http,
-        router,
-        tls.as_ref(),
-        http_handle.clone(),
-    )?);
-    let grpc = grpc::Server {
-        services,
+    let router = http::router(
+        services.clone(),
+        open_inference::router(open_inference.clone()),
+        page.clone(),
+        &settings.http,
+        &tokens,
+    );
+    let server = grpc::Server {
+        services: services.clone(),
         batcher,
         open_inference,
         limits: &settings.requests,
-        tls: tls.map(|tls| tls.grpc),
-        token,
-        stopped,
+        tokens: Arc::clone(&tokens),
+        stopped: grpc.stopped(),
     };
-    let grpc = grpc.spawn(ports.grpc, ports.control).await?;
+    let (inference, control, follow_health) = server.routers().await?;
+    let count = 2 + usize::from(ports.control.is_some());
+    let mut shared = Shared {
+        settings,
+        tls,
+        uploads: Uploads::new(&settings.requests, services.metrics.clone()),
+        most: transport::usable_connections(settings.connections.max, count),
+        listeners: Vec::new(),
+        services,
+    };
+
+    let endpoint = shared.endpoint(Listener::Http, router, &http);
+    http.start("HTTP listener", transport::serve(ports.http, endpoint));
+    let follow_page = page.follow(http.stopped());
+    http.start("live page", done(follow_page));
+    let endpoint = shared.endpoint(Listener::Grpc, inference, &grpc);
+    grpc.start("gRPC listener", transport::serve(ports.grpc, endpoint));
+    if let Some(port) = ports.control {
+        let endpoint = shared.endpoint(Listener::Control, control, &grpc);
+        grpc.start("control listener", transport::serve(port, endpoint));
+    }
+    grpc.start("gRPC health service", done(follow_health));
+    let watch = transport::watch(shared.listeners, shared.uploads, http.stopped());
+    http.start("connection watchdog", done(watch));
+    let Services {
+        health, metrics, ..
+    } = &*shared.services;
+    let follow = tokens.follow(health.clone(), http.stopped());
+    http.start("token files", done(follow));
+    if let Some(tls) = shared.tls {
+        let follow = tls.follow(health.clone(), metrics.clone(), http.stopped());
+        http.start("TLS files", done(follow));
+    }
     info!(%grpc_address, ?control_address, %http_address, "listening");
     Ok(Servers {
         grpc_address,
         control_address,
         http_address,
-        stopping,
         grpc,
         http,
-        http_handle,
         workers,
     })
+}
+
+async fn done(part: impl Future<Output = ()>) -> Result<()> {
+    part.await;
+    Ok(())
+}
+
+// === impl Shared ===
+
+impl Shared<'_> {
+    fn endpoint(&mut self, listener: Listener, router: Router, parts: &Parts) -> Endpoint {
+        let metrics = self.services.metrics.clone();
+        let settings = &self.settings.connections;
+        let connections = Connections::new(listener, self.most, settings, metrics);
+        self.listeners.push(Arc::clone(&connections));
+        Endpoint {
+            protocol: match listener {
+                Listener::Http => Protocol::Http,
+                Listener::Grpc | Listener::Control => Protocol::Grpc,
+            },
+            router,
+            tls: self.tls.clone(),
+            connections,
+            uploads: self.uploads.clone(),
+            settings: settings.clone(),
+            stopped: parts.stopped(),
+        }
+    }
 }
 
 // === impl Servers ===
@@ -106,18 +170,17 @@ impl Servers {
     pub(crate) async fn stop(mut self, drain: Duration) {
         let http_drain = HTTP_DRAIN.min(drain / 2);
         let deadline = Instant::now() + (drain - http_drain);
-        self.stopping.send_replace(true);
-        let drained = timeout_at(deadline, async {
-            while self.grpc.join_next().await.is_some() {}
-        });
+        self.grpc.stop();
+        let drained = timeout_at(deadline, self.grpc.ended());
         if drained.await.is_err() {
             warn!(?drain, "drain deadline passed with requests still open");
         }
         let workers = self.workers;
         let finished = spawn_blocking(move || workers.finish());
         // HTTP stops last: /readyz says until the end why the process is not ready.
-        self.http_handle.graceful_shutdown(Some(http_drain));
-        while self.http.join_next().await.is_some() {}
-        let _ = timeout_at(deadline + http_drain, finished).await;
+        self.http.stop();
+        let deadline = Instant::now() + http_drain;
+        let _ = timeout_at(deadline, self.http.ended()).await;
+        let _ = timeout_at(deadline, finished).await;
     }
 }

@@ -251,6 +251,7 @@ struct Worker {
 
 impl Worker {
     fn run(self) {
+        fail::fail_point!("scoring thread");
         let mut rows = self.services.no_rows();
         let mut scores = Scores::default();
         let mut batch = Vec::new();
@@ -343,7 +344,9 @@ impl Drop for Worker {
     fn drop(&mut self) {
         if thread::panicking() {
             let part = thread::current().name().unwrap_or("scoring").to_owned();
-            self.services.health.fail(format!("{part}: panicked"));
+            error!(thread = part, "scoring thread failed");
+            let reason = format!("the {part} thread failed: panicked");
+            self.services.health.fail(reason);
         }
     }
 }

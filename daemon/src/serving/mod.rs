@@ -17,7 +17,7 @@ use tonic::Status;
 pub(crate) use self::{
     batcher::{Answer, Batcher, Refusal, Workers},
     tls::Tls,
-    token::TokenFile,
+    token::{Role, Tokens},
 };
 use crate::{
     config::Config, control::Controller, current::Current, health::Health, metrics::Metrics, status,

@@ -3,5 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The variable FAILPOINTS makes a part panic.
+    let _scenario = fail::FailScenario::setup();
     ostard::main()
 }

@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, thread,
+    fmt, fs,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -10,7 +12,13 @@ use anyhow::{Context, Result};
 use ostar_model::Generator;
 
 use super::{Collector, Lives, Names};
-use crate::{daemon::TIMEOUT, kafka::Kafka, until};
+use crate::{
+    daemon::TIMEOUT,
+    disk::SmallDisk,
+    hostile::{Attack, Target},
+    kafka::Kafka,
+    until,
+};
 
 /// What an output topic does with records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +37,9 @@ enum Card {
     Broker,
     Group,
     Topic,
+    Freeze,
+    Flood,
+    Disk,
 }
 
 const DECK: [Card; 8] = [
@@ -42,21 +53,41 @@ const DECK: [Card; 8] = [
     Card::Topic,
 ];
 
+/// What `chaos` adds.
+const MORE: [Card; 6] = [
+    Card::Freeze,
+    Card::Freeze,
+    Card::Flood,
+    Card::Flood,
+    Card::Flood,
+    Card::Disk,
+];
+
 /// Brings faults about, and remembers which.
-pub(super) struct Faults {
+pub(super) struct Faults<'a> {
     group: String,
     topics: Vec<(String, Topic)>,
     deck: Vec<Card>,
     counts: BTreeMap<&'static str, usize>,
     began: Instant,
+    chaos: bool,
+    /// Of the HTTP listener.
+    address: String,
+    disk: Option<&'a SmallDisk>,
     tell: fn(&str),
 }
 
 /// How long a frozen daemon's last records may take to be written.
 const QUIET: Duration = Duration::from_millis(700);
 
-impl Faults {
-    pub(super) fn new(names: &Names, tell: fn(&str)) -> Self {
+impl<'a> Faults<'a> {
+    pub(super) fn new(
+        names: &Names,
+        tell: fn(&str),
+        chaos: bool,
+        address: String,
+        disk: Option<&'a SmallDisk>,
+    ) -> Self {
         let topics = names.outputs().map(|topic| (topic.clone(), Topic::Takes));
         Self {
             group: names.group.clone(),
@@ -64,6 +95,9 @@ impl Faults {
             deck: Vec::new(),
             counts: BTreeMap::new(),
             began: Instant::now(),
+            chaos,
+            address,
+            disk,
             tell,
         }
     }
@@ -83,12 +117,18 @@ impl Faults {
     ) -> Result<()> {
         if self.deck.is_empty() {
             self.deck.extend(DECK);
+            if self.chaos {
+                self.deck.extend(MORE);
+            }
             generator.shuffle(&mut self.deck);
         }
         match self.deck.pop() {
             Some(Card::Kill) => self.kill(lives, collector),
             Some(Card::Broker) => self.restart_broker(generator, kafka, lives, collector),
             Some(Card::Group) => self.delete_group(kafka),
+            Some(Card::Freeze) => self.freeze(generator, lives),
+            Some(Card::Flood) => self.flood(generator, lives),
+            Some(Card::Disk) => self.fill_disk(generator),
             Some(Card::Topic) | None => self.change_topic(generator, kafka, lives, collector),
         }
     }
@@ -110,6 +150,41 @@ impl Faults {
     fn kill(&mut self, lives: &mut Lives, collector: &mut Collector) -> Result<()> {
         self.count("kill", "the daemon");
         lives.kill(|| collector.end_life())
+    }
+
+    fn freeze(&mut self, generator: &mut Generator, lives: &Lives) -> Result<()> {
+        self.count("freeze", "the daemon");
+        lives.disturbances.next();
+        lives.daemon()?.freeze()?;
+        thread::sleep(Duration::from_millis(generator.below(8_000) as u64));
+        lives.daemon()?.thaw()?;
+        lives.disturbances.next();
+        Ok(())
+    }
+
+    fn flood(&mut self, generator: &mut Generator, lives: &Lives) -> Result<()> {
+        let attack = Attack::ALL[generator.below(Attack::ALL.len())];
+        self.count("attack", format!("{attack:?}"));
+        let target = Target {
+            grpc: lives.daemon()?.address("grpc_address")?,
+            http: self.address.clone(),
+        };
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| attack.run(&target, &stop));
+            thread::sleep(Duration::from_millis(2_000 + generator.below(4_000) as u64));
+            stop.store(true, Ordering::Relaxed);
+        });
+        Ok(())
+    }
+
+    fn fill_disk(&mut self, generator: &mut Generator) -> Result<()> {
+        let Some(disk) = self.disk else { return Ok(()) };
+        self.count("fill", "the disk");
+        let filler = disk.fill()?;
+        thread::sleep(Duration::from_millis(generator.below(5_000) as u64));
+        fs::remove_file(filler)?;
+        Ok(())
     }
 
     fn restart_broker(

@@ -42,7 +42,8 @@ pub(super) fn is_good(event: &[u8]) -> bool {
 }
 
 impl Feed {
-    pub(super) fn start(kafka: &Kafka, names: &Names, seed: u64) -> Result<Self> {
+    /// With `chaos`, some events come from other centuries.
+    pub(super) fn start(kafka: &Kafka, names: &Names, seed: u64, chaos: bool) -> Result<Self> {
         // Idempotent and without a time limit: whatever happens to the broker, each event arrives once and in order.
         let producer: BaseProducer = kafka
             .config()
@@ -61,7 +62,7 @@ impl Feed {
                     0 => BURST,
                     _ => STEADY,
                 };
-                for event in draw(count, copy.len(), &mut generator) {
+                for event in draw(count, copy.len(), &mut generator, chaos) {
                     send(&producer, &topic, &event, time_ms)?;
                     copy.push(event);
                 }
@@ -83,11 +84,16 @@ impl Feed {
 }
 
 /// One event in a hundred is bad. The share of spam wanders.
-fn draw(count: usize, sent: usize, generator: &mut Generator) -> Vec<Vec<u8>> {
+fn draw(count: usize, sent: usize, generator: &mut Generator, chaos: bool) -> Vec<Vec<u8>> {
     let spam = 0.4 + 0.2 * (sent as f64 / 20_000.0).sin();
     let (rows, _) = gaussians::draw(count, spam, 0.1, sent as u64);
     let event = |(number, row): (usize, &Vec<f32>)| match generator.below(100) {
         0 => BAD.to_vec(),
+        1 if chaos => {
+            let year = generator.below(4_000) as i64 - 2_000;
+            let time_ms = year * 365 * 86_400_000;
+            gaussians::json_at(&(sent + number).to_string(), row, time_ms)
+        }
         _ => gaussians::json(&(sent + number).to_string(), row),
     };
     rows.iter().enumerate().map(event).collect()

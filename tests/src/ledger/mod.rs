@@ -5,14 +5,20 @@
 //! killed. The ledger keeps its own copy of every event, and of every output as it appears. At the end it is settled:
 //! every event has an output, none has two from one life of the daemon, a kill repeats no more than is documented, and
 //! the state is that of an undisturbed run on the copy.
+//!
+//! With `chaos`, the process is also frozen, hostile clients stall and flood, events come from other centuries and the disk
+//! fills up. An honest client asks for predictions all the time, and memory, files and threads are watched.
 
 mod account;
+mod caller;
 mod collector;
 mod faults;
 mod feed;
 
 use std::{
+    net::TcpListener,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -20,12 +26,15 @@ use anyhow::{Context, Result, ensure};
 use ostar_model::Generator;
 
 pub use account::Account;
+pub use caller::Witness;
+use caller::{Disturbances, Witnesses};
 use collector::Collector;
 use faults::Faults;
 use feed::Feed;
 
 use crate::{
     daemon::{Daemon, Settings, newest_checkpoint, same_learning},
+    disk::SmallDisk,
     kafka::Kafka,
     until,
 };
@@ -39,6 +48,8 @@ pub struct Round {
     pub seed: u64,
     /// How long faults go on. Settling comes after it.
     pub duration: Duration,
+    /// More than the ledger's faults, and witnesses.
+    pub chaos: bool,
     /// Tells what is done, as it happens.
     pub tell: fn(&str),
 }
@@ -57,6 +68,7 @@ pub(crate) struct Lives {
     daemon: Option<Daemon>,
     began_ms: i64,
     ended: Vec<Life>,
+    disturbances: Arc<Disturbances>,
 }
 
 /// Names of topics and folders of one round, and when it began.
@@ -74,24 +86,40 @@ pub(crate) struct Names {
 
 /// How long everything may take after the last fault, on a slow machine.
 const SETTLING: Duration = Duration::from_secs(300);
+/// The bundle's name, unless another is given.
+const MODEL: &str = "model";
 /// Events in a block.
 const BLOCK: usize = 250;
 
 impl Round {
     /// Runs the round on a broker, in a folder that has a bundle in `bundle`.
-    pub fn run(&self, kafka: &mut Kafka, folder: &Path) -> Result<Account> {
-        let names = Names::new(self.seed, folder);
+    pub fn run(&self, kafka: &mut Kafka, folder: &Path) -> Result<(Account, Option<Witness>)> {
+        // Where outputs are parked in a file, it needs more room.
+        let is_small = self.chaos && self.seed % 2 == 1;
+        let disk = if is_small { SmallDisk::new()? } else { None };
+        let place = disk.as_ref().map_or(folder, SmallDisk::path);
+        let names = Names::new(self.seed, place);
         kafka.create_topic(&names.events, 1, &[])?;
         for topic in names.outputs() {
             kafka.create_topic(topic, 1, &[])?;
         }
-        let settings = settings(kafka, &names, folder);
+        let mut settings = settings(kafka, &names, folder);
+        let address = free_address()?;
+        if self.chaos {
+            settings = settings
+                .with("http.listen", &address)
+                .with("connections.header_timeout", "3s")
+                .with("connections.body_timeout", "3s");
+        }
         let mut generator = Generator::new(self.seed);
         let mut lives = Lives::new(&self.program, settings.clone());
         let mut collector = Collector::new(&names);
-        let feed = Feed::start(kafka, &names, self.seed)?;
+        let feed = Feed::start(kafka, &names, self.seed, self.chaos)?;
         lives.start()?;
-        let mut faults = Faults::new(&names, self.tell);
+        let witnesses = self
+            .chaos
+            .then(|| Witnesses::start(address.clone(), MODEL, &lives.disturbances));
+        let mut faults = Faults::new(&names, self.tell, self.chaos, address, disk.as_ref());
         let end = Instant::now() + self.duration;
         while Instant::now() < end {
             std::thread::sleep(Duration::from_millis(100 + generator.below(3_000) as u64));
@@ -100,6 +128,7 @@ impl Round {
             lives.ensure_running()?;
         }
         faults.end(kafka, &mut collector)?;
+        let witness = witnesses.map(Witnesses::stop).transpose()?;
         let events = feed.stop()?;
         (self.tell)(&format!(
             "faults are over; settling {} events",
@@ -128,7 +157,10 @@ impl Round {
         account.check()?;
         (self.tell)("outputs are accounted for; replaying the copy");
         self.replay(kafka, &names, &settings, &events, folder, learned)?;
-        Ok(account)
+        if let Some(witness) = &witness {
+            witness.check()?;
+        }
+        Ok((account, witness))
     }
 
     /// Runs a daemon on the copy without disturbing it, and compares what both have learned.
@@ -150,6 +182,7 @@ impl Round {
             .without("predictions.topic")
             .without("dead_letters.topic")
             .without("parked.topic")
+            .with("http.listen", "127.0.0.1:0")
             .with("kafka.topic", &copy)
             .with("kafka.group", &copy)
             .with("checkpoints.folder", &checkpoints.display().to_string());
@@ -198,6 +231,12 @@ fn learned_events(folder: &Path) -> Result<usize> {
     Ok(manifest["events"].as_u64().context("events")? as usize)
 }
 
+/// An address that nobody listens on, for all lives of a round.
+fn free_address() -> Result<String> {
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    Ok(port.to_string())
+}
+
 pub(crate) fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as i64)
@@ -237,12 +276,15 @@ impl Lives {
             daemon: None,
             began_ms: 0,
             ended: Vec::new(),
+            disturbances: Arc::default(),
         }
     }
 
     fn start(&mut self) -> Result<()> {
         self.began_ms = now_ms();
-        self.daemon = Some(Daemon::start(&self.program, &self.settings)?);
+        let daemon = Daemon::start(&self.program, &self.settings)?;
+        self.disturbances.process(daemon.id());
+        self.daemon = Some(daemon);
         Ok(())
     }
 
@@ -256,6 +298,7 @@ impl Lives {
     /// Kills the daemon and starts it again at once; `between` is called while there is none.
     pub(crate) fn kill(&mut self, between: impl FnOnce()) -> Result<()> {
         if let Some(daemon) = self.daemon.take() {
+            self.disturbances.next();
             daemon.kill()?;
             self.end();
             between();

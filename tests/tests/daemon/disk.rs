@@ -1,14 +1,9 @@
 //! A disk that is full.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, process::Command};
 
 use anyhow::{Result, ensure};
-use ostar_tests::{daemon::checkpoint_reaches, gaussians, kafka::Kafka};
-use tempfile::TempDir;
+use ostar_tests::{daemon::checkpoint_reaches, disk::SmallDisk, gaussians, kafka::Kafka};
 
 use crate::{PROGRAM, Place, Test, start};
 
@@ -19,43 +14,6 @@ pub(crate) const TESTS: &[(&str, Test)] = &[(
 
 const LEARNED: &str = "ostar_learned_events_total";
 const CONDITION: &str = "ostar_condition{condition=\"checkpoints\"}";
-
-/// A folder on a file system of its own, of eight megabytes.
-struct SmallDisk {
-    folder: TempDir,
-}
-
-impl SmallDisk {
-    /// `None` where nothing may be mounted, which needs root.
-    fn new() -> Result<Option<Self>> {
-        let folder = tempfile::tempdir()?;
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
-            .arg(folder.path())
-            .output();
-        let is_mounted = mounted.is_ok_and(|output| output.status.success());
-        Ok(is_mounted.then_some(Self { folder }))
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Leaves no room; returns the file to remove.
-    fn fill(&self) -> Result<PathBuf> {
-        let filler = self.path().join("filler");
-        // Fails when the disk is full, which is the purpose.
-        let refused = fs::write(&filler, vec![1; 16 << 20]);
-        ensure!(refused.is_err(), "the disk took 16 MB");
-        Ok(filler)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.path()).status();
-    }
-}
 
 fn full_disk(kafka: &mut Kafka) -> Result<()> {
     // Elsewhere `a_folder_that_cannot_be_written_is_told_at_the_start` has to do.

@@ -1,6 +1,7 @@
 //! The daemon against a real Apache Kafka. Where Java or Maven is missing the tests are ignored, unless CI or
 //! OSTARD_REQUIRE_SERVICES is set.
 
+mod chaos;
 mod devices;
 mod disk;
 mod documents;
@@ -10,6 +11,7 @@ mod labels;
 mod lives;
 mod offsets;
 mod outages;
+mod parts;
 mod poison;
 mod preflight;
 mod python;
@@ -64,6 +66,8 @@ fn main() {
         preflight::TESTS,
         truncated::TESTS,
         disk::TESTS,
+        parts::TESTS,
+        chaos::TESTS,
         security_page::TESTS,
         fields::TESTS,
     ]

@@ -1,4 +1,5 @@
 mod errors;
+mod fuzz;
 #[cfg(feature = "parquet")]
 mod parquet;
 

@@ -16,7 +16,7 @@ const SCHEMA: &str = "message rows {
 }";
 
 /// Two rows: spam with a price and [1, 2.5], ham without one and [3, 4].
-fn write(path: &Path) {
+pub(super) fn write(path: &Path) {
     let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
     let file = File::create(path).unwrap();
     let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();

@@ -174,7 +174,7 @@ fn values_that_do_not_go_together() {
             "learner.method.window is 100, expected at least batch = 200 (--set)",
             "http.listen is \"127.0.0.1:50051\", expected another address than grpc.listen (--set)",
             "grpc.control_listen is \"127.0.0.1:50051\", expected another address than grpc.listen (--set)",
-            "http.orders is true, expected auth.token_file to be set: without a token any web site could make a browser send orders (--set)",
+            "http.orders is true, expected auth.token_file or auth.control_token_file to be set: without a token any web site could make a browser send orders (--set)",
             "log.filter is \"loud=!\", expected a level like \"info\" or \"info,rdkafka=warn\" (--set)",
         ]
     );

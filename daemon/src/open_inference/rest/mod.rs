@@ -2,8 +2,10 @@
 
 mod body;
 mod elements;
+#[cfg(test)]
+mod fuzz;
 
-use std::sync::Arc;
+use std::{error::Error, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -18,6 +20,8 @@ use serde_json::json;
 use tonic::{Code, Status};
 
 use self::body::Form;
+#[cfg(test)]
+pub(super) use self::fuzz::read;
 use super::OpenInference;
 use crate::serving::Services;
 
@@ -98,14 +102,25 @@ async fn infer(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refused> {
-    // The body is larger than requests.max_bytes, or the connection broke off.
-    let body = body.map_err(|rejection| Refused(rejection.status(), rejection.body_text()))?;
+    let body = body.map_err(unread)?;
     let (request, form) = match body::read(&headers, &body, model, version) {
         Ok((request, form)) => (Ok(request), form),
         Err(problem) => (Err(problem), Form::default()),
     };
     let inferred = server.infer(request).await?;
     Ok(form.respond(inferred)?)
+}
+
+/// The body is larger than requests.max_bytes, was cut, or the connection broke off.
+fn unread(rejection: BytesRejection) -> Refused {
+    let mut cause: Option<&dyn Error> = Some(&rejection);
+    while let Some(error) = cause {
+        if let Some(cut) = error.downcast_ref::<Status>() {
+            return Refused::from(cut.clone());
+        }
+        cause = error.source();
+    }
+    Refused(rejection.status(), rejection.body_text())
 }
 
 async fn nowhere(uri: Uri) -> Refused {
@@ -135,6 +150,7 @@ impl From<Status> for Refused {
             Code::InvalidArgument => StatusCode::BAD_REQUEST,
             Code::NotFound => StatusCode::NOT_FOUND,
             Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Code::DeadlineExceeded => StatusCode::REQUEST_TIMEOUT,
             Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

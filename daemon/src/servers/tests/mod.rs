@@ -1,5 +1,6 @@
 //! Servers in the process, and clients that talk to them over the loopback.
 
+mod connections;
 mod http;
 mod open_inference;
 mod overload;

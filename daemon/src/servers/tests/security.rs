@@ -12,9 +12,10 @@ use std::{
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use tempfile::TempDir;
+use tokio::sync::watch;
 use tonic::{
     Code, Request,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
@@ -27,9 +28,9 @@ use crate::{
         GetStateRequest, PauseRequest, control_client::ControlClient,
         inference_client::InferenceClient,
     },
-    servers::{serve, serve_with_token},
+    servers::{serve, serve_with_secrets},
     serving::{
-        TokenFile,
+        Tls, Tokens,
         fixture::{connect, daemon, request, settings},
     },
 };
@@ -94,18 +95,41 @@ impl Authority {
         endpoint.tls_config(tls).unwrap().connect().await
     }
 
-    /// What HTTPS answers.
-    fn https(&self, address: SocketAddr, path: &str) -> String {
+    /// A connection after the handshake, with the client's certificate and key if there are any.
+    fn https_stream(
+        &self,
+        address: SocketAddr,
+        identity: Option<(String, String)>,
+    ) -> Option<StreamOwned<ClientConnection, TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap())
             .unwrap();
-        let config = ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match identity {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
         let name = ServerName::try_from("localhost").unwrap();
-        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut stream = StreamOwned::new(connection, TcpStream::connect(address).unwrap());
+        let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream).ok()?;
+        }
+        Some(StreamOwned::new(connection, stream))
+    }
+
+    /// What HTTPS answers.
+    fn https(&self, address: SocketAddr, path: &str) -> String {
+        let mut stream = self.https_stream(address, None).unwrap();
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
@@ -220,13 +244,13 @@ async fn requests_need_the_token_as_it_is_now() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     fs::write(&file, "old").unwrap();
-    let token = TokenFile::open_looking_every(&file, Duration::ZERO).unwrap();
     let mut settings = settings();
+    settings.auth.token_file = Some(file.clone());
+    let tokens = Tokens::open_looking_every(&settings.auth, Duration::ZERO).unwrap();
     settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
     let daemon = daemon();
     let metrics = daemon.services.metrics.clone();
-    let token = Some(Arc::new(token));
-    let running = serve_with_token(daemon.services, &settings, None, token)
+    let running = serve_with_secrets(daemon.services, &settings, None, tokens)
         .await
         .unwrap();
     let channel = connect(running.grpc_address).await;
@@ -265,4 +289,212 @@ async fn requests_need_the_token_as_it_is_now() {
         text.contains(r#"ostar_unauthenticated_requests_total{listener="control"} 1"#),
         "{text}"
     );
+}
+
+/// The serial number of the certificate that the listener shows now.
+fn certificate_of(authority: &Authority, address: SocketAddr) -> Vec<u8> {
+    let stream = authority.https_stream(address, None).unwrap();
+    let shown = stream.conn.peer_certificates().unwrap();
+    shown[0].to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn new_tls_files_are_taken_under_load_and_broken_ones_leave_the_old_in_use() {
+    let authority = Authority::new();
+    let settings = authority.settings();
+    let daemon = daemon();
+    let health = daemon.services.health.clone();
+    let metrics = daemon.services.metrics.clone();
+    let tls = Tls::load(&settings.tls).unwrap().unwrap();
+    let (_stopping, stopped) = watch::channel(false);
+    let often = Duration::from_millis(20);
+    tokio::spawn(Arc::clone(&tls).follow_looking_every(
+        often,
+        health.clone(),
+        metrics.clone(),
+        stopped,
+    ));
+    let tokens = Tokens::open(&settings.auth).unwrap();
+    let running = serve_with_secrets(daemon.services, &settings, Some(tls), tokens)
+        .await
+        .unwrap();
+
+    let (done, finished) = watch::channel(false);
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..2 {
+        let endpoint = Endpoint::from_shared(format!("https://{}", running.grpc_address)).unwrap();
+        let endpoint = endpoint.tls_config(authority.client_tls()).unwrap();
+        let finished = finished.clone();
+        clients.spawn(async move {
+            let mut answered = 0;
+            while !*finished.borrow() {
+                // A new connection now and then.
+                let mut client = InferenceClient::new(endpoint.connect().await.unwrap());
+                for _ in 0..5 {
+                    client.predict(request(&[1.0])).await.unwrap();
+                    answered += 1;
+                }
+            }
+            answered
+        });
+    }
+    let address = running.http_address;
+    let shown = async |authority: &Arc<Authority>| {
+        let authority = Arc::clone(authority);
+        let shown = move || certificate_of(&authority, address);
+        tokio::task::spawn_blocking(shown).await.unwrap()
+    };
+    let authority = Arc::new(authority);
+    let old = shown(&authority).await;
+    let (certificate, key) = authority.sign("localhost");
+    // One after the other, as many programs write them: for a moment they do not belong together.
+    authority.write("certificate.pem", &certificate);
+    wait_for(|| health.conditions().contains_key("tls")).await;
+    authority.write("key.pem", &key);
+    wait_for(|| !health.conditions().contains_key("tls")).await;
+    let new = shown(&authority).await;
+    assert_ne!(new, old, "the new certificate is shown");
+
+    authority.write("certificate.pem", "broken");
+    wait_for(|| health.conditions().contains_key("tls")).await;
+    assert_eq!(shown(&authority).await, new, "the last good one stays");
+    let told = &health.conditions()["tls"];
+    assert!(told.starts_with("tls.certificate: "), "{told}");
+    assert_eq!(health.readiness(), Ok(()), "it serves nevertheless");
+    done.send(true).unwrap();
+    let answered: usize = clients.join_all().await.into_iter().sum();
+    assert!(
+        answered > 10,
+        "no request failed, and there were {answered}"
+    );
+    let text = metrics.render().unwrap();
+    assert!(text.contains("ostar_certificate_expiry_seconds"), "{text}");
+}
+
+async fn wait_for(condition: impl Fn() -> bool) {
+    let met = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), met)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_asks_for_a_client_certificate_only_where_that_is_set() {
+    let authority = Authority::new();
+    for required in [false, true] {
+        let mut settings = authority.settings();
+        settings.tls.client_ca = Some(authority.folder.path().join("ca.pem"));
+        settings.tls.http_client_certificates = required;
+        let running = serve(daemon().services, &settings).await.unwrap();
+        let address = running.http_address;
+        let ask = |identity: Option<(String, String)>| -> Option<String> {
+            let mut stream = authority.https_stream(address, identity)?;
+            let asked = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            stream.write_all(asked).ok()?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).ok()?;
+            Some(answer)
+        };
+        let stranger = tokio::task::block_in_place(|| ask(None));
+        let known = tokio::task::block_in_place(|| ask(Some(authority.sign("client"))));
+        assert_eq!(stranger.is_some(), !required);
+        assert!(known.unwrap().starts_with("HTTP/1.1 200"));
+        running.stop(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_role_has_its_tokens_and_strangers_learn_no_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, name).unwrap();
+        Some(path)
+    };
+    let mut settings = settings();
+    settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
+    settings.auth.predict_token_file = write("predict");
+    settings.auth.metrics_token_file = write("scrape");
+    settings.auth.control_token_file = write("operate");
+    let daemon = daemon();
+    let health = daemon.services.health.clone();
+    health.set_condition("kafka", "no broker answers at broker-1:9092");
+    let running = serve(daemon.services, &settings).await.unwrap();
+    let get = async |path: &'static str, token: Option<&'static str>| {
+        let url = format!("http://{}{path}", running.http_address);
+        let asked = move || {
+            let mut request = ureq::get(&url).config().http_status_as_error(false).build();
+            if let Some(token) = token {
+                request = request.header("authorization", format!("Bearer {token}"));
+            }
+            let mut answer = request.call().unwrap();
+            (
+                answer.status().as_u16(),
+                answer.body_mut().read_to_string().unwrap(),
+            )
+        };
+        tokio::task::spawn_blocking(asked).await.unwrap()
+    };
+    for (path, good, bad) in [
+        ("/metrics", "scrape", "predict"),
+        ("/status", "scrape", "predict"),
+        ("/v2", "predict", "scrape"),
+    ] {
+        assert_eq!(get(path, Some(good)).await.0, 200, "{path}");
+        assert_eq!(get(path, Some("operate")).await.0, 200, "{path}");
+        for token in [None, Some(bad)] {
+            assert_eq!(get(path, token).await.0, 401, "{path} with {token:?}");
+        }
+    }
+    let mut client = InferenceClient::new(connect(running.grpc_address).await);
+    client
+        .predict(with_token(request(&[1.0]), "predict"))
+        .await
+        .unwrap();
+    let mut control = ControlClient::new(connect(running.control_address.unwrap()).await);
+    let refused = control.pause(with_token(PauseRequest {}, "predict")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated);
+
+    for (token, is_told) in [
+        (None, false),
+        (Some("wrong"), false),
+        (Some("scrape"), true),
+    ] {
+        let (status, text) = get("/readyz", token).await;
+        assert_eq!(status, 200);
+        assert!(text.contains("kafka: "), "{text}");
+        assert_eq!(text.contains("broker-1"), is_told, "{text}");
+    }
+    health.fail("the ingest thread failed: no broker answers at broker-1:9092");
+    for path in ["/livez", "/readyz"] {
+        let (status, text) = get(path, None).await;
+        assert_eq!(status, 503);
+        assert!(text.starts_with("the ingest thread failed"), "{text}");
+        assert!(!text.contains("broker-1"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_host_is_refused_but_not_for_health() {
+    let running = serve(daemon().services, &settings()).await.unwrap();
+    let address = running.http_address;
+    let ask = move |path: &str, host: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let asked = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(asked.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    tokio::task::block_in_place(|| {
+        for path in ["/metrics", "/", "/v2"] {
+            assert_eq!(ask(path, "evil.example:8080"), "421", "{path}");
+            assert_eq!(ask(path, &address.to_string()), "200", "{path}");
+        }
+        assert_eq!(ask("/livez", "evil.example"), "200");
+    });
 }

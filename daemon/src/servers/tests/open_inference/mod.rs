@@ -2,4 +2,4 @@
 
 mod grpc;
 mod refusals;
-mod rest;
+pub(super) mod rest;

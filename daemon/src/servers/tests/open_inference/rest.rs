@@ -11,7 +11,7 @@ use crate::{
     serving::fixture::{connect, daemon, request, settings},
 };
 
-pub(super) const INFER: &str = "/v2/models/mail/infer";
+pub(in crate::servers::tests) const INFER: &str = "/v2/models/mail/infer";
 const JSON_LENGTH: &str = "Inference-Header-Content-Length";
 
 /// Status, bytes of the JSON if it is told, and the body.
@@ -62,13 +62,17 @@ async fn get(address: SocketAddr, path: &str) -> (u16, Value) {
     (status, serde_json::from_slice(&body).unwrap())
 }
 
-pub(super) async fn post(address: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
+pub(in crate::servers::tests) async fn post(
+    address: SocketAddr,
+    path: &str,
+    body: &Value,
+) -> (u16, Value) {
     let (status, _, body) = ask(address, path, &[], Some(body.to_string().into_bytes())).await;
     (status, serde_json::from_slice(&body).unwrap())
 }
 
 /// Two rows of the fixture's model, ham and spam, nested as their shape is.
-pub(super) fn body() -> Value {
+pub(in crate::servers::tests) fn body() -> Value {
     json!({
         "id": "seven",
         "inputs": [{

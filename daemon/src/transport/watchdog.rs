@@ -1,0 +1,169 @@
+//! Looks at all connections and requests, and cuts those that have made no progress for too long.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{
+    admission::Protocol,
+    connection::Connection,
+    uploads::{Uploads, lock},
+};
+use crate::{
+    config::ConnectionSettings,
+    metrics::{CutReason, Listener, Metrics},
+};
+
+/// How long a client may owe something.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) header: Duration,
+    pub(super) body: Duration,
+    pub(super) idle: Duration,
+}
+
+/// All connections of one listener.
+pub(crate) struct Connections {
+    pub(super) listener: Listener,
+    most: usize,
+    pub(super) limits: Limits,
+    open: Mutex<Open>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct Open {
+    last_number: u64,
+    connections: HashMap<u64, Arc<Connection>>,
+}
+
+/// Counts the connection until it is dropped.
+pub(super) struct Admitted {
+    number: u64,
+    connections: Arc<Connections>,
+    pub(super) connection: Arc<Connection>,
+}
+
+impl Connections {
+    pub(crate) fn new(
+        listener: Listener,
+        most: usize,
+        settings: &ConnectionSettings,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            listener,
+            most,
+            limits: Limits {
+                header: settings.header_timeout.get(),
+                body: settings.body_timeout.get(),
+                idle: settings.idle_timeout.get(),
+            },
+            open: Mutex::default(),
+            metrics,
+        })
+    }
+
+    /// Takes a new connection in. If there are too many, one without an arrived request gives way. `None` if all are
+    /// busy.
+    pub(super) fn admit(self: &Arc<Self>, protocol: Protocol) -> Option<Admitted> {
+        let mut open = lock(&self.open);
+        if open.connections.len() >= self.most && !open.make_room() {
+            self.metrics.serving.cut_connection(CutReason::Limit);
+            return None;
+        }
+        open.last_number += 1;
+        let number = open.last_number;
+        let connection = Connection::new(protocol);
+        open.connections.insert(number, Arc::clone(&connection));
+        self.show(&open);
+        Some(Admitted {
+            number,
+            connections: Arc::clone(self),
+            connection,
+        })
+    }
+
+    /// Cuts one connection that is not busy, because the process has no handle left.
+    pub(super) fn give_way(&self) {
+        lock(&self.open).make_room();
+    }
+
+    fn check(&self, now: Instant) {
+        for connection in lock(&self.open).connections.values() {
+            if let Some(reason) = connection.overdue(now, &self.limits) {
+                connection.cut(reason);
+            }
+        }
+    }
+
+    fn show(&self, open: &Open) {
+        let count = open.connections.len();
+        self.metrics.serving.set_connections(self.listener, count);
+    }
+}
+
+impl Open {
+    fn make_room(&mut self) -> bool {
+        let ranked = self.connections.iter();
+        let ranked = ranked.filter_map(|(number, connection)| Some((connection.rank()?, *number)));
+        let Some((_, number)) = ranked.min() else {
+            return false;
+        };
+        if let Some(connection) = self.connections.remove(&number) {
+            connection.cut(CutReason::Limit);
+        }
+        true
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let connections = &self.connections;
+        if let Some(reason) = self.connection.reason() {
+            connections.metrics.serving.cut_connection(reason);
+        }
+        let mut open = lock(&connections.open);
+        open.connections.remove(&self.number);
+        connections.show(&open);
+    }
+}
+
+/// Runs until the daemon stops.
+pub(crate) async fn watch(
+    listeners: Vec<Arc<Connections>>,
+    uploads: Arc<Uploads>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let limits = listeners.iter().flat_map(|listener| {
+        let Limits { header, body, idle } = listener.limits;
+        [header, body, idle]
+    });
+    let shortest = limits.min().unwrap_or(Duration::from_secs(1));
+    let body = listeners.iter().map(|listener| listener.limits.body).min();
+    let body = body.unwrap_or(Duration::MAX);
+    let tick = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    let mut ticks = interval(tick);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        }
+        let now = Instant::now();
+        for listener in &listeners {
+            listener.check(now);
+        }
+        for ticket in uploads.tickets() {
+            ticket.check(now, body);
+        }
+        uploads.show();
+    }
+}

@@ -1,0 +1,191 @@
+//! An honest client that asks for predictions during a round, and somebody who looks at the process.
+
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow, ensure};
+
+use crate::gaussians;
+
+/// What the daemon's lives tell the others. Every kill, start, freeze and thaw is a new generation.
+#[derive(Debug, Default)]
+pub(crate) struct Disturbances {
+    generation: AtomicU64,
+    process: AtomicU32,
+}
+
+/// What the client and the process came to.
+#[derive(Debug, Clone, Default)]
+pub struct Witness {
+    /// Predictions that were answered.
+    pub answered: usize,
+    /// Requests that failed although the daemon was there all the time.
+    pub failed: usize,
+    /// The first of them.
+    pub first_failure: Option<String>,
+    /// Longest answer while nothing was frozen or killed.
+    pub slowest: Duration,
+    /// Largest resident memory in KiB, number of open files, and number of threads, of any life.
+    pub most_memory: u64,
+    /// See `most_memory`.
+    pub most_files: usize,
+    /// See `most_memory`.
+    pub most_threads: u64,
+    /// Resident memory in KiB, after a third and at the end of the longest life, and how long that was.
+    pub longest_life: (u64, u64, Duration),
+}
+
+/// The two threads.
+pub(super) struct Witnesses {
+    over: Arc<AtomicBool>,
+    caller: JoinHandle<Witness>,
+    watcher: JoinHandle<Witness>,
+}
+
+/// What the process may take, whatever happens.
+const MOST_MEMORY: u64 = 512 << 10;
+const MOST_THREADS: u64 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Disturbances {
+    pub(super) fn next(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn process(&self, id: u32) {
+        self.process.store(id, Ordering::SeqCst);
+        self.next();
+    }
+}
+
+impl Witnesses {
+    /// `address` is that of the daemon's HTTP listener, the same in each life.
+    pub(super) fn start(address: String, model: &str, disturbances: &Arc<Disturbances>) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let url = format!("http://{address}/v2/models/{model}/infer");
+        let (told, seen) = (Arc::clone(&over), Arc::clone(disturbances));
+        let caller = thread::spawn(move || call(&url, &told, &seen));
+        let (told, seen) = (Arc::clone(&over), Arc::clone(disturbances));
+        let watcher = thread::spawn(move || watch(&told, &seen));
+        Self {
+            over,
+            caller,
+            watcher,
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<Witness> {
+        self.over.store(true, Ordering::Relaxed);
+        let panicked = |_| anyhow!("a witness panicked");
+        let called = self.caller.join().map_err(panicked)?;
+        let watched = self.watcher.join().map_err(panicked)?;
+        Ok(Witness {
+            most_memory: watched.most_memory,
+            most_files: watched.most_files,
+            most_threads: watched.most_threads,
+            longest_life: watched.longest_life,
+            ..called
+        })
+    }
+}
+
+impl Witness {
+    /// Fails if anything is not as promised.
+    pub(super) fn check(&self) -> Result<()> {
+        ensure!(self.answered > 0, "nobody was answered");
+        ensure!(self.failed == 0, "honest requests failed: {self:?}");
+        ensure!(self.most_memory < MOST_MEMORY, "too much memory: {self:?}");
+        ensure!(
+            self.most_threads < MOST_THREADS,
+            "too many threads: {self:?}"
+        );
+        Ok(())
+    }
+}
+
+/// Asks again and again. A failure counts if the daemon had answered before, and nothing was done to it meanwhile.
+fn call(url: &str, over: &AtomicBool, disturbances: &Disturbances) -> Witness {
+    let (rows, _) = gaussians::draw(1, 0.5, 0.0, 9);
+    let body = serde_json::json!({"inputs": [{
+        "name": "features", "datatype": "FP32", "shape": [1, gaussians::WIDTH], "data": rows[0],
+    }]})
+    .to_string();
+    let agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(PATIENCE))
+        .build()
+        .new_agent();
+    let mut witness = Witness::default();
+    let mut up = None;
+    while !over.load(Ordering::Relaxed) {
+        let before = disturbances.generation.load(Ordering::SeqCst);
+        let start = Instant::now();
+        let answer = agent.post(url).send(&body);
+        let undisturbed = disturbances.generation.load(Ordering::SeqCst) == before;
+        let problem = match answer {
+            Ok(answer) if answer.status() == 200 => None,
+            Ok(answer) => Some(format!("status {}", answer.status())),
+            Err(error) => Some(error.to_string()),
+        };
+        match problem {
+            None => {
+                witness.answered += 1;
+                if undisturbed && up == Some(before) {
+                    witness.slowest = witness.slowest.max(start.elapsed());
+                }
+                up = undisturbed.then_some(before);
+            }
+            Some(problem) if undisturbed && up == Some(before) => {
+                witness.failed += 1;
+                witness.first_failure.get_or_insert(problem);
+            }
+            Some(_) => {}
+        }
+        thread::sleep(PAUSE);
+    }
+    witness
+}
+
+fn watch(over: &AtomicBool, disturbances: &Disturbances) -> Witness {
+    let mut witness = Witness::default();
+    let mut life: (u32, Instant, Vec<u64>) = (0, Instant::now(), Vec::new());
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(PAUSE * 4);
+        let process = disturbances.process.load(Ordering::SeqCst);
+        if process != life.0 {
+            life = (process, Instant::now(), Vec::new());
+        }
+        let Some((memory, threads, files)) = look(process) else {
+            continue;
+        };
+        witness.most_memory = witness.most_memory.max(memory);
+        witness.most_threads = witness.most_threads.max(threads);
+        witness.most_files = witness.most_files.max(files);
+        life.2.push(memory);
+        let lasted = life.1.elapsed();
+        if lasted >= witness.longest_life.2 {
+            let after_a_third = life.2[life.2.len() / 3];
+            witness.longest_life = (after_a_third, memory, lasted);
+        }
+    }
+    witness
+}
+
+/// Memory in KiB, threads, open files; `None` if the process has ended.
+fn look(process: u32) -> Option<(u64, u64, usize)> {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let number = |key: &str| {
+        let line = text.lines().find(|line| line.starts_with(key))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    let files = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count();
+    Some((number("VmRSS:")?, number("Threads:")?, files))
+}
