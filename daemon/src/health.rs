@@ -27,13 +27,14 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 6] = [
+pub(crate) const CONDITIONS: [&str; 7] = [
     "checkpoints",
     "events",
     "kafka",
     "label_requests",
     "labels",
     "outputs",
+    "state",
 ];
 
 impl Health {

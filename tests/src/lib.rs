@@ -10,6 +10,7 @@ pub mod large;
 pub mod ledger;
 pub mod prometheus;
 pub mod python;
+pub mod state;
 mod wait;
 
 use std::path::{Path, PathBuf};

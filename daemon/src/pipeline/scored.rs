@@ -15,6 +15,8 @@ pub(crate) struct ScoredChunk {
     pub(crate) events: Vec<EventMeta>,
     /// One row per event.
     pub(crate) frozen: FrozenScores,
+    /// If the events are samples: where each was read by a scorer. Otherwise empty.
+    pub(crate) origins: Vec<Origin>,
     pub(crate) rejected: Vec<Rejected>,
     /// In each partition, the offset behind the chunk's last event, rejected ones included.
     pub(crate) next: Offsets,
@@ -22,6 +24,17 @@ pub(crate) struct ScoredChunk {
     pub(crate) rewound: Option<Rewound>,
     /// Time that the frozen model took; part of the scoring time that metrics show.
     pub(crate) duration: Duration,
+}
+
+/// Where a sample was read by a scorer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    /// Tells this creation of the events' topic from others.
+    pub(crate) creation: u64,
+    /// When the scorer has read it, in milliseconds since 1970.
+    pub(crate) scored_ms: i64,
 }
 
 /// The frozen model, with the scratch memory that chunks share.
@@ -47,6 +60,7 @@ impl FrozenScoring {
         Ok(ScoredChunk {
             events: chunk.events,
             frozen,
+            origins: Vec::new(),
             rejected: chunk.rejected,
             next: chunk.next,
             rewound: chunk.rewound,

@@ -179,6 +179,14 @@ impl Kafka {
         })
     }
 
+    /// The keys of all records of a topic's first partition, in their order; tombstones, too.
+    pub fn keys(&self, topic: &str) -> anyhow::Result<Vec<String>> {
+        self.read(topic, |message| {
+            let key = message.key().unwrap_or_default();
+            Ok(String::from_utf8_lossy(key).into_owned())
+        })
+    }
+
     fn read<T>(
         &self,
         topic: &str,

@@ -150,6 +150,20 @@ impl Kafka {
         self.wait_until_ready()
     }
 
+    /// Bytes of the log of a topic's first partition.
+    pub fn size_of(&self, topic: &str) -> anyhow::Result<u64> {
+        let partition = self.folder.path().join("data").join(format!("{topic}-0"));
+        let mut size = 0;
+        for entry in fs::read_dir(partition)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|kind| kind == "log") {
+                // The cleaner may remove it meanwhile.
+                size += fs::metadata(path).map_or(0, |file| file.len());
+            }
+        }
+        Ok(size)
+    }
+
     /// Loses the end of a topic's first partition, as a broker does that was not shut down cleanly: stops, cuts the log
     /// before this offset or up to a batch before it, and starts again. Returns the offset that the log ends with.
     pub fn lose_end(&mut self, topic: &str, offset: i64) -> anyhow::Result<i64> {

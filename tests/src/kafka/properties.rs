@@ -54,6 +54,8 @@ pub(super) fn server(ports: Ports, data: &Path, secure: Option<(&Certificate, &s
          log.dirs={data}\n\
          auto.create.topics.enable=false\n\
          group.initial.rebalance.delay.ms=0\n\
+         group.min.session.timeout.ms=1000\n\
+         log.cleaner.backoff.ms=200\n\
          offsets.topic.num.partitions=1\n\
          offsets.topic.replication.factor=1\n\
          transaction.state.log.num.partitions=1\n\

@@ -16,9 +16,11 @@ mod recreated;
 mod refused;
 mod requests;
 mod restarts;
+mod roles;
 mod secure;
 mod security_page;
 mod standby;
+mod state_topic;
 mod stopping;
 mod truncated;
 
@@ -63,6 +65,8 @@ fn main() {
         truncated::TESTS,
         disk::TESTS,
         security_page::TESTS,
+        state_topic::TESTS,
+        roles::TESTS,
     ]
     .concat();
     let missing = missing_tool();
