@@ -2,6 +2,7 @@
 
 pub mod daemon;
 pub mod demo;
+pub mod distributed;
 mod fitted;
 pub mod gaussians;
 pub mod harness;

@@ -37,6 +37,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 const COMMIT: Duration = Duration::from_secs(2);
 /// The same at the end. Shorter than what is left of the shutdown deadline then.
 const LAST_COMMIT: Duration = Duration::from_secs(1);
+/// The same before a partition is given back: whoever gets it repeats what is not committed.
+const RELEASE_COMMIT: Duration = Duration::from_secs(3);
 /// The log tells of a broker that is slower than this.
 const SLOW: Duration = Duration::from_secs(2);
 /// How often the log says that outputs wait.
@@ -167,7 +169,7 @@ impl Emission {
     fn release(&mut self, release: &Release) -> Result<(), GivenUp> {
         self.settle()?;
         if !release.lost {
-            self.commits.commit_all(LAST_COMMIT);
+            self.commits.commit_all(RELEASE_COMMIT);
         }
         self.commits.forget(&release.partitions);
         self.emitted

@@ -57,6 +57,7 @@ pub(super) async fn wait_to_lead(
     };
     // It has served the newest snapshot until here.
     drop(following);
+    process.health.clear("state");
     set_standby(process, false);
     let epoch = writer.epoch();
     let config = &process.config;

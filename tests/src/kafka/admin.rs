@@ -29,7 +29,8 @@ impl Kafka {
         partitions: i32,
         config: &[(&str, &str)],
     ) -> anyhow::Result<()> {
-        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let replicas = TopicReplication::Fixed(self.quorum.size as i32);
+        let mut topic = NewTopic::new(name, partitions, replicas);
         for (key, value) in config {
             topic = topic.set(key, value);
         }
