@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{IntGauge, IntGaugeVec};
+use prometheus::{Histogram, IntGauge, IntGaugeVec};
 
-use super::families::{Families, Measured};
+use super::families::{Buckets, Families, Measured};
 use crate::{
     clock::now_ms,
     current::{Current, ServingMode},
@@ -26,6 +26,7 @@ pub(crate) struct ProcessMetrics {
     state_age: Measured,
     snapshot_age: Measured,
     sample_share: Measured,
+    snapshot_delay: Histogram,
 }
 
 impl ProcessMetrics {
@@ -86,12 +87,23 @@ impl ProcessMetrics {
                 "Time since the snapshot that is served was published; of processes that follow a learner.",
                 &[],
             ),
+            snapshot_delay: families.histogram(
+                "ostar_snapshot_delay_seconds",
+                "From the publication of a snapshot by the learner, by its clock, until this process served it.",
+                Buckets::Seconds,
+            ),
             sample_share: families.measured(
                 "ostar_sample_share",
                 "Share of the events that scorers pass on to the learner; of processes that follow one.",
                 &[],
             ),
         }
+    }
+
+    /// A snapshot that was published at this time is served from now on.
+    pub(crate) fn observe_snapshot(&self, published_at_ms: u64) {
+        let delay = now_ms().saturating_sub(published_at_ms) as f64 / 1_000.0;
+        self.snapshot_delay.observe(delay);
     }
 
     /// Called at every scrape: these values are read, not kept up to date.

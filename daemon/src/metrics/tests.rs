@@ -91,7 +91,12 @@ fn observed() -> Arc<Metrics> {
     metrics.serving.refused(RefusalReason::QueueFull);
     metrics.serving.unauthenticated(Listener::Http);
     let current = Current::new(learned.snapshot, Version::default(), ServingMode::Prior);
-    let status = Status::default();
+    let status = Status {
+        state_written_at_ms: Some(1),
+        snapshot_at_ms: Some(1),
+        sample_share: Some(0.5),
+        ..Status::default()
+    };
     metrics.process.observe(&current, &Health::new(), &status);
     metrics
 }

@@ -175,6 +175,11 @@ impl Follower {
         };
         let steps = read.snapshot.steps;
         current.publish(read.snapshot, version);
+        // What was there before this process is no measure of how fast it follows.
+        if self.flags.has_caught_up.load(Ordering::Acquire) {
+            let metrics = &self.publisher.metrics.process;
+            metrics.observe_snapshot(entry.published_at_ms);
+        }
         let block = entry
             .shares
             .clone()

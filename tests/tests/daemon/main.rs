@@ -22,6 +22,7 @@ mod security_page;
 mod standby;
 mod state_topic;
 mod stopping;
+mod topics;
 mod truncated;
 
 use std::{path::PathBuf, sync::Arc};
@@ -67,6 +68,7 @@ fn main() {
         security_page::TESTS,
         state_topic::TESTS,
         roles::TESTS,
+        topics::TESTS,
     ]
     .concat();
     let missing = missing_tool();

@@ -191,6 +191,12 @@ fn followed(kafka: &mut Kafka) -> Result<()> {
         anyhow::Ok(())
     };
     catch_up(&first)?;
+    for follower in &scorers {
+        // The delay has no bucket of its own for the slowest; on a busy machine a few may be slow.
+        let delays = |le: &str| follower.metric(&format!("ostar_snapshot_delay_seconds_bucket{{le=\"{le}\"}}"));
+        let (fast, all) = (delays("2.5")?, delays("+Inf")?);
+        ensure!(all >= Some(1.0) && fast == all, "{fast:?} of {all:?} within 2.5 s");
+    }
     for follower in all {
         follower.metric_is("ostar_condition{condition=\"state\"}", 0.0)?;
         let age = follower.metric("ostar_state_age_seconds")?;
