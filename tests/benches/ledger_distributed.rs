@@ -24,7 +24,9 @@ fn main() -> Result<()> {
             "--kills" => kills = value()?.parse()?,
             // cargo adds it.
             "--bench" => {}
-            other => bail!("{other} is no flag, expected --seeds 1,2,3, --events 200000 or --kills 5"),
+            other => {
+                bail!("{other} is no flag, expected --seeds 1,2,3, --events 200000 or --kills 5")
+            }
         }
     }
     let own = env!("CARGO_BIN_EXE_ostard-under-test");

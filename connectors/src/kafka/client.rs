@@ -44,7 +44,10 @@ pub(super) struct Context {
 pub(super) enum Rebalance {
     Assign(Vec<i32>),
     /// `lost`: others may have them already.
-    Revoke { partitions: Vec<i32>, lost: bool },
+    Revoke {
+        partitions: Vec<i32>,
+        lost: bool,
+    },
 }
 
 const CONSUMER_DEFAULTS: [(&str, &str); 6] = [
@@ -231,8 +234,10 @@ impl ConsumerContext for Context {
             let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
             return waiting.push_back(rebalance);
         }
-        let is_cooperative =
-            matches!(consumer.rebalance_protocol(), RebalanceProtocol::Cooperative);
+        let is_cooperative = matches!(
+            consumer.rebalance_protocol(),
+            RebalanceProtocol::Cooperative
+        );
         let outcome = match (is_assignment, is_cooperative) {
             (true, true) => consumer.incremental_assign(list),
             (true, false) => consumer.assign(list),

@@ -212,8 +212,14 @@ impl Membership {
 
     /// Answers rebalances that are open, and lets the client answer further ones itself.
     fn answer_all(&mut self) {
-        self.consumer.context().defers.store(false, Ordering::Release);
-        let open = [self.arriving.take().map(|_| Vec::new()), self.leaving.take()];
+        self.consumer
+            .context()
+            .defers
+            .store(false, Ordering::Release);
+        let open = [
+            self.arriving.take().map(|_| Vec::new()),
+            self.leaving.take(),
+        ];
         let mut answers: Vec<(bool, Vec<i32>)> = Vec::new();
         let [arriving, leaving] = open;
         answers.extend(arriving.map(|partitions| (true, partitions)));

@@ -330,9 +330,9 @@ impl State {
                 self.topic_id = found.id.or(self.topic_id.take());
                 let is_same = creation == Creation::Same;
                 let choice = self.settings.on_lost_offsets;
-                let losses =
-                    self.progress
-                        .skip_lost(&offsets, &found.partitions, choice, is_same);
+                let losses = self
+                    .progress
+                    .skip_lost(&offsets, &found.partitions, choice, is_same);
                 if let Some(membership) = &mut self.membership {
                     membership.accept(&self.progress)?;
                     if self.paused {

@@ -67,7 +67,10 @@ mod tests {
             }
             // Five standard deviations of a binomial count.
             let (expected, deviation) = (4e5 * share, (4e5 * share * (1.0 - share)).sqrt());
-            assert!((drawn - expected).abs() < 5.0 * deviation, "{share}: {drawn}");
+            assert!(
+                (drawn - expected).abs() < 5.0 * deviation,
+                "{share}: {drawn}"
+            );
         }
         assert!(is_sampled(0, 0, 1.0));
         assert!(!is_sampled(0, 0, 0.0));
@@ -88,7 +91,10 @@ mod tests {
             scored_ms: 7,
         };
         assert_eq!(Sample::from_bytes(&sample.to_bytes()), Ok(sample.clone()));
-        let negative = Sample { offset: -1, ..sample };
+        let negative = Sample {
+            offset: -1,
+            ..sample
+        };
         assert!(Sample::from_bytes(&negative.to_bytes()).is_err());
         assert!(Sample::from_bytes(b"no sample").is_err());
     }

@@ -23,7 +23,10 @@ impl SeenEvents {
     /// Notes an event; `false` if it, or one behind it, was seen before.
     pub fn advance(&mut self, partition: i32, offset: i64, creation: u64) -> bool {
         let next = offset + 1;
-        let known = self.0.entry(partition).or_insert(Seen { creation, next: 0 });
+        let known = self
+            .0
+            .entry(partition)
+            .or_insert(Seen { creation, next: 0 });
         if known.creation == creation && offset < known.next {
             return false;
         }
@@ -65,7 +68,10 @@ mod tests {
         let mut seen = SeenEvents::default();
         assert!(seen.advance(0, 7, 1));
         assert!(!seen.advance(0, 7, 1), "again");
-        assert!(!seen.advance(0, 3, 1), "one before it, by a scorer that was stopped");
+        assert!(
+            !seen.advance(0, 3, 1),
+            "one before it, by a scorer that was stopped"
+        );
         assert!(seen.advance(1, 3, 1), "another partition");
         assert!(seen.advance(0, 9, 1));
         let before = seen.clone();

@@ -65,7 +65,11 @@ impl LayerArgs {
             ("--topic", "kafka.topic", self.topic),
             ("--bundle", "bundle.path", self.bundle),
             ("--checkpoints", "checkpoints.folder", self.checkpoints),
-            ("--role", "role", self.role.map(|role| role.name().to_owned())),
+            (
+                "--role",
+                "role",
+                self.role.map(|role| role.name().to_owned()),
+            ),
             ("--mode", "serving.mode", mode),
         ];
         let named = named.into_iter().filter_map(|(name, key, text)| {

@@ -55,7 +55,9 @@ impl Command {
         let config = Reading::new(&layers.layers()).valid_without(&UNUSED)?;
         let plans = plans(&config);
         if plans.is_empty() {
-            bail!("neither samples.topic nor checkpoints.topic is set; set those that this installation uses");
+            bail!(
+                "neither samples.topic nor checkpoints.topic is set; set those that this installation uses"
+            );
         }
         let survey = Survey::open(&config.kafka, timeout.get())?;
         let mut rows = Vec::new();
@@ -67,7 +69,11 @@ impl Command {
                 outcome = TopicOutcome::Created;
             }
             differ += usize::from(matches!(outcome, TopicOutcome::Differs(_)));
-            rows.push(vec![told(&outcome), plan.key.to_owned(), describe(plan, &outcome)]);
+            rows.push(vec![
+                told(&outcome),
+                plan.key.to_owned(),
+                describe(plan, &outcome),
+            ]);
         }
         let mut table = Table::new(&["topic", "key", "settings"]);
         write!(io::stdout().lock(), "{}", table.lines(rows))?;

@@ -130,7 +130,8 @@ impl ProcessMetrics {
         self.role.with_label_values(&[status.role.name()]).set(1);
         // A process that learns itself follows nobody.
         let age = |at_ms: Option<u64>| Some(now_ms().saturating_sub(at_ms?) as f64 / 1_000.0);
-        self.state_age.set_known(&[], age(status.state_written_at_ms));
+        self.state_age
+            .set_known(&[], age(status.state_written_at_ms));
         self.snapshot_age.set_known(&[], age(status.snapshot_at_ms));
         self.sample_share.set_known(&[], status.sample_share);
     }

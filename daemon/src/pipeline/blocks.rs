@@ -106,8 +106,8 @@ impl BlockBuilder {
                 .get(&event.partition)
                 .is_none_or(|at| event.offset >= *at);
             if let Some(origin) = chunk.origins.get(*number) {
-                is_new = is_new
-                    && (self.seen).advance(origin.partition, origin.offset, origin.creation);
+                is_new =
+                    is_new && (self.seen).advance(origin.partition, origin.offset, origin.creation);
                 self.scored_ms = self.scored_ms.max(origin.scored_ms);
             }
             *number += 1;

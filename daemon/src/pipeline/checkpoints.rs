@@ -188,7 +188,12 @@ impl Checkpoints {
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
                 self.health.clear("checkpoints");
-                info!(folder = place, bytes, events = self.last_events, "wrote a checkpoint");
+                info!(
+                    folder = place,
+                    bytes,
+                    events = self.last_events,
+                    "wrote a checkpoint"
+                );
             }
             Err(error) => {
                 self.metrics.checkpoints.failed();

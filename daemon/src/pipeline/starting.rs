@@ -57,7 +57,10 @@ pub(super) struct Starting<'a> {
 
 impl Starting<'_> {
     /// Starts the threads that learn. Returns where they take chunks and orders.
-    pub(super) fn learner(&mut self, learning: Learning) -> Result<(Sender<Arc<ScoredChunk>>, Sender<Request>)> {
+    pub(super) fn learner(
+        &mut self,
+        learning: Learning,
+    ) -> Result<(Sender<Arc<ScoredChunk>>, Sender<Request>)> {
         let Learning {
             mut block_learner,
             checkpoints,
@@ -175,7 +178,11 @@ impl Starting<'_> {
     }
 
     /// Starts the thread that reads samples.
-    pub(super) fn samples(&mut self, reader: Reader, chunks: Sender<Arc<ScoredChunk>>) -> Result<()> {
+    pub(super) fn samples(
+        &mut self,
+        reader: Reader,
+        chunks: Sender<Arc<ScoredChunk>>,
+    ) -> Result<()> {
         let Publisher {
             current, metrics, ..
         } = &self.publisher;
@@ -183,8 +190,14 @@ impl Starting<'_> {
         let bundle = fingerprint(Some(self.bundle.digest()));
         let classes = self.bundle.classes();
         let labels = self.labels.clone();
-        let scoring =
-            |labels| Scoring::new(Arc::clone(current), Arc::clone(metrics), Some(labels), classes);
+        let scoring = |labels| {
+            Scoring::new(
+                Arc::clone(current),
+                Arc::clone(metrics),
+                Some(labels),
+                classes,
+            )
+        };
         let ingest = SampleIngest {
             reader,
             samples: SampleReading::new(model, bundle, Arc::clone(metrics)),

@@ -90,7 +90,10 @@ impl TopicStore {
     }
 
     /// Publishes the newest snapshot if it is due, or tells that this learner lives; whether it did.
-    pub(crate) fn publish_if_due(&mut self, block_learner: &BlockLearner) -> Result<bool, TopicError> {
+    pub(crate) fn publish_if_due(
+        &mut self,
+        block_learner: &BlockLearner,
+    ) -> Result<bool, TopicError> {
         self.check_leadership()?;
         if let Some(rate) = &mut self.rate {
             rate.observe(&block_learner.progress().sampled, block_learner.scored_ms());
@@ -132,9 +135,13 @@ impl TopicStore {
             published_at_ms: now_ms(),
             part,
         };
-        let offsets = checkpoint.as_ref().map(|(manifest, _)| manifest.offsets.clone());
+        let offsets = checkpoint
+            .as_ref()
+            .map(|(manifest, _)| manifest.offsets.clone());
         let publication = Publication {
-            snapshot: bytes.as_deref().map(|bytes| (entry(Part::of(bytes)), bytes)),
+            snapshot: bytes
+                .as_deref()
+                .map(|bytes| (entry(Part::of(bytes)), bytes)),
             checkpoint,
             orders: Some(block_learner.orders()),
             sample_share: self.rate.as_ref().map(SampleRate::share),

@@ -17,7 +17,11 @@ use ostar_connectors::{
         state::{Followed, StateFollower, Wanted},
     },
 };
-use ostar_model::{Bundle, alarms::AlarmReport, learner::{LearnerSettings, LoadedSnapshot}};
+use ostar_model::{
+    Bundle,
+    alarms::AlarmReport,
+    learner::{LearnerSettings, LoadedSnapshot},
+};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -230,7 +234,10 @@ impl Follower {
             let seconds = silent.as_secs();
             let reason = match self.written_at_ms {
                 Some(_) => format!("no learner has written to {:?} for {seconds} s", self.topic),
-                None => format!("{:?} is empty or cannot be read, for {seconds} s", self.topic),
+                None => format!(
+                    "{:?} is empty or cannot be read, for {seconds} s",
+                    self.topic
+                ),
             };
             self.health.set_condition("state", reason);
         } else if self.health.conditions().contains_key("state") {

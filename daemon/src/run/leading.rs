@@ -118,7 +118,9 @@ async fn open(
 /// Whoever stands by carries out no orders: it follows those that the learner has got.
 fn refuse(request: Request) {
     let refused = match request.order {
-        Order::SetMode(_) => "this process follows the learner's mode; give the order to the one that learns",
+        Order::SetMode(_) => {
+            "this process follows the learner's mode; give the order to the one that learns"
+        }
         _ => "this process stands by; give the order to the one that learns",
     };
     // Whoever gave the order may have gone.

@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context, Result};
 use ostar_connectors::{
     checkpoint::{Checkpoint, CheckpointStore, WriterLock, digest},
-    kafka::{Committer, Commits, KafkaSettings, Reader, Start, Writer},
+    kafka::{Commits, Committer, KafkaSettings, Reader, Start, Writer},
 };
 use ostar_model::Bundle;
 use tracing::{error, info};
@@ -173,7 +173,11 @@ impl Process {
 
     /// Resumes from the newest checkpoint and starts the threads; `None` if the process is told to stop before the topic
     /// can be read.
-    async fn start_pipeline(&mut self, held: Held, signals: &mut Signals) -> Result<Option<Pipeline>> {
+    async fn start_pipeline(
+        &mut self,
+        held: Held,
+        signals: &mut Signals,
+    ) -> Result<Option<Pipeline>> {
         let config = &self.config;
         let Held {
             mut store,

@@ -67,7 +67,11 @@ impl Fleet {
             }
             let (role, status) = (*role, daemon.wait()?);
             let is_fenced = role == Role::Learner && status.code() == Some(FENCED);
-            ensure!(is_fenced, "a {role:?} ended with {status}: {:#?}", daemon.log());
+            ensure!(
+                is_fenced,
+                "a {role:?} ended with {status}: {:#?}",
+                daemon.log()
+            );
             self.fenced += 1;
             self.members[at].1 = self.launch(role)?;
         }

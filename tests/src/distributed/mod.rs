@@ -218,8 +218,13 @@ impl Round {
         account.predicted = predictions.len();
         account.letters = letters.len();
         account.repeats = all - self.events;
-        let both = predictions.keys().filter(|place| letters.contains_key(place));
-        ensure!(both.count() == 0, "events with a prediction and a dead letter");
+        let both = predictions
+            .keys()
+            .filter(|place| letters.contains_key(place));
+        ensure!(
+            both.count() == 0,
+            "events with a prediction and a dead letter"
+        );
         complete(&predictions, &letters, self.events)?;
         let most = account.kills * MOST_REPEATS + account.events / 10;
         ensure!(account.repeats <= most, "{} repeats", account.repeats);
@@ -233,14 +238,26 @@ impl Round {
         ensure!(account.learned == whole, "{} were learned", account.learned);
         account.samples = outputs(addresses, "samples")?.values().sum();
         let manifests = state::manifests(broker, "state")?;
-        let epochs: Vec<u64> = manifests.iter().map(|(_, manifest)| manifest.epoch).collect();
-        ensure!(epochs.is_sorted(), "a fenced learner has written: {epochs:?}");
+        let epochs: Vec<u64> = manifests
+            .iter()
+            .map(|(_, manifest)| manifest.epoch)
+            .collect();
+        ensure!(
+            epochs.is_sorted(),
+            "a fenced learner has written: {epochs:?}"
+        );
         account.epochs = epochs.last().copied().unwrap_or(0) as usize;
         Ok(())
     }
 
     /// An undisturbed learner of the same samples has the same state.
-    fn replay(&self, addresses: &str, folder: &Path, broker: &Kafka, account: &Account) -> Result<()> {
+    fn replay(
+        &self,
+        addresses: &str,
+        folder: &Path,
+        broker: &Kafka,
+        account: &Account,
+    ) -> Result<()> {
         broker.create_topic("replayed", 1, &state::TOPIC)?;
         let settings = fleet::learner(&settings(addresses, folder))
             .with("kafka.group", "replayed")

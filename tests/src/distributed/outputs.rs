@@ -39,7 +39,9 @@ fn place(message: &BorrowedMessage<'_>) -> Result<(i32, i64)> {
     let headers = message.headers().context("a record without headers")?;
     let number = |name: &str| -> Result<i64> {
         let header = headers.iter().find(|header| header.key == name);
-        let value = header.and_then(|header| header.value).context("no header")?;
+        let value = header
+            .and_then(|header| header.value)
+            .context("no header")?;
         Ok(std::str::from_utf8(value)?.parse()?)
     };
     Ok((number("ostar-partition")? as i32, number("ostar-offset")?))

@@ -90,7 +90,9 @@ fn predicted(kafka: &Kafka, topic: &str) -> Result<BTreeMap<(i32, i64), usize>> 
     let mut counts = BTreeMap::new();
     // Somebody may have written between the two reads.
     for (partition, offset) in partitions.iter().zip(&offsets) {
-        *counts.entry((partition.parse()?, offset.parse()?)).or_insert(0) += 1;
+        *counts
+            .entry((partition.parse()?, offset.parse()?))
+            .or_insert(0) += 1;
     }
     Ok(counts)
 }
@@ -126,7 +128,10 @@ fn rebalances(kafka: &mut Kafka) -> Result<()> {
     .with_context(|| format!("the log is {:#?}", third.log()))?;
     ensure!(counts.len() == EVENTS);
     let repeats = counts.values().sum::<usize>() - EVENTS;
-    ensure!(repeats <= MOST_REPEATS, "{repeats} predictions were repeated");
+    ensure!(
+        repeats <= MOST_REPEATS,
+        "{repeats} predictions were repeated"
+    );
     // Whatever came twice was learned once.
     let blocks = (EVENTS - EVENTS % 250) as u64;
     state::reaches(kafka, "split-state", blocks)
@@ -137,7 +142,10 @@ fn rebalances(kafka: &mut Kafka) -> Result<()> {
     let kept = state::checkpoint(kafka, "split-state")?.context("no checkpoint")?;
     ensure!(kept.0["events"] == blocks, "{}", kept.0["events"]);
     let (sampled, offsets) = (&kept.0["sampled"], &kept.0["offsets"]);
-    ensure!(sampled.as_object().is_some_and(|seen| seen.len() == 4), "{sampled}");
+    ensure!(
+        sampled.as_object().is_some_and(|seen| seen.len() == 4),
+        "{sampled}"
+    );
     let samples = kafka.end("split-samples")?;
     ensure!(offsets["0"].as_i64() <= Some(samples), "{offsets}");
 
@@ -193,9 +201,16 @@ fn followed(kafka: &mut Kafka) -> Result<()> {
     catch_up(&first)?;
     for follower in &scorers {
         // The delay has no bucket of its own for the slowest; on a busy machine a few may be slow.
-        let delays = |le: &str| follower.metric(&format!("ostar_snapshot_delay_seconds_bucket{{le=\"{le}\"}}"));
+        let delays = |le: &str| {
+            follower.metric(&format!(
+                "ostar_snapshot_delay_seconds_bucket{{le=\"{le}\"}}"
+            ))
+        };
         let (fast, all) = (delays("2.5")?, delays("+Inf")?);
-        ensure!(all >= Some(1.0) && fast == all, "{fast:?} of {all:?} within 2.5 s");
+        ensure!(
+            all >= Some(1.0) && fast == all,
+            "{fast:?} of {all:?} within 2.5 s"
+        );
     }
     for follower in all {
         follower.metric_is("ostar_condition{condition=\"state\"}", 0.0)?;
@@ -206,7 +221,10 @@ fn followed(kafka: &mut Kafka) -> Result<()> {
     // An order to the learner reaches all; one to a follower is refused with a hint.
     let refused = ctl(&scorers[0], &["mode", "frozen"])?;
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    ensure!(refused.status.code() == Some(4) && told.contains("learner"), "{told}");
+    ensure!(
+        refused.status.code() == Some(4) && told.contains("learner"),
+        "{told}"
+    );
     let ordered = ctl(&first, &["mode", "adapted"])?;
     ensure!(ordered.status.success(), "{ordered:?}");
     ensure!(ctl(&first, &["pause"])?.status.success());
@@ -227,7 +245,9 @@ fn followed(kafka: &mut Kafka) -> Result<()> {
     produce(kafka, "led", &events[2_000..])?;
     state::reaches(kafka, "led-state", 4_000)?;
     until("the new epoch", TIMEOUT, || {
-        let epochs = scorers.iter().map(|scorer| scorer.metric("ostar_model_version_epoch"));
+        let epochs = scorers
+            .iter()
+            .map(|scorer| scorer.metric("ostar_model_version_epoch"));
         let epochs = epochs.collect::<Result<Vec<_>>>()?;
         Ok(epochs.iter().all(|epoch| *epoch == Some(2.0)).then_some(()))
     })?;
@@ -263,7 +283,7 @@ fn sampled(kafka: &mut Kafka) -> Result<()> {
         produce(kafka, "many", &events)?;
         sent += events.len();
         let share = scorer.metric("ostar_sample_share")?;
-        Ok((share < Some(1.0)).then_some(()))
+        Ok(share.is_some_and(|share| share < 1.0).then_some(()))
     })
     .with_context(|| format!("the log is {:#?}", teacher.log()))?;
     let before = kafka.end("many-samples")? as usize;

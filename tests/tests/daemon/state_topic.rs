@@ -1,6 +1,9 @@
 //! What is learned, kept in a topic instead of a folder.
 
-use std::{thread, time::{Duration, Instant}};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, ensure};
 use ostar_model::Generator;
@@ -95,7 +98,10 @@ fn zombie(kafka: &mut Kafka) -> Result<()> {
     let frozen = Instant::now();
     second.logged("learning from the stream")?;
     let took = frozen.elapsed();
-    ensure!(took < SESSION + Duration::from_secs(5), "takeover took {took:?}");
+    ensure!(
+        took < SESSION + Duration::from_secs(5),
+        "takeover took {took:?}"
+    );
     kafka.produce("zombie", 0, &events[2_000..])?;
     first.thaw()?;
     let ended = first.wait()?;
@@ -107,8 +113,14 @@ fn zombie(kafka: &mut Kafka) -> Result<()> {
 
     // From the successor's first record on, every record is the successor's.
     let manifests = state::manifests(kafka, "zombie-state")?;
-    let epochs: Vec<u64> = manifests.iter().map(|(_, manifest)| manifest.epoch).collect();
-    ensure!(epochs.is_sorted() && epochs.last() == Some(&2), "{epochs:?}");
+    let epochs: Vec<u64> = manifests
+        .iter()
+        .map(|(_, manifest)| manifest.epoch)
+        .collect();
+    ensure!(
+        epochs.is_sorted() && epochs.last() == Some(&2),
+        "{epochs:?}"
+    );
 
     let whole = start(&place.settings(kafka, "zombie", "whole"))?;
     checkpoint_reaches(&place.checkpoints("whole"), 3_000)?;
@@ -141,7 +153,9 @@ fn bounded_topic(kafka: &mut Kafka) -> Result<()> {
     let (mut writer, newest) = StateWriter::open(&settings, TOPIC, Duration::from_secs(30))?;
     ensure!(newest.is_none() && writer.epoch() == 1);
     let publish = |writer: &mut StateWriter, number: u64, size: usize| {
-        let bytes: Vec<u8> = (0..size).map(|at| (at as u64 * number % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..size)
+            .map(|at| (at as u64 * number % 251) as u8)
+            .collect();
         let entry = SnapshotEntry {
             epoch: 1,
             step: number,
@@ -157,7 +171,9 @@ fn bounded_topic(kafka: &mut Kafka) -> Result<()> {
     };
     publish(&mut writer, 1, 2_500_000)?;
     let mut follower = StateFollower::open(&settings, TOPIC, Wanted::Snapshots)?;
-    let first = follower.read_all(Duration::from_secs(30))?.context("a state")?;
+    let first = follower
+        .read_all(Duration::from_secs(30))?
+        .context("a state")?;
     ensure!(first.snapshot.is_some_and(|bytes| bytes.len() == 2_500_000));
     let began = Instant::now();
     let mut last = 0;

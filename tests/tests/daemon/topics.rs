@@ -29,13 +29,28 @@ fn text(output: &Output) -> String {
 fn apply(kafka: &mut Kafka) -> Result<()> {
     let told = topics(kafka, &["--dry-run"])?;
     ensure!(told.status.success(), "{}", text(&told));
-    ensure!(text(&told).matches("to create").count() == 2, "{}", text(&told));
-    ensure!(kafka.end("applied-state").is_err(), "a dry run makes nothing");
+    ensure!(
+        text(&told).matches("to create").count() == 2,
+        "{}",
+        text(&told)
+    );
+    ensure!(
+        kafka.end("applied-state").is_err(),
+        "a dry run makes nothing"
+    );
 
     let made = topics(kafka, &[])?;
     ensure!(made.status.success(), "{}", text(&made));
-    ensure!(text(&made).matches("created").count() == 2, "{}", text(&made));
-    ensure!(text(&made).contains("cleanup.policy=compact"), "{}", text(&made));
+    ensure!(
+        text(&made).matches("created").count() == 2,
+        "{}",
+        text(&made)
+    );
+    ensure!(
+        text(&made).contains("cleanup.policy=compact"),
+        "{}",
+        text(&made)
+    );
     ensure!(kafka.end("applied-samples")? == 0);
 
     let again = topics(kafka, &[])?;
@@ -47,7 +62,10 @@ fn apply(kafka: &mut Kafka) -> Result<()> {
     let differs = topics(kafka, &[])?;
     let told = text(&differs);
     ensure!(differs.status.code() == Some(1), "{told}");
-    ensure!(told.contains("cleanup.policy is delete, should be compact"), "{told}");
+    ensure!(
+        told.contains("cleanup.policy is delete, should be compact"),
+        "{told}"
+    );
     let nothing = Command::new(PROGRAM)
         .args(["topics", "apply", "--topic", "mails"])
         .output()?;

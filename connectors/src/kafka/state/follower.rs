@@ -63,11 +63,7 @@ const POLL: Duration = Duration::from_millis(200);
 
 impl StateFollower {
     /// Starts to read. Does not wait for a broker.
-    pub fn open(
-        settings: &KafkaSettings,
-        topic: &str,
-        wanted: Wanted,
-    ) -> Result<Self, KafkaError> {
+    pub fn open(settings: &KafkaSettings, topic: &str, wanted: Wanted) -> Result<Self, KafkaError> {
         let mut config = client::consumer_config(settings)?;
         config
             .set("isolation.level", "read_committed")
@@ -137,7 +133,8 @@ impl StateFollower {
                 return Err(StateError::Kafka(KafkaError::NoTopic {
                     topic: self.topic.clone(),
                     brokers: self.brokers.clone(),
-                    reason: reason.unwrap_or_else(|| "it is not read to its end in time".to_owned()),
+                    reason: reason
+                        .unwrap_or_else(|| "it is not read to its end in time".to_owned()),
                 }));
             }
         }
@@ -226,7 +223,10 @@ impl StateFollower {
     fn join(&self, kind: PartKind, part: &Part) -> Option<Vec<u8>> {
         let joined = part.join(|number| self.chunks.get(&(kind, number)));
         if joined.is_none() {
-            debug!(part = kind.name(), "a part of the state was removed or replaced; a newer one follows");
+            debug!(
+                part = kind.name(),
+                "a part of the state was removed or replaced; a newer one follows"
+            );
         }
         joined
     }

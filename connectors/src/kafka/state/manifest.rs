@@ -79,10 +79,7 @@ impl Part {
     }
 
     /// The bytes, if the chunks are all there and those that the part was made of.
-    pub(super) fn join<'c>(
-        &self,
-        chunk: impl Fn(usize) -> Option<&'c Vec<u8>>,
-    ) -> Option<Vec<u8>> {
+    pub(super) fn join<'c>(&self, chunk: impl Fn(usize) -> Option<&'c Vec<u8>>) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.bytes.min(1 << 30));
         for number in 0..self.chunks {
             bytes.extend_from_slice(chunk(number)?);
@@ -103,9 +100,17 @@ mod tests {
         assert_eq!((part.chunks, chunks.len()), (3, 3));
         assert_eq!(part.join(|number| chunks.get(number)), Some(bytes));
         chunks[1][0] ^= 1;
-        assert_eq!(part.join(|number| chunks.get(number)), None, "another state's");
+        assert_eq!(
+            part.join(|number| chunks.get(number)),
+            None,
+            "another state's"
+        );
         chunks.pop();
-        assert_eq!(part.join(|number| chunks.get(number)), None, "one is missing");
+        assert_eq!(
+            part.join(|number| chunks.get(number)),
+            None,
+            "one is missing"
+        );
         assert_eq!(Part::of(b"").join(|_| None), Some(Vec::new()));
     }
 }

@@ -1,6 +1,6 @@
 //! Writes the state topic, as its one writer.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rdkafka::{
     consumer::ConsumerGroupMetadata,
@@ -62,6 +62,8 @@ pub struct Publication<'a> {
 const TRANSACTION_TIMEOUT: &str = "30000";
 /// How long the broker may take for a record, and for the end of a transaction.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+const DELIVERY_POLL: Duration = Duration::from_millis(2);
 
 impl StateWriter {
     /// Fences every earlier writer of the topic, reads what it holds, and claims the next epoch with a first record.
@@ -149,7 +151,16 @@ impl StateWriter {
             return Err(self.failed(&error, None));
         }
         self.open = Open::Committing(Box::new(next));
+        self.deliver();
         self.settle()
+    }
+
+    /// Waits until the broker has taken all records. The client's own flush sleeps for a tenth of a second.
+    fn deliver(&self) {
+        let deadline = Instant::now() + TIMEOUT;
+        while self.producer.in_flight_count() > 0 && Instant::now() < deadline {
+            self.producer.poll(DELIVERY_POLL);
+        }
     }
 
     /// Ends the transaction that is open, if there is one. What cannot be ended now is ended by the next call.
@@ -175,7 +186,11 @@ impl StateWriter {
     }
 
     /// Decides what becomes of the transaction that is open.
-    fn failed(&mut self, error: &RdKafkaError, committing: Option<Box<StateManifest>>) -> StateError {
+    fn failed(
+        &mut self,
+        error: &RdKafkaError,
+        committing: Option<Box<StateManifest>>,
+    ) -> StateError {
         if let Some(fatal) = self.fatal() {
             return fatal;
         }

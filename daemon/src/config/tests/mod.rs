@@ -80,20 +80,30 @@ fn each_role_says_what_it_lacks() {
         assert!(told.iter().any(|told| told.starts_with(key)), "{told:?}");
     }
     assert_eq!(told.len(), 3, "{told:?}");
-    scorer.set("samples.topic", "s").set("checkpoints.topic", "c");
+    scorer
+        .set("samples.topic", "s")
+        .set("checkpoints.topic", "c");
     scorer.set("parked.topic", "p");
     assert_eq!(scorer.told(), [""; 0]);
     let mut learner = Trial::new();
     learner.variable("OSTAR__ROLE", "learner");
-    learner.set("samples.topic", "s").set("checkpoints.topic", "c");
+    learner
+        .set("samples.topic", "s")
+        .set("checkpoints.topic", "c");
     let told = learner.told();
-    assert!(told[0].contains("expected \"kafka\", because role is \"learner\""), "{told:?}");
+    assert!(
+        told[0].contains("expected \"kafka\", because role is \"learner\""),
+        "{told:?}"
+    );
     learner.set("checkpoints.store", "kafka");
     assert_eq!(learner.told(), [""; 0]);
     assert_eq!(learner.config().role, Role::Learner);
     learner.set("samples.topic", "c");
     assert!(learner.told()[0].contains("expected another topic than samples.topic"));
-    assert!(learner.read().print().starts_with("role = "), "keys before sections");
+    assert!(
+        learner.read().print().starts_with("role = "),
+        "keys before sections"
+    );
 }
 
 #[test]
