@@ -1,9 +1,6 @@
 //! Keeps what is learned in the state topic, for scorers and for the next learner.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use ostar_connectors::{
     checkpoint::Manifest,
@@ -16,10 +13,11 @@ use ostar_connectors::{
 use super::{block_learner::BlockLearner, sample_rate::SampleRate};
 use crate::{clock::now_ms, config::CheckpointSettings};
 
-/// The one writer of the state topic, as long as the group of learners says so.
+/// The one writer of the state topic, until another learner fences it.
 pub(crate) struct TopicStore {
     writer: StateWriter,
-    leadership: Arc<Leadership>,
+    /// Keeps the membership in the group of learners, which a standby waits for.
+    leadership: Leadership,
     topic: String,
     /// Commits what was learned, for tools that show lag; `None` before the topic of events or samples is open.
     committer: Option<Committer>,
@@ -35,12 +33,7 @@ pub(crate) struct TopicStore {
 /// Why the state was not written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TopicError {
-    /// The group of learners has chosen another one.
-    #[error(
-        "another learner has taken over topic {topic:?}: this one did not answer the broker for \
-         checkpoints.session_timeout, and has written nothing since; start it again and it stands by"
-    )]
-    LostLeadership { topic: String },
+    /// The topic does not take it, or not from this process.
     #[error(transparent)]
     State(#[from] StateError),
     /// The learner cannot write its snapshot.
@@ -51,7 +44,7 @@ pub(crate) enum TopicError {
 impl TopicStore {
     pub(crate) fn new(
         writer: StateWriter,
-        leadership: Arc<Leadership>,
+        leadership: Leadership,
         section: &CheckpointSettings,
         samples_per_second: Option<u32>,
     ) -> Self {
@@ -94,25 +87,23 @@ impl TopicStore {
         &mut self,
         block_learner: &BlockLearner,
     ) -> Result<bool, TopicError> {
-        self.check_leadership()?;
         if let Some(rate) = &mut self.rate {
             rate.observe(&block_learner.progress().sampled, block_learner.scored_ms());
         }
         let waited = self.attempted.elapsed();
         let is_new = self.published != Some(block_learner.revision());
-        if (is_new && waited >= self.snapshot_interval) || waited >= self.heartbeat {
+        let is_due = is_new || self.is_in_doubt();
+        if (is_due && waited >= self.snapshot_interval) || waited >= self.heartbeat {
             self.publish(block_learner, None)?;
             return Ok(true);
         }
         Ok(false)
     }
 
-    fn check_leadership(&self) -> Result<(), TopicError> {
-        if self.leadership.has_lost() {
-            let topic = self.topic.clone();
-            return Err(TopicError::LostLeadership { topic });
-        }
-        Ok(())
+    /// The group may have chosen another learner, or only have lost sight of this one while no broker answered. The next
+    /// publication tells: a successor has fenced it.
+    fn is_in_doubt(&self) -> bool {
+        self.leadership.has_lost() && !self.leadership.leads()
     }
 
     fn publish(
@@ -120,7 +111,6 @@ impl TopicStore {
         block_learner: &BlockLearner,
         checkpoint: Option<(Manifest, &[u8])>,
     ) -> Result<(), TopicError> {
-        self.check_leadership()?;
         self.attempted = Instant::now();
         let revision = block_learner.revision();
         let is_new = self.published != Some(revision);
@@ -158,10 +148,7 @@ impl TopicStore {
 impl TopicError {
     /// Whether this process may not write any more.
     pub(crate) fn is_superseded(&self) -> bool {
-        matches!(
-            self,
-            Self::LostLeadership { .. } | Self::State(StateError::Fenced { .. })
-        )
+        matches!(self, Self::State(StateError::Fenced { .. }))
     }
 
     /// Whether the same may succeed later.

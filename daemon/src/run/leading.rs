@@ -1,6 +1,6 @@
 //! Several learners on one state topic: one learns, the others serve what it publishes and wait.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use ostar_connectors::{
@@ -33,7 +33,7 @@ pub(super) async fn wait_to_lead(
     let topic = config.checkpoints.topic.clone().unwrap_or_default();
     let group = format!("{}-learners", config.kafka.group());
     let session = config.checkpoints.session_timeout.get();
-    let leadership = Arc::new(Leadership::join(&config.kafka, &group, &topic, session)?);
+    let leadership = Leadership::join(&config.kafka, &group, &topic, session)?;
     let mut following = Following::start(process, SampleShare::new())?;
     info!(topic, group, "waiting until no other process learns");
     set_standby(process, true);
@@ -102,12 +102,17 @@ async fn open(
                 process.health.clear("kafka");
                 return Ok(Some((writer, checkpoint)));
             }
-            Err(error) if error.is_transient() && !leadership.has_lost() => {
+            Err(error) if error.is_transient() => {
                 warn!(%error, "cannot take over the state topic yet, trying again");
                 process.health.set_condition("kafka", error.to_string());
-                tokio::select! {
-                    () = signals.stop() => return Ok(None),
-                    () = tokio::time::sleep(RETRY) => {}
+                let mut pause = RETRY;
+                // Meanwhile the group may have lost sight of this process: whoever leads must not be fenced by it.
+                while !pause.is_zero() || !leadership.leads() {
+                    tokio::select! {
+                        () = signals.stop() => return Ok(None),
+                        () = tokio::time::sleep(LOOK_EVERY) => pause = pause.saturating_sub(LOOK_EVERY),
+                        Some(request) = process.orders.recv() => refuse(request),
+                    }
                 }
             }
             Err(error) => return Err(error.into()),
