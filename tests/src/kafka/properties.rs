@@ -23,7 +23,7 @@ pub(super) fn server(
     quorum: &Quorum,
 ) -> String {
     let Quorum { id, voters, size } = quorum;
-    let in_sync = (size + 1) / 2;
+    let in_sync = size.div_ceil(2);
     let Ports {
         plaintext,
         controller,
