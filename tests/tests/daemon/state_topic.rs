@@ -206,7 +206,8 @@ fn bounded_topic(kafka: &mut Kafka) -> Result<()> {
         let keys = kafka.keys(TOPIC)?;
         Ok((!keys.contains(&"snapshot/2".to_owned())).then_some(keys.len()))
     })?;
-    let told = format!("{size} bytes, {leftover} records, {each:?} a publication, read in {took:?}");
+    let told =
+        format!("{size} bytes, {leftover} records, {each:?} a publication, read in {took:?}");
     ensure!(leftover < 200 && each < Duration::from_secs(1), "{told}");
     Ok(())
 }
