@@ -140,7 +140,7 @@ pub(super) fn parse_number(text: &str) -> Parsed {
 fn describe(cell: &FileCell) -> String {
     match cell {
         FileCell::Scalar(Cell::Missing) => "empty".to_owned(),
-        FileCell::Scalar(Cell::Texts(texts)) => format!("a list of {} texts", texts.len()),
+        FileCell::Scalar(Cell::Texts(_)) => "a list of texts".to_owned(),
         FileCell::Scalar(cell) => format!("{:?}", cell.to_string()),
         FileCell::Vector(values) => format!("a list of {} numbers", values.len()),
         FileCell::Unusable => "a nested value".to_owned(),

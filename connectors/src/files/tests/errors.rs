@@ -66,7 +66,7 @@ fn errors_name_file_row_and_column() {
             "a.jsonl",
             "{\"label\": 1, \"z\": [\"1\"]}",
             &latent,
-            "a.jsonl, row 1, column `z`: is a nested value, expected a list of numbers",
+            "a.jsonl, row 1, column `z`: is a list of texts, expected a list of numbers",
         ),
         (
             "a.xls",
