@@ -2,8 +2,7 @@
 
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=proto");
-    let files = ["ostar/v1/event.proto", "ostar/samples/v1/sample.proto"];
-    let descriptors = protox::compile(files, ["proto"])?;
+    let descriptors = protox::compile(["ostar/v1/event.proto"], ["proto"])?;
     prost_build::Config::new().compile_fds(descriptors)?;
     Ok(())
 }

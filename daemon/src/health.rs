@@ -27,7 +27,7 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 10] = [
+pub(crate) const CONDITIONS: [&str; 9] = [
     "checkpoints",
     "events",
     "kafka",
@@ -35,7 +35,6 @@ pub(crate) const CONDITIONS: [&str; 10] = [
     "labels",
     "outputs",
     "registry",
-    "state",
     "tls",
     "tokens",
 ];

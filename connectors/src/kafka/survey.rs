@@ -130,7 +130,7 @@ impl Survey {
 }
 
 /// Waits on this thread for an answer that a thread of the client brings.
-pub(super) fn wait<F: Future>(future: F) -> F::Output {
+fn wait<F: Future>(future: F) -> F::Output {
     use std::{
         pin::pin,
         task::{Context, Poll, Wake, Waker},

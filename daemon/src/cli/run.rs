@@ -11,8 +11,7 @@ use crate::{config::Reading, log, run, shutdown::Signals};
 /// Read events from Kafka, learn from them and serve predictions, until a signal.
 ///
 /// SIGTERM and SIGINT (Ctrl-C) end it: it writes a checkpoint, flushes its outputs and answers open requests. A second
-/// process with the same checkpoint folder stands by and takes over when the first one ends. With `--role` the work is
-/// split: any number of scorers, and a learner with its standbys.
+/// process with the same checkpoint folder stands by and takes over when the first one ends.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Run {
@@ -24,9 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   ostard run --config ostard.toml
   ostard run --brokers localhost:9092 --topic mails --bundle models/spam --checkpoints state
-  ostard run --config ostard.toml --mode adapted --set learner.steps_per_block=10
-  ostard run --config ostard.toml --role scorer
-  ostard run --config ostard.toml --role learner --set checkpoints.store=kafka";
+  ostard run --config ostard.toml --mode adapted --set learner.steps_per_block=10";
 
 impl Run {
     pub(super) fn execute(self) -> Result<()> {

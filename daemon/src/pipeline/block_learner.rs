@@ -15,8 +15,7 @@ use ostar_connectors::{
 };
 use ostar_model::{
     Bundle, Device,
-    alarms::{AlarmReport, FieldAlarm},
-    gate::GateState,
+    alarms::FieldAlarm,
     learner::{BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
 use tokio::sync::watch;
@@ -61,10 +60,6 @@ pub(crate) struct BlockLearner {
     status: Status,
     /// When accuracies were last estimated.
     accuracies_at: Option<Instant>,
-    /// When a scorer has read the newest sample; 0 if the events are no samples.
-    scored_ms: i64,
-    /// Snapshots published so far.
-    revision: u64,
 }
 
 /// Carries what is learned to its readers. Cheap to clone.
@@ -115,10 +110,8 @@ impl BlockLearner {
         shares: Option<Shares>,
         publisher: Publisher,
     ) -> Self {
-        let mut blocks = BlockBuilder::new(section.block, learner.uses_labels());
-        blocks.resume_seen(progress.sampled.clone());
-        let mut this = Self {
-            blocks,
+        let this = Self {
+            blocks: BlockBuilder::new(section.block, learner.uses_labels()),
             tracked: 0,
             steps_per_block: section.steps_per_block,
             epoch,
@@ -140,8 +133,6 @@ impl BlockLearner {
             publisher,
             learner,
             accuracies_at: None,
-            scored_ms: 0,
-            revision: 0,
         };
         // A new learner has decided nothing yet: its metrics stay at 0.
         if decided(&this.status.gate) {
@@ -176,21 +167,6 @@ impl BlockLearner {
             adapted: block.adapted.clone(),
             served: block.served.clone(),
         })
-    }
-
-    /// When a scorer has read the newest sample, in milliseconds since 1970; 0 if the events are no samples.
-    pub(crate) fn scored_ms(&self) -> i64 {
-        self.scored_ms
-    }
-
-    /// Grows with each snapshot that is published.
-    pub(crate) fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// Version of the newest snapshot.
-    pub(crate) fn version(&self) -> Version {
-        version(&self.learner, self.epoch)
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -354,11 +330,6 @@ impl BlockLearner {
         let events = rows.len();
         self.progress.events += events as u64;
         self.progress.offsets.extend(next);
-        let (seen, scored_ms) = self.blocks.seen();
-        if !seen.is_empty() {
-            self.progress.sampled.clone_from(seen);
-        }
-        self.scored_ms = scored_ms;
         if let Some(intake) = &self.labels {
             self.progress.label_offsets = Some(intake.offsets().clone());
         }
@@ -434,7 +405,6 @@ impl BlockLearner {
             self.tracked += group;
         }
         if self.tracked > before {
-            self.revision += 1;
             let version = version(&self.learner, self.epoch);
             let snapshot = self.learner.snapshot();
             self.publisher.current.publish(snapshot, version);
@@ -482,8 +452,7 @@ impl BlockLearner {
     }
 
     /// Hands a new snapshot to readers, then the reports that belong to it.
-    fn publish(&mut self) {
-        self.revision += 1;
+    fn publish(&self) {
         let version = version(&self.learner, self.epoch);
         self.publisher
             .current
@@ -492,13 +461,9 @@ impl BlockLearner {
     }
 
     fn show(&self) {
-        let (act, role) = {
-            let status = self.publisher.status.borrow();
-            (status.act, status.role)
-        };
+        let act = self.publisher.status.borrow().act;
         self.publisher.status.send_replace(Status {
             act,
-            role,
             version: version(&self.learner, self.epoch),
             events: self.progress.events,
             steps: self.learner.steps(),
@@ -509,19 +474,14 @@ impl BlockLearner {
 
 /// The report of the newest block before a restart.
 pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
-    recall_shares(shares, learner.gate(), learner.alarms())
-}
-
-/// The report of the newest block of another process.
-pub(crate) fn recall_shares(shares: Shares, gate: &GateState, alarms: AlarmReport) -> BlockReport {
     BlockReport {
         rows: 0,
         frozen: shares.frozen,
         adapted: shares.adapted,
         served: shares.served,
-        verdict: gate.verdict().clone(),
+        verdict: learner.gate().verdict().clone(),
         labels: None,
-        alarms,
+        alarms: learner.alarms(),
     }
 }
 
@@ -532,18 +492,15 @@ fn count_sample(
     range: Range<usize>,
     learned: &Offsets,
 ) {
-    let Some(sample) = &chunk.sample else {
-        return;
-    };
-    let events = &sample.events;
+    let events = &chunk.sample.events;
     let first = events.partition_point(|event| *event < range.start);
     let end = events.partition_point(|event| *event < range.end);
-    let mut rows = sample.rows.emptied();
+    let mut rows = chunk.sample.rows.emptied();
     for (place, event) in events.iter().enumerate().take(end).skip(first) {
         let event = &chunk.events[*event];
         let began = learned.get(&event.partition);
         if began.is_none_or(|began| event.offset >= *began) {
-            rows.append(&sample.rows, place..place + 1);
+            rows.append(&chunk.sample.rows, place..place + 1);
         }
     }
     if !rows.is_empty() {

@@ -81,7 +81,7 @@ impl LearnerThread {
                 break;
             }
         }
-        checkpoints.write_last(&block_learner)?;
+        checkpoints.write(&block_learner)?;
         info!(events = block_learner.progress().events, "learner stopped");
         Ok(())
     }
@@ -108,7 +108,7 @@ fn carry_out(
 ) {
     let outcome = match request.order {
         Order::Checkpoint => match checkpoints.write(block_learner) {
-            Ok(place) => Ok(format!("wrote {place}")),
+            Ok(folder) => Ok(format!("wrote {}", folder.display())),
             Err(error) => Err(one_line(&error)),
         },
         order => {

@@ -11,7 +11,7 @@ use ostar_model::Bundle;
 use tracing::{info, warn};
 
 use crate::{
-    config::{Config, OnBundleChange, Role},
+    config::{Config, OnBundleChange},
     pipeline::Progress,
 };
 
@@ -54,18 +54,13 @@ pub(super) fn resume(
         state,
         path,
     } = checkpoint;
-    let topic = config.learned_topic();
-    if manifest.topic != topic {
-        let (key, place) = match config.role {
-            Role::Learner => ("samples.topic", "topic"),
-            Role::All | Role::Scorer if config.keeps_folder() => ("kafka.topic", "folder"),
-            Role::All | Role::Scorer => ("kafka.topic", "topic"),
-        };
+    if manifest.topic != config.kafka.topic {
         bail!(
-            "checkpoint {} has learned from topic {:?}, {key} is {topic:?}; set another checkpoints.{place}, or go \
-             back to the topic",
+            "checkpoint {} has learned from topic {:?}, kafka.topic is {:?}; set another \
+             checkpoints.folder, or go back to the topic",
             path.display(),
             manifest.topic,
+            config.kafka.topic
         );
     }
     let earlier = Some(Earlier {
@@ -86,7 +81,6 @@ pub(super) fn resume(
                 label_offsets: manifest.label_offsets,
                 border_ms: manifest.label_border_ms,
                 requested_block: manifest.requested_block,
-                sampled: manifest.sampled,
             },
             shares: manifest.shares,
             orders: manifest.orders,
@@ -116,7 +110,6 @@ pub(super) fn resume(
             border_ms: manifest.label_border_ms,
             // Blocks are counted anew.
             requested_block: 0,
-            sampled: manifest.sampled,
         },
         shares: None,
         orders: manifest.orders,

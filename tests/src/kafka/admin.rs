@@ -29,8 +29,7 @@ impl Kafka {
         partitions: i32,
         config: &[(&str, &str)],
     ) -> anyhow::Result<()> {
-        let replicas = TopicReplication::Fixed(self.quorum.size as i32);
-        let mut topic = NewTopic::new(name, partitions, replicas);
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
         for (key, value) in config {
             topic = topic.set(key, value);
         }
@@ -177,14 +176,6 @@ impl Kafka {
         self.read(topic, |message| {
             let value = message.payload().context("a record without a value")?;
             Ok(value.to_vec())
-        })
-    }
-
-    /// The keys of all records of a topic's first partition, in their order; tombstones, too.
-    pub fn keys(&self, topic: &str) -> anyhow::Result<Vec<String>> {
-        self.read(topic, |message| {
-            let key = message.key().unwrap_or_default();
-            Ok(String::from_utf8_lossy(key).into_owned())
         })
     }
 

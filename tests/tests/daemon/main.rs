@@ -20,13 +20,10 @@ mod refused;
 mod registry;
 mod requests;
 mod restarts;
-mod roles;
 mod secure;
 mod security_page;
 mod standby;
-mod state_topic;
 mod stopping;
-mod topics;
 mod truncated;
 
 use std::{path::PathBuf, sync::Arc};
@@ -73,9 +70,6 @@ fn main() {
         chaos::TESTS,
         security_page::TESTS,
         fields::TESTS,
-        state_topic::TESTS,
-        roles::TESTS,
-        topics::TESTS,
     ]
     .concat();
     let missing = missing_tool();
