@@ -232,7 +232,11 @@ mod tests {
         let rejected: Vec<_> = broken.rejected.iter().map(|event| event.offset).collect();
         assert_eq!(rejected, [2, 4]);
         assert_eq!(broken.rejected[0].reject.reason, RejectReason::Unscorable);
-        assert_eq!(broken.rows.len(), 4, "samples are drawn from the rows that are left");
+        assert_eq!(
+            broken.rows.len(),
+            4,
+            "samples are drawn from the rows that are left"
+        );
         let rows = whole.frozen.probabilities().chunks(2);
         let expected: Vec<f32> = rows
             .enumerate()

@@ -87,7 +87,8 @@ fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
     ensure!(errors.is_empty(), "on the error stream: {errors:?}\n{all}");
     for line in log.lines() {
         // The mails change on the way, and the daemon says so.
-        let is_alarm = line.contains("raised an alarm");
+        let alarms = ["raised an alarm", "a field of the input broke"];
+        let is_alarm = alarms.iter().any(|alarm| line.contains(alarm));
         ensure!(
             line.contains(" INFO ") || is_alarm,
             "in the log: {line:?}\n{all}"
