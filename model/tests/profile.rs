@@ -1,5 +1,7 @@
 //! The inputs of a stream beside training's: a field that breaks is told, and a moved class is not taken for one.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
 use std::{borrow::Cow, fs, sync::Arc};
 
 use ostar_model::{
