@@ -70,8 +70,8 @@ pub(super) struct Outbox {
     counts: [OutputCounts; 2],
 }
 
-/// Most bytes that may be under way. Beyond them sending waits. 8 MiB are some 25,000 predictions, far more than a broker leaves
-/// unanswered at any rate that the daemon reaches; a larger outbox only holds more memory while an output is refused.
+/// Most bytes that may be under way. Beyond them sending waits. 8 MiB are some 25,000 predictions. A
+/// larger outbox holds more memory while an output is refused.
 const MAX_BYTES: usize = 8 << 20;
 /// Messages between two polls for delivery reports.
 const SENDS_BETWEEN_POLLS: usize = 256;

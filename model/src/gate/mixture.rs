@@ -138,8 +138,8 @@ impl ClassHistograms {
 
     /// The proportions that make `observed` most likely, from `start` on.
     ///
-    /// Expectation maximisation creeps where classes overlap: it took hundreds of rounds, most of the gate's time. Two rounds
-    /// tell the direction and the pace, and the step after them is extrapolated (SQUAREM of Varadhan and Roland).
+    /// Expectation maximisation creeps where classes overlap. Two rounds tell the direction and the pace, and the step after
+    /// them is extrapolated (SQUAREM of Varadhan and Roland).
     pub(crate) fn fit(&self, observed: &[f64], start: &[f64]) -> LabelProportions {
         let mut search = Search::new(self, observed);
         let mut proportions = search.begin(start);
