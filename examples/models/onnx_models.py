@@ -186,19 +186,27 @@ def labelled(event):
 
 
 def shift(rows, labels):
-    """Two thousand rows: the first class becomes rare, and all numbers move a little."""
+    """Four thousand rows: the first class becomes rare, and after a quarter of them every second number moves."""
     random = numpy.random.default_rng(1)
     classes, numbers = numpy.unique(labels, return_inverse=True)
     weights = numpy.where(numbers == 0, 0.2, 1.0)
-    drawn = random.choice(len(labels), 2_000, p=weights / weights.sum())
+    drawn = random.choice(len(labels), 4_000, p=weights / weights.sum())
+    later = numpy.arange(4_000) >= 1_000
     if hasattr(rows, "columns"):
-        moved = rows.iloc[drawn].assign(age=lambda table: table.age + 2)
-    elif numpy.array_equal(rows, rows.astype(int)) and rows.max() > 16:
-        # Tokens have no units to move.
-        moved = rows[drawn]
+        moved = rows.iloc[drawn].reset_index(drop=True)
+        moved.loc[later, "age"] += 10
+        return zip(events(moved), labels[drawn], strict=True)
+    moved = rows[drawn]
+    if not numpy.array_equal(rows, rows.round()) or rows.max() <= 16:
+        whole = (rows == rows.round()).all(axis=0) & (rows.max() > 1)
+        step = numpy.where(whole, 0, rows.std(axis=0)) if not whole.all() else rows.std(axis=0)
+        step[1::2] = 0
+        moved = moved + later[:, None] * step
     else:
-        moved = rows[drawn] + 0.1 * rows.std(axis=0) * (rows.std(axis=0) > 0)
-    return zip(events(moved), labels[drawn], strict=True)
+        # Tokens: words of the second kind become common in both classes.
+        changed = later[:, None] & (random.random(moved.shape) < 0.15)
+        moved = numpy.where(changed, random.integers(40, 50, moved.shape), moved)
+    return zip(events(moved.astype("f4")), labels[drawn], strict=True)
 
 
 def plain(value):

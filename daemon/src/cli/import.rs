@@ -53,8 +53,8 @@ pub(super) struct Import {
     /// Name of the model in metrics, logs and the Open Inference Protocol.
     #[arg(long, default_value_t = FitSettings::default().name)]
     name: String,
-    /// Share of each class's rows that is held out from adaptation.
-    #[arg(long, value_name = "SHARE", default_value_t = FitSettings::default().held_out_share)]
+    /// Share of each class's rows that is held out from adaptation: the model's errors are measured on them.
+    #[arg(long, value_name = "SHARE", default_value_t = HELD_OUT)]
     held_out: f64,
     /// Seed of the random draw of held-out rows.
     #[arg(long, default_value_t = FitSettings::default().seed)]
@@ -62,6 +62,12 @@ pub(super) struct Import {
     #[command(flatten)]
     files: FileArgs,
 }
+
+/// The model was trained on none of the rows, so that more of them than after `fit` can be held out.
+const HELD_OUT: f64 = 0.5;
+
+/// Held-out rows of a class without which nothing is told of it; the default of `learner.method.gate.held_out_rows`.
+const FEWEST: usize = 30;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,7 +129,29 @@ impl Import {
             name_classes(data.classes()),
             imported.accuracy,
             imported.difference
-        ))
+        ) + &describe_few(&imported))
+    }
+}
+
+/// The classes with too few rows, if there are any.
+fn describe_few(imported: &Imported) -> String {
+    let source = imported.bundle.source();
+    let mut counts = vec![0; imported.bundle.classes()];
+    for (label, held_out) in source.labels().iter().zip(source.held_out()) {
+        counts[*label as usize] += usize::from(*held_out);
+    }
+    let names = imported.bundle.description().classes.iter();
+    let few: Vec<String> = names
+        .zip(&counts)
+        .filter(|(_, count)| **count < FEWEST)
+        .map(|(name, count)| format!("{name} ({count})"))
+        .collect();
+    match few.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are told and nothing is adapted: {}",
+            few.join(", ")
+        ),
     }
 }
 
