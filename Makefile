@@ -77,7 +77,7 @@ bench-hostile: ## An honest client's latency beside clients that stall and flood
 ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
 	cargo bench --profile dev --workspace --bench ledger -- $(LEDGER)
 
-chaos: ## The ledger with hostile clients, freezes, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
+chaos: ## The ledger with hostile clients, freezes, a bad network, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
 	cargo bench --profile dev --workspace --bench ledger -- --chaos $(or $(CHAOS),--seconds 600)
 
 bench-open-inference: ## Requests per second and latency, compared with MLServer (minutes).

@@ -26,6 +26,8 @@ pub use install::missing_tool;
 
 use certificate::Certificate;
 
+use crate::link::Link;
+
 /// A running broker. Dropping it kills it and removes its data.
 pub struct Kafka {
     jars: PathBuf,
@@ -56,6 +58,9 @@ struct Ports {
     plaintext: u16,
     secure: u16,
     controller: u16,
+    /// What the listener behind a link is known by, and where it listens.
+    link: u16,
+    behind_link: u16,
 }
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -94,6 +99,12 @@ impl Kafka {
     /// Address of the listener without encryption, which always exists: tests create topics and read outputs over it.
     pub fn plaintext(&self) -> String {
         format!("127.0.0.1:{}", self.ports.plaintext)
+    }
+
+    /// A network to the broker that can be slow or cut, and the address to reach the broker by it.
+    pub fn link(&self) -> anyhow::Result<(Link, String)> {
+        let link = Link::start(self.ports.link, self.ports.behind_link)?;
+        Ok((link, format!("127.0.0.1:{}", self.ports.link)))
     }
 
     /// Options that a client of [`Kafka::bootstrap`] needs, except for the password.
@@ -274,12 +285,14 @@ impl Ports {
     fn free() -> anyhow::Result<Self> {
         // All are held until the end, so that they differ.
         let bind = || TcpListener::bind("127.0.0.1:0");
-        let listeners = [bind()?, bind()?, bind()?];
-        let [plaintext, secure, controller] = &listeners;
+        let listeners = [bind()?, bind()?, bind()?, bind()?, bind()?];
+        let [plaintext, secure, controller, link, behind_link] = &listeners;
         Ok(Self {
             plaintext: plaintext.local_addr()?.port(),
             secure: secure.local_addr()?.port(),
             controller: controller.local_addr()?.port(),
+            link: link.local_addr()?.port(),
+            behind_link: behind_link.local_addr()?.port(),
         })
     }
 }
