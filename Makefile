@@ -105,8 +105,8 @@ generate: $(BUILT) ## Writes the configuration reference, the chart's schema and
 check-generated: $(BUILT) ## Checks that the generated files are up to date.
 	python3 scripts/generate.py --check
 
-check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas.
-	HELM="$$(scripts/tool helm)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
+check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas and to kube-score.
+	HELM="$$(scripts/tool helm)" KUBE_SCORE="$$(scripts/tool kube-score)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
 
 check-tls: $(BUILT) ## The TLS of the listeners, looked at by sslyze.
 	"$$(scripts/tool python tests/security/requirements.txt)" tests/security/check_tls.py
