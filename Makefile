@@ -15,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile ledger chaos check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile ledger ledger-distributed chaos check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-tls check-docs check-names check-image check-image-files deny advisories sbom
@@ -79,6 +79,9 @@ ledger: ## Events and outputs while everything breaks: three seeds, five minutes
 
 chaos: ## The ledger with hostile clients, freezes, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
 	cargo bench --profile dev --workspace --bench ledger -- --chaos $(or $(CHAOS),--seconds 600)
+
+ledger-distributed: ## The same with scorers, learners and three brokers that come and go (LEDGER='--seeds 7 --events 20000' changes that).
+	cargo bench --profile dev --workspace --bench ledger_distributed -- $(LEDGER)
 
 bench-open-inference: ## Requests per second and latency, compared with MLServer (minutes).
 	cargo build --profile dist -p ostard

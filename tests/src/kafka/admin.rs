@@ -29,7 +29,8 @@ impl Kafka {
         partitions: i32,
         config: &[(&str, &str)],
     ) -> anyhow::Result<()> {
-        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let replicas = TopicReplication::Fixed(self.quorum.size as i32);
+        let mut topic = NewTopic::new(name, partitions, replicas);
         for (key, value) in config {
             topic = topic.set(key, value);
         }
@@ -176,6 +177,14 @@ impl Kafka {
         self.read(topic, |message| {
             let value = message.payload().context("a record without a value")?;
             Ok(value.to_vec())
+        })
+    }
+
+    /// The keys of all records of a topic's first partition, in their order; tombstones, too.
+    pub fn keys(&self, topic: &str) -> anyhow::Result<Vec<String>> {
+        self.read(topic, |message| {
+            let key = message.key().unwrap_or_default();
+            Ok(String::from_utf8_lossy(key).into_owned())
         })
     }
 

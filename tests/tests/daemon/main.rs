@@ -20,10 +20,13 @@ mod refused;
 mod registry;
 mod requests;
 mod restarts;
+mod roles;
 mod secure;
 mod security_page;
 mod standby;
+mod state_topic;
 mod stopping;
+mod topics;
 mod truncated;
 
 use std::{path::PathBuf, sync::Arc};
@@ -70,6 +73,9 @@ fn main() {
         chaos::TESTS,
         security_page::TESTS,
         fields::TESTS,
+        state_topic::TESTS,
+        roles::TESTS,
+        topics::TESTS,
     ]
     .concat();
     let missing = missing_tool();
