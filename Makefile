@@ -15,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile ledger ledger-distributed chaos check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile bench-roles ledger ledger-distributed chaos check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-tls check-docs check-names check-image check-image-files deny advisories sbom
@@ -73,6 +73,10 @@ bench-waiting: ## Resident memory while events wait half an hour for a click, at
 bench-hostile: ## An honest client's latency beside clients that stall and flood, and the daemon's memory (2 minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench hostile -- $(HOSTILE)
+
+bench-roles: ## Scorers and a learner: delay of snapshots, size of the state topic, CPU by role (minutes; ROLES=--follow or --cost runs one half).
+	cargo build --profile dist -p ostard
+	$(MEASURE) --bench roles -- $(ROLES)
 
 ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
 	cargo bench --profile dev --workspace --bench ledger -- $(LEDGER)

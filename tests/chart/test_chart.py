@@ -162,6 +162,16 @@ class Promises(unittest.TestCase):
         checkpoints = yaml.safe_load(configuration(rendered))["checkpoints"]
         self.assertEqual(checkpoints, {"store": "kafka", "topic": "mails-state"})
 
+    def test_distributed_only_learners_get_a_gpu(self):
+        rendered = objects(CHART / "ci" / "distributed-values.yaml", "--set", "gpu.enabled=true")
+        deployments = [each for each in rendered if each["kind"] == "Deployment"]
+        containers = {each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0] for each in deployments}
+        scorer, learner = containers["shop-ostard-scorers"], containers["shop-ostard-learner"]
+        self.assertIn("nvidia.com/gpu", learner["resources"]["limits"])
+        self.assertNotIn("nvidia.com/gpu", scorer["resources"]["limits"])
+        self.assertIn("--set=learner.device=cpu", scorer["args"])
+        self.assertNotIn("--set=learner.device=cpu", learner["args"])
+
     def test_distributed_mistakes_are_refused_with_the_reason(self):
         values = CHART / "ci" / "distributed-values.yaml"
         mistakes = {

@@ -11,8 +11,12 @@ use serde_json::Value;
 
 use crate::{daemon::TIMEOUT, kafka::Kafka, until};
 
-/// Settings of a state topic that suit a test.
-pub const TOPIC: [(&str, &str); 2] = [("cleanup.policy", "compact"), ("segment.bytes", "16777216")];
+/// Settings of a state topic that suit a test: nothing is removed, so that a test can look at every record.
+pub const TOPIC: [(&str, &str); 3] = [
+    ("cleanup.policy", "compact"),
+    ("segment.bytes", "16777216"),
+    ("min.compaction.lag.ms", "86400000"),
+];
 
 const READ: Duration = Duration::from_secs(30);
 
@@ -49,10 +53,11 @@ pub fn reaches(kafka: &Kafka, topic: &str, events: u64) -> Result<()> {
     })
 }
 
-/// All manifests that the topic still holds, oldest first, with their offsets.
+/// All manifests that the topic still holds, oldest first, with their offsets: also those of transactions that were not
+/// committed, because a learner that was fenced must not even begin one.
 pub fn manifests(kafka: &Kafka, topic: &str) -> Result<Vec<(i64, StateManifest)>> {
     use rdkafka::Message as _;
-    let records = kafka.read_from(topic, 0, |message| {
+    let records = kafka.read_uncommitted(topic, |message| {
         let is_manifest = message.key() == Some(b"manifest");
         let value = message.payload().filter(|_| is_manifest);
         let manifest = value.map(serde_json::from_slice).transpose()?;
@@ -90,4 +95,21 @@ pub fn same_learning(one: (Value, Vec<u8>), other: (Value, Vec<u8>)) -> Result<(
     );
     ensure!(one.1 == other.1, "the states differ");
     Ok(())
+}
+
+/// Where the records of each learner begin and end: epoch, first and last offset. An error if a learner has written after
+/// its successor's first record.
+pub fn handovers(kafka: &Kafka, topic: &str) -> Result<Vec<(u64, i64, i64)>> {
+    let mut lives: Vec<(u64, i64, i64)> = Vec::new();
+    for (offset, manifest) in manifests(kafka, topic)? {
+        match lives.last_mut() {
+            Some((epoch, _, last)) if *epoch == manifest.epoch => *last = offset,
+            Some((epoch, ..)) if *epoch > manifest.epoch => anyhow::bail!(
+                "the learner of epoch {} has written at offset {offset}, after that of epoch {epoch}",
+                manifest.epoch
+            ),
+            _ => lives.push((manifest.epoch, offset, offset)),
+        }
+    }
+    Ok(lives)
 }

@@ -49,6 +49,10 @@ containers:
       {{- with .Role }}
       - --role={{ . }}
       {{- end }}
+      {{- if and .Values.gpu.enabled (eq (default "" .Role) "scorer") }}
+      {{- /* Only learners have the GPU. */}}
+      - --set=learner.device=cpu
+      {{- end }}
       {{- with .Values.extraArgs }}
       {{- toYaml . | nindent 6 }}
       {{- end }}

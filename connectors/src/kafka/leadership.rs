@@ -4,12 +4,16 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
-use rdkafka::{Offset, consumer::Consumer as _};
+use rdkafka::{
+    Offset,
+    consumer::Consumer as _,
+    error::{KafkaError as RdKafkaError, RDKafkaErrorCode},
+};
 
 use super::{
     client::{self, Consumer, Context},
@@ -17,12 +21,20 @@ use super::{
     settings::KafkaSettings,
 };
 
-/// Membership in the group of learners. A thread keeps it alive; dropping it leaves the group, and the next learner takes
-/// over at once. Nothing is read: the assignment itself is the answer.
+/// Membership in the group of learners. Dropping it leaves the group, and the next learner takes over at once. Nothing is
+/// read: the assignment itself is the answer.
 pub struct Leadership {
     standing: Arc<Standing>,
-    /// Joined by drop, so that the group knows that this member has left.
-    thread: Option<JoinHandle<()>>,
+    /// Closed when the keeper has left the group.
+    left: mpsc::Receiver<()>,
+}
+
+/// Keeps a [`Leadership`] alive, on a thread of its own.
+pub struct LeadershipKeeper {
+    consumer: Consumer,
+    standing: Arc<Standing>,
+    /// Dropped after the consumer, which leaves the group when it is dropped.
+    _left: mpsc::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -31,20 +43,22 @@ struct Standing {
     /// It led, and does not any more.
     has_lost: AtomicBool,
     ends: AtomicBool,
-    has_failed: AtomicBool,
 }
 
 /// How often membership is looked at: a part of what a takeover takes.
 const POLL: Duration = Duration::from_millis(100);
+/// How long leaving the group may take.
+const LEAVE: Duration = Duration::from_secs(2);
 
 impl Leadership {
-    /// Joins the group. A learner that does not answer for `session` is taken for dead.
+    /// Joins the group. A learner that does not answer for `session` is taken for dead. Nothing happens before the keeper
+    /// runs.
     pub fn join(
         settings: &KafkaSettings,
         group: &str,
         state_topic: &str,
         session: Duration,
-    ) -> Result<Self, KafkaError> {
+    ) -> Result<(Self, LeadershipKeeper), KafkaError> {
         let mut config = client::member_config(settings)?;
         let heartbeat = (session / 5).max(Duration::from_millis(100));
         config
@@ -56,15 +70,13 @@ impl Leadership {
         let subscribed = consumer.subscribe(&[state_topic]);
         subscribed.map_err(|error| KafkaError::Fatal(describe(&error)))?;
         let standing = Arc::new(Standing::default());
-        let shared = Arc::clone(&standing);
-        let thread = thread::Builder::new().name("leadership".to_owned());
-        let thread = thread
-            .spawn(move || keep(&consumer, &shared))
-            .map_err(|error| KafkaError::Fatal(format!("cannot start a thread: {error}")))?;
-        Ok(Self {
-            standing,
-            thread: Some(thread),
-        })
+        let (has_left, left) = mpsc::channel();
+        let keeper = LeadershipKeeper {
+            consumer,
+            standing: Arc::clone(&standing),
+            _left: has_left,
+        };
+        Ok((Self { standing, left }, keeper))
     }
 
     /// Whether this process is the one that learns.
@@ -76,32 +88,50 @@ impl Leadership {
     pub fn has_lost(&self) -> bool {
         self.standing.has_lost.load(Ordering::Acquire)
     }
-
-    /// Whether the client failed for good.
-    pub fn has_failed(&self) -> bool {
-        self.standing.has_failed.load(Ordering::Acquire)
-    }
 }
 
 impl Drop for Leadership {
     fn drop(&mut self) {
         self.standing.ends.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has told so already.
-            let _ = thread.join();
-        }
+        // A member that has left is not waited for by the others. Nothing is ever sent: the channel closes.
+        let _ = self.left.recv_timeout(LEAVE);
     }
 }
 
-/// Polls until the end. Whatever arrives is of no interest.
-fn keep(consumer: &Consumer, standing: &Standing) {
-    while !standing.ends.load(Ordering::Acquire) {
-        let polled = consumer.poll(POLL);
-        if let Some(Err(rdkafka::error::KafkaError::MessageConsumptionFatal(code))) = polled {
-            tracing::error!(error = %code, "the membership among learners failed");
-            standing.has_failed.store(true, Ordering::Release);
-            return;
+impl LeadershipKeeper {
+    /// Polls until the [`Leadership`] is dropped. Whatever arrives is of no interest.
+    pub fn run(self) -> Result<(), KafkaError> {
+        while !self.standing.ends.load(Ordering::Acquire) {
+            let polled = self.consumer.poll(POLL);
+            if let Some(Err(error)) = polled {
+                self.take_error(&error)?;
+            }
+            self.look();
         }
+        Ok(())
+    }
+
+    /// Errors that no waiting helps against. librdkafka recovers from the others by itself.
+    fn take_error(&self, error: &RdKafkaError) -> Result<(), KafkaError> {
+        match (error, error.rdkafka_error_code()) {
+            (_, Some(RDKafkaErrorCode::InvalidSessionTimeout)) => {
+                let problem = "the broker refuses checkpoints.session_timeout: set it between the broker's \
+                               group.min.session.timeout.ms and group.max.session.timeout.ms";
+                Err(KafkaError::Fatal(problem.to_owned()))
+            }
+            (RdKafkaError::MessageConsumptionFatal(code), _) => {
+                Err(KafkaError::Fatal(code.to_string()))
+            }
+            _ => {
+                tracing::debug!(error = %describe(error), "librdkafka reported an error of the group of learners");
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes who leads now.
+    fn look(&self) {
+        let (consumer, standing) = (&self.consumer, &self.standing);
         let leads = consumer.context().is_assigned.load(Ordering::Acquire)
             && consumer.assignment().is_ok_and(|list| list.count() > 0)
             && !consumer.assignment_lost();

@@ -36,7 +36,7 @@ mod writer;
 pub use connection::{Commit, Commits, Committer, Connection};
 pub use error::KafkaError;
 pub use labels::LabelReader;
-pub use leadership::Leadership;
+pub use leadership::{Leadership, LeadershipKeeper};
 pub use limits::{LimitExceeded, RejectLimits};
 pub use message::Output;
 pub use options::{Options, is_secret};

@@ -9,7 +9,7 @@ mod settings;
 use prost::Message as _;
 use twox_hash::XxHash64;
 
-pub use crate::sample_proto::Sample;
+pub use crate::sample_proto::{Input, Sample};
 pub use seen::{Seen, SeenEvents};
 pub use settings::SampleSettings;
 
@@ -53,7 +53,10 @@ impl Sample {
 
 #[cfg(test)]
 mod tests {
+    use ostar_model::fields::{Field, FieldKind, FieldSchema};
+
     use super::*;
+    use crate::event::InputRows;
 
     #[test]
     fn a_share_of_the_events_is_drawn_and_a_smaller_share_is_part_of_it() {
@@ -89,6 +92,11 @@ mod tests {
             latents: vec![0.1, -2.5],
             probabilities: vec![0.25, 0.75],
             scored_ms: 7,
+            input: Some(Input {
+                numbers: vec![1.5],
+                tokens: vec![3, 4, 5],
+                bags: vec![1, 2],
+            }),
         };
         assert_eq!(Sample::from_bytes(&sample.to_bytes()), Ok(sample.clone()));
         let negative = Sample {
@@ -97,5 +105,43 @@ mod tests {
         };
         assert!(Sample::from_bytes(&negative.to_bytes()).is_err());
         assert!(Sample::from_bytes(b"no sample").is_err());
+    }
+
+    #[test]
+    fn fuzz_samples() {
+        let number = FieldKind::Number {
+            mean: 0.0,
+            deviation: 1.0,
+        };
+        let fields = [("price", number), ("country", FieldKind::Category)];
+        let fields = fields.map(|(name, kind)| Field {
+            name: name.to_owned(),
+            kind,
+        });
+        let bundle_input = ostar_model::bundle::Input::Fields(FieldSchema {
+            fields: fields.to_vec(),
+            buckets: 10,
+        });
+        let sample = Sample {
+            offset: 3,
+            probabilities: vec![0.5, 0.5],
+            input: Some(Input {
+                numbers: vec![1.0],
+                tokens: vec![7],
+                bags: vec![1],
+            }),
+            ..Sample::default()
+        };
+        ostar_fuzzing::fuzz!("samples", [sample.to_bytes()], |bytes: &[u8]| {
+            let mut rows = InputRows::new(&bundle_input, 2);
+            let Ok(sample) = Sample::from_bytes(bytes) else {
+                return;
+            };
+            if let Some(input) = sample.input
+                && rows.push_carried(&bundle_input, input.clone()).is_ok()
+            {
+                assert_eq!(rows.carried(0), input);
+            }
+        });
     }
 }

@@ -41,8 +41,19 @@ Examples:
   ostard topics apply --brokers localhost:9092 --topic mails --set samples.topic=mails-samples \\
       --set checkpoints.topic=mails-state";
 
-/// Keys that other commands need.
-const UNUSED: [&str; 3] = ["bundle.path", "checkpoints.folder", "parked.topic"];
+/// Keys that other commands need: the job that makes topics has neither the bundle nor the listeners' files.
+const UNUSED: [&str; 10] = [
+    "bundle.path",
+    "checkpoints.folder",
+    "parked.topic",
+    "tls.certificate",
+    "tls.key",
+    "tls.client_ca",
+    "auth.token_file",
+    "auth.predict_token_file",
+    "auth.metrics_token_file",
+    "auth.control_token_file",
+];
 
 impl Command {
     pub(super) fn execute(self) -> Result<()> {

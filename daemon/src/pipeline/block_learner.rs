@@ -65,6 +65,8 @@ pub(crate) struct BlockLearner {
     scored_ms: i64,
     /// Snapshots published so far.
     revision: u64,
+    /// Events of the chunk at hand that were learned before; kept for its memory.
+    repeated: Vec<usize>,
 }
 
 /// Carries what is learned to its readers. Cheap to clone.
@@ -142,6 +144,7 @@ impl BlockLearner {
             accuracies_at: None,
             scored_ms: 0,
             revision: 0,
+            repeated: Vec::new(),
         };
         // A new learner has decided nothing yet: its metrics stay at 0.
         if decided(&this.status.gate) {
@@ -321,8 +324,9 @@ impl BlockLearner {
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
         let first = *number;
-        let block = self.blocks.next_block(chunk, number, &self.learned);
-        count_sample(&mut self.learner, chunk, first..*number, &self.learned);
+        let (learned, repeated) = (&self.learned, &mut self.repeated);
+        let block = self.blocks.next_block(chunk, number, learned, repeated);
+        count_inputs(&mut self.learner, chunk, first..*number, repeated);
         let Some(block) = block else {
             return Ok(false);
         };
@@ -525,12 +529,12 @@ pub(crate) fn recall_shares(shares: Shares, gate: &GateState, alarms: AlarmRepor
     }
 }
 
-/// Counts the sampled inputs of a chunk's events `range`, without those that were learned before.
-fn count_sample(
+/// Counts the inputs of a chunk's events `range`, as far as they are known, without those that are repeated.
+fn count_inputs(
     learner: &mut Learner,
     chunk: &ScoredChunk,
     range: Range<usize>,
-    learned: &Offsets,
+    repeated: &[usize],
 ) {
     let Some(sample) = &chunk.sample else {
         return;
@@ -540,9 +544,7 @@ fn count_sample(
     let end = events.partition_point(|event| *event < range.end);
     let mut rows = sample.rows.emptied();
     for (place, event) in events.iter().enumerate().take(end).skip(first) {
-        let event = &chunk.events[*event];
-        let began = learned.get(&event.partition);
-        if began.is_none_or(|began| event.offset >= *began) {
+        if repeated.binary_search(event).is_err() {
             rows.append(&sample.rows, place..place + 1);
         }
     }

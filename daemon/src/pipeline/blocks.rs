@@ -84,12 +84,15 @@ impl BlockBuilder {
 
     /// The block that a chunk's events from `number` on complete, without those before `learned`. Moves `number` behind
     /// the block. Without a complete block it moves to the end of the chunk, and the events are kept for the next one.
+    /// `repeated` gets the numbers of the events that are left out.
     pub(crate) fn next_block<'a>(
         &'a mut self,
         chunk: &'a ScoredChunk,
         number: &mut usize,
         learned: &Offsets,
+        repeated: &mut Vec<usize>,
     ) -> Option<Block<'a>> {
+        repeated.clear();
         if self.scores.len() == self.size {
             self.scores.clear();
         }
@@ -109,6 +112,9 @@ impl BlockBuilder {
                 is_new =
                     is_new && (self.seen).advance(origin.partition, origin.offset, origin.creation);
                 self.scored_ms = self.scored_ms.max(origin.scored_ms);
+            }
+            if !is_new {
+                repeated.push(*number);
             }
             *number += 1;
             if is_new {
@@ -187,7 +193,7 @@ mod tests {
             let mut number = 0;
             while let Some(Block {
                 rows, events, next, ..
-            }) = builder.next_block(chunk, &mut number, learned)
+            }) = builder.next_block(chunk, &mut number, learned, &mut Vec::new())
             {
                 assert_eq!(events.len(), 3);
                 complete.push((

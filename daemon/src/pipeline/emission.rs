@@ -126,6 +126,7 @@ impl Emission {
                     }
                     self.count();
                 }
+                Ok(FromIngest::Topic(id)) => learner.follow_topic(id.as_deref()),
                 Ok(FromIngest::Release(release)) => {
                     if let Err(given_up) = self.release(&release) {
                         return Ok(Err(given_up));

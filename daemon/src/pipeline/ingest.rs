@@ -35,6 +35,8 @@ const LEAVE: Duration = Duration::from_secs(1);
 /// What ingest sends to emission, in the order of reading.
 pub(crate) enum FromIngest {
     Chunk(Chunk),
+    /// Of what follows, the broker's id of the topic: it may have been recreated before the group assigned partitions.
+    Topic(Option<String>),
     Release(Release),
 }
 
@@ -208,6 +210,7 @@ impl Ingest {
     fn take_after_schema(&mut self, id: u32, record: &Copied) -> Result<Option<LimitExceeded>> {
         let mut tries = 0;
         let mut away_since = None;
+        let mut is_revoked = false;
         while let Err(away) = self.decoding.decoder.fetch_schema(id, tries) {
             if away_since.is_none() {
                 away_since = Some(Instant::now());
@@ -226,6 +229,8 @@ impl Ingest {
                 self.watch.check_patience();
                 self.measure_lag(Instant::now());
                 if let Polled::Notice(notice) = self.reader.poll(POLL)? {
+                    is_revoked |= matches!(&notice, Notice::Revoked { partitions, .. }
+                        if partitions.contains(&record.partition));
                     self.on_notice(notice)?;
                 }
             }
@@ -235,6 +240,10 @@ impl Ingest {
             info!(seconds, "the schema registry answers again");
             self.health.clear("registry");
             self.reader.resume();
+        }
+        if is_revoked {
+            // Whoever has the partition now reads it again.
+            return Ok(None);
         }
         let meta = RecordMeta {
             partition: record.partition,
@@ -272,10 +281,14 @@ impl Ingest {
         // Before sending, which may block: the metric then shows a full channel.
         self.show_waiting();
         let next = self.chunk.cleared();
-        let mut chunk = FromIngest::Chunk(std::mem::replace(&mut self.chunk, next));
+        let chunk = std::mem::replace(&mut self.chunk, next);
+        self.pass_on(FromIngest::Chunk(chunk))
+    }
+
+    fn pass_on(&mut self, mut message: FromIngest) -> Result<()> {
         // Emission's thread has already reported its failure if it is gone.
-        while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(chunk, POLL) {
-            chunk = unsent;
+        while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(message, POLL) {
+            message = unsent;
             self.reader.refresh()?;
             self.measure_lag(Instant::now());
         }
@@ -303,6 +316,11 @@ impl Ingest {
         match notice {
             Notice::OffsetsLost(lost) if lost.cause.repeats_offsets() => self.rewind(&lost),
             Notice::Revoked { partitions, lost } => self.release(partitions, lost),
+            Notice::Assigned(_) => {
+                self.hand_over()?;
+                let topic_id = self.reader.topic_id().map(str::to_owned);
+                self.pass_on(FromIngest::Topic(topic_id))
+            }
             _ => Ok(()),
         }
     }

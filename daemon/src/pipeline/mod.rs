@@ -60,13 +60,13 @@ pub(crate) use self::{
     sampling::SampleShare,
     scored::FrozenScoring,
     scoring::Scoring,
+    threads::Threads,
     topic_store::{TopicError, TopicStore},
 };
 use self::{
     flags::PipelineFlags,
     sampling::{SampleSink, Sampler},
     starting::Starting,
-    threads::Threads,
 };
 use crate::{
     config::Config,
@@ -211,11 +211,12 @@ impl Pipeline {
     pub(crate) fn stop(self, deadline: Instant) -> Result<()> {
         self.flags.stop(deadline);
         drop(self.learner_orders);
-        self.threads.wait(deadline)?;
+        let waited = self.threads.wait(deadline);
         let mut failures = self.failures;
         match failures.try_recv() {
+            // Whoever did not end in time may have waited for the one that failed.
             Ok(failure) => Err(failure),
-            Err(_) => Ok(()),
+            Err(_) => waited,
         }
     }
 }

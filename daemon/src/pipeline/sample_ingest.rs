@@ -8,16 +8,20 @@ use std::{
 use anyhow::Result;
 use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_connectors::{
-    event::{EventMeta, Offsets, Rewound},
+    event::{EventMeta, InputRows, Offsets, Rewound},
     kafka::{Notice, Polled, Reader, Record},
-    samples::Sample,
+    samples::{Sample, fingerprint},
 };
-use ostar_model::learner::{FrozenModel, FrozenScores};
+use ostar_model::{
+    Bundle,
+    bundle::Input,
+    learner::{FrozenModel, FrozenScores},
+};
 use tracing::warn;
 
 use super::{
     flags::PipelineFlags,
-    scored::{Origin, ScoredChunk},
+    scored::{self, Origin, ScoredChunk},
     scoring::Scoring,
     source_watch::SourceWatch,
 };
@@ -51,6 +55,8 @@ pub(crate) struct SampleReading {
     model: FrozenModel,
     /// Samples of other bundles are passed over.
     bundle: u64,
+    /// What inputs look like, and no rows of them; `None` if they are not compared with training's.
+    inputs: Option<(Input, InputRows)>,
     chunk: ScoredChunk,
     warned: Option<Instant>,
     metrics: Arc<Metrics>,
@@ -59,14 +65,23 @@ pub(crate) struct SampleReading {
 // === impl SampleReading ===
 
 impl SampleReading {
-    pub(crate) fn new(model: FrozenModel, bundle: u64, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(model: FrozenModel, bundle: &Bundle, metrics: Arc<Metrics>) -> Self {
+        let input = &bundle.description().input;
+        let rows = InputRows::new(input, bundle.classes());
+        let inputs = bundle.inputs().map(|_| (input.clone(), rows));
         Self {
             model,
-            bundle,
-            chunk: empty(),
+            bundle: fingerprint(Some(bundle.digest())),
+            chunk: empty(inputs.as_ref()),
+            inputs,
             warned: None,
             metrics,
         }
+    }
+
+    /// The chunk, and an empty one in its place.
+    fn take_chunk(&mut self) -> ScoredChunk {
+        std::mem::replace(&mut self.chunk, empty(self.inputs.as_ref()))
     }
 
     fn take(&mut self, record: &Record<'_>) {
@@ -84,6 +99,14 @@ impl SampleReading {
         {
             return self.pass_over("unreadable", &error.to_string());
         }
+        let carried = (&mut chunk.sample, &self.inputs, sample.input);
+        let mut problem = None;
+        if let (Some(drawn), Some((input, _)), Some(row)) = carried {
+            match drawn.rows.push_carried(input, row) {
+                Ok(()) => drawn.events.push(chunk.events.len()),
+                Err(error) => problem = Some(error),
+            }
+        }
         chunk.events.push(EventMeta {
             id: Some(sample.id.into_boxed_str()).filter(|id| !id.is_empty()),
             time_ms: sample.time_ms,
@@ -97,24 +120,34 @@ impl SampleReading {
             creation: sample.creation,
             scored_ms: sample.scored_ms,
         });
+        // What the frozen model made of it can be learned all the same.
+        if let Some(problem) = problem {
+            self.warn("unreadable", &problem, "left out the input of a sample");
+        }
     }
 
     fn pass_over(&mut self, reason: &'static str, detail: &str) {
         self.metrics.ingest.rejected(reason);
+        self.warn(reason, detail, "passed over a sample");
+    }
+
+    fn warn(&mut self, reason: &'static str, detail: &str, what: &str) {
         let warned = self.warned;
         if warned.is_none_or(|warned| warned.elapsed() >= WARN_EVERY) {
             self.warned = Some(Instant::now());
-            warn!(reason, detail, "passed over a sample");
+            warn!(reason, detail, "{what}");
         }
     }
 }
 
-fn empty() -> ScoredChunk {
+fn empty(inputs: Option<&(Input, InputRows)>) -> ScoredChunk {
     ScoredChunk {
         events: Vec::new(),
         frozen: FrozenScores::default(),
-        // Scorers pass latents on, not inputs.
-        sample: None,
+        sample: inputs.map(|(_, rows)| scored::Sample {
+            rows: rows.emptied(),
+            events: Vec::new(),
+        }),
         origins: Vec::new(),
         rejected: Vec::new(),
         next: Offsets::new(),
@@ -169,7 +202,7 @@ impl SampleIngest {
     /// Gives the chunk to the learner. While that is busy, nothing is read.
     fn hand_over(&mut self) -> Result<()> {
         self.opened = None;
-        let chunk = std::mem::replace(&mut self.samples.chunk, empty());
+        let chunk = self.samples.take_chunk();
         if chunk.next.is_empty() && chunk.rewound.is_none() {
             return Ok(());
         }

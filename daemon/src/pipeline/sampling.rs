@@ -46,6 +46,13 @@ impl SampleSink {
         }
     }
 
+    /// What follows was read from the topic with this id of the broker's.
+    pub(crate) fn follow_topic(&mut self, id: Option<&str>) {
+        if let Self::Topic(sampler) = self {
+            sampler.creation = fingerprint(id);
+        }
+    }
+
     /// Gives a chunk to the learner's thread, if it is in this process.
     pub(crate) fn pass_on(&self, chunk: &Arc<ScoredChunk>) {
         if let Self::Memory(learner) = self {
@@ -90,7 +97,12 @@ impl Sampler {
             let row = number * width..(number + 1) * width;
             values.get(row).unwrap_or_default().to_vec()
         };
+        let input = chunk.sample.as_ref().and_then(|drawn| {
+            let row = drawn.events.binary_search(&number).ok()?;
+            Some(drawn.rows.carried(row))
+        });
         Some(Sample {
+            input,
             partition: event.partition,
             offset: event.offset,
             creation: self.creation,

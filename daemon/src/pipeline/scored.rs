@@ -23,7 +23,7 @@ pub(crate) struct ScoredChunk {
     pub(crate) events: Vec<EventMeta>,
     /// One row per event.
     pub(crate) frozen: FrozenScores,
-    /// Inputs of some of the events, which are compared with training's; `None` if nobody does.
+    /// Inputs of some of the events, which are compared with training's; `None` if the bundle does not know training's.
     pub(crate) sample: Option<Sample>,
     /// If the events are samples: where each was read by a scorer. Otherwise empty.
     pub(crate) origins: Vec<Origin>,
@@ -65,7 +65,7 @@ pub(crate) struct FrozenScoring {
 }
 
 impl FrozenScoring {
-    /// `samples` says whether anybody compares inputs with training's.
+    /// `samples` says whether inputs are compared with training's.
     pub(crate) fn new(model: FrozenModel, samples: bool) -> Self {
         Self {
             model,

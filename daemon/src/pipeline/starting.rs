@@ -8,7 +8,6 @@ use ostar_connectors::{
     event::{Chunk, Decoder, InputRows},
     kafka::{Outputs, Reader, RejectLimits},
     labels::LabelJoin,
-    samples::fingerprint,
 };
 use ostar_model::Bundle;
 
@@ -190,7 +189,6 @@ impl Starting<'_> {
             current, metrics, ..
         } = &self.publisher;
         let model = current.load().snapshot.model().clone();
-        let bundle = fingerprint(Some(self.bundle.digest()));
         let classes = self.bundle.classes();
         let labels = self.labels.clone();
         let scoring = |labels| {
@@ -203,7 +201,7 @@ impl Starting<'_> {
         };
         let ingest = SampleIngest {
             reader,
-            samples: SampleReading::new(model, bundle, Arc::clone(metrics)),
+            samples: SampleReading::new(model, self.bundle, Arc::clone(metrics)),
             watch: SourceWatch::new(self.config.kafka.patience.get(), &self.health, metrics),
             opened: None,
             scoring: labels.map(scoring),

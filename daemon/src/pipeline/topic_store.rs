@@ -28,6 +28,8 @@ pub(crate) struct TopicStore {
     /// Revision of the newest snapshot in the topic.
     published: Option<u64>,
     attempted: Instant,
+    /// After a failure nothing is published before this moment.
+    retry_at: Instant,
 }
 
 /// Why the state was not written.
@@ -58,6 +60,7 @@ impl TopicStore {
             heartbeat: section.heartbeat.get(),
             published: None,
             attempted: Instant::now(),
+            retry_at: Instant::now(),
             writer,
         }
     }
@@ -93,7 +96,8 @@ impl TopicStore {
         let waited = self.attempted.elapsed();
         let is_new = self.published != Some(block_learner.revision());
         let is_due = is_new || self.is_in_doubt();
-        if (is_due && waited >= self.snapshot_interval) || waited >= self.heartbeat {
+        let may_try = Instant::now() >= self.retry_at;
+        if may_try && ((is_due && waited >= self.snapshot_interval) || waited >= self.heartbeat) {
             self.publish(block_learner, None)?;
             return Ok(true);
         }
@@ -137,7 +141,11 @@ impl TopicStore {
             sample_share: self.rate.as_ref().map(SampleRate::share),
             offsets: self.committer.as_ref().zip(offsets.as_ref()),
         };
-        self.writer.publish(publication)?;
+        if let Err(error) = self.writer.publish(publication) {
+            // A broker that does not answer is waited for: the learner has as much time to learn before it tries again.
+            self.retry_at = Instant::now() + self.attempted.elapsed();
+            return Err(error.into());
+        }
         self.published = Some(revision);
         Ok(())
     }

@@ -5,7 +5,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -22,25 +21,28 @@ use ostar_model::{
     alarms::AlarmReport,
     learner::{LearnerSettings, LoadedSnapshot},
 };
-use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::{Process, process::set_mode};
 use crate::{
     clock::now_ms,
     current::{ServingMode, Version},
+    error_text::one_line,
     health::Health,
-    pipeline::{Publisher, SampleShare, recall_shares},
+    pipeline::{Publisher, SampleShare, Threads, recall_shares},
 };
 
 /// How long a poll waits, so that stopping is noticed.
 const POLL: Duration = Duration::from_millis(100);
 
-/// A thread that follows the state topic, until it is dropped.
+/// How long the thread may take to end.
+const END: Duration = Duration::from_secs(1);
+
+/// A thread that follows the state topic, until it is dropped. If it fails, the process ends.
 pub(super) struct Following {
     flags: Arc<Flags>,
-    thread: Option<JoinHandle<()>>,
-    failures: mpsc::Receiver<anyhow::Error>,
+    /// Taken by drop.
+    threads: Option<Threads>,
 }
 
 #[derive(Debug, Default)]
@@ -75,7 +77,6 @@ impl Following {
     pub(super) fn start(process: &Process, share: Arc<SampleShare>) -> Result<Self> {
         let flags = Arc::new(Flags::default());
         let checkpoints = &process.config.checkpoints;
-        let (report, failures) = mpsc::channel(1);
         let follower = Follower {
             kafka: process.config.kafka.clone(),
             topic: process.config.checkpoints.topic.clone().unwrap_or_default(),
@@ -90,17 +91,12 @@ impl Following {
             silence: 2 * (checkpoints.heartbeat.get() + checkpoints.session_timeout.get()),
             is_foreign: false,
         };
-        let run = move || {
-            if let Err(error) = follower.run() {
-                // Nobody listens if the process stops.
-                let _ = report.blocking_send(error);
-            }
-        };
-        let thread = thread::Builder::new().name("state".to_owned()).spawn(run);
+        // Health tells of a failure.
+        let (mut threads, _) = Threads::new(Arc::clone(&process.health));
+        threads.start("state", move || follower.run())?;
         Ok(Self {
             flags,
-            thread: Some(thread.context("cannot start the state thread")?),
-            failures,
+            threads: Some(threads),
         })
     }
 
@@ -108,23 +104,15 @@ impl Following {
     pub(super) fn has_caught_up(&self) -> bool {
         self.flags.has_caught_up.load(Ordering::Acquire)
     }
-
-    /// Resolves when the topic cannot be followed any more.
-    pub(super) async fn failure(&mut self) -> anyhow::Error {
-        match self.failures.recv().await {
-            Some(failure) => failure.context("cannot follow checkpoints.topic"),
-            // It ends without a failure when it is told to.
-            None => std::future::pending().await,
-        }
-    }
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
         self.flags.ends.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            // A panic has been printed already.
-            let _ = thread.join();
+        if let Some(threads) = self.threads.take()
+            && let Err(error) = threads.wait(Instant::now() + END)
+        {
+            warn!(error = %one_line(&error), "could not stop following the learner");
         }
     }
 }
@@ -133,9 +121,11 @@ impl Drop for Following {
 
 impl Follower {
     fn run(mut self) -> Result<()> {
-        let mut topic = StateFollower::open(&self.kafka, &self.topic, Wanted::Snapshots)?;
+        let broken = "cannot follow checkpoints.topic";
+        let opened = StateFollower::open(&self.kafka, &self.topic, Wanted::Snapshots);
+        let mut topic = opened.context(broken)?;
         while !self.flags.ends.load(Ordering::Acquire) {
-            if let Some(followed) = topic.poll(POLL)? {
+            if let Some(followed) = topic.poll(POLL).context(broken)? {
                 self.take(followed);
             }
             if topic.is_at_end() {

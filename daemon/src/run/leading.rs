@@ -1,8 +1,8 @@
 //! Several learners on one state topic: one learns, the others serve what it publishes and wait.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use ostar_connectors::{
     checkpoint::Checkpoint,
     kafka::{Leadership, state::StateWriter},
@@ -13,7 +13,7 @@ use super::{Held, Process, following::Following, standby::set_standby};
 use crate::{
     config::Role,
     control::{Order, Request},
-    pipeline::{SampleShare, Store, TopicStore},
+    pipeline::{SampleShare, Store, Threads, TopicStore},
     shutdown::Signals,
 };
 
@@ -33,20 +33,19 @@ pub(super) async fn wait_to_lead(
     let topic = config.checkpoints.topic.clone().unwrap_or_default();
     let group = format!("{}-learners", config.kafka.group());
     let session = config.checkpoints.session_timeout.get();
-    let leadership = Leadership::join(&config.kafka, &group, &topic, session)?;
-    let mut following = Following::start(process, SampleShare::new())?;
+    let (leadership, keeper) = Leadership::join(&config.kafka, &group, &topic, session)?;
+    // Health tells of a failure. Whoever drops the leadership waits for the thread.
+    let (mut threads, _) = Threads::new(Arc::clone(&process.health));
+    threads.start("leadership", move || Ok(keeper.run()?))?;
+    let following = Following::start(process, SampleShare::new())?;
     info!(topic, group, "waiting until no other process learns");
     set_standby(process, true);
     while !leadership.leads() {
         if following.has_caught_up() {
             process.health.set_started();
         }
-        if leadership.has_failed() {
-            bail!("the membership in group {group:?} failed; the log says why");
-        }
         tokio::select! {
             () = signals.stop() => return Ok(None),
-            failure = following.failure() => return Err(failure),
             () = tokio::time::sleep(LOOK_EVERY) => {}
             Some(request) = process.orders.recv() => refuse(request),
         }

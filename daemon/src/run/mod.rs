@@ -45,10 +45,15 @@ pub(crate) async fn run(config: RunConfig, signals: &mut Signals) -> Result<()> 
     let mut process = Process::start(config).await?;
     signals.stop_on_failure(&process.health);
     let outcome = process.live(signals).await;
-    // The first failure is the reason; what `live` tells may be a consequence.
     let failed = process.health.liveness();
     process.stop_serving().await;
-    failed.map_err(anyhow::Error::msg).and(outcome)
+    match (failed, outcome) {
+        // The same failure, by its type: the exit code depends on it.
+        (Err(first), Err(error)) if first == format!("{error:#}") => Err(error),
+        // The first failure is the reason; what `live` tells may be a consequence.
+        (Err(first), _) => Err(anyhow::Error::msg(first)),
+        (Ok(()), outcome) => outcome,
+    }
 }
 
 /// What a process that learns has got hold of: nobody else writes there.
@@ -152,6 +157,15 @@ impl Process {
                 Some(request) = self.orders.recv() => self.dispatch(request, &pipeline),
             }
         };
+        self.stop_pipeline(pipeline, failure).await
+    }
+
+    /// Ends the pipeline in order. If it has failed, that is the outcome.
+    async fn stop_pipeline(
+        &self,
+        pipeline: Pipeline,
+        failure: Option<anyhow::Error>,
+    ) -> Result<()> {
         self.health.obstruct("shutdown", "stopping");
         // Requests are served until the pipeline has ended, and drained after it: its deadline leaves time for that.
         let deadline = Instant::now() + self.shutdown_deadline() - self.drain();

@@ -1,8 +1,8 @@
 //! The role scorer: reads the partitions that its group assigns, scores them, and serves what the learner publishes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ostar_connectors::kafka::{Connection, Writer};
 use tracing::info;
 
@@ -26,12 +26,11 @@ impl Process {
     /// Follows the learner, scores and serves until a signal.
     pub(super) async fn score(&mut self, signals: &mut Signals) -> Result<()> {
         let share = SampleShare::new();
-        let mut following = Following::start(self, share.clone())?;
+        let following = Following::start(self, share.clone())?;
         // A scorer that has not read the state would answer as if nothing had ever been learned.
         while !following.has_caught_up() {
             tokio::select! {
                 () = signals.stop() => return Ok(()),
-                failure = following.failure() => return Err(failure),
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 Some(request) = self.orders.recv() => refuse(request),
             }
@@ -75,21 +74,13 @@ impl Process {
             tokio::select! {
                 () = signals.stop() => break None,
                 failure = pipeline.failure() => break Some(failure),
-                failure = following.failure() => break Some(failure),
                 Some(request) = self.orders.recv() => match request.order {
                     Order::ReadOn => pipeline.order(request),
                     _ => refuse(request),
                 },
             }
         };
-        self.health.obstruct("shutdown", "stopping");
-        // Requests are served until the pipeline has ended, and drained after it: its deadline leaves time for that.
-        let deadline = Instant::now() + self.config.shutdown.deadline.get() - self.drain();
-        let stopped = tokio::task::spawn_blocking(move || pipeline.stop(deadline)).await;
-        match failure {
-            Some(failure) => Err(failure),
-            None => stopped.context("stopping the pipeline panicked")?,
-        }
+        self.stop_pipeline(pipeline, failure).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The processes of a round: killed, started again, stopped and continued.
 
 use std::{
+    cell::Cell,
     thread,
     time::{Duration, Instant},
 };
@@ -25,7 +26,10 @@ pub(super) struct Fleet {
     settings: Settings,
     members: Vec<(Role, Daemon)>,
     kills: usize,
+    scorer_kills: usize,
     fenced: usize,
+    /// Assignments that processes which have ended had lost.
+    lost: Cell<usize>,
 }
 
 /// Exit code of a learner that another one has taken over from.
@@ -38,7 +42,9 @@ impl Fleet {
             settings,
             members: Vec::new(),
             kills: 0,
+            scorer_kills: 0,
             fenced: 0,
+            lost: Cell::new(0),
         }
     }
 
@@ -83,8 +89,10 @@ impl Fleet {
         let member = self.position(role, at)?;
         let started = self.launch(role)?;
         let (_, killed) = std::mem::replace(&mut self.members[member], (role, started));
+        self.note(&killed);
         killed.kill()?;
         self.kills += 1;
+        self.scorer_kills += usize::from(role == Role::Scorer);
         Ok(())
     }
 
@@ -92,7 +100,23 @@ impl Fleet {
     pub(super) fn join_and_leave(&self) -> Result<()> {
         let daemon = self.launch(Role::Scorer)?;
         daemon.logged("the group has assigned partitions")?;
+        self.note(&daemon);
         daemon.stop_cleanly()
+    }
+
+    /// Keeps what the log of a process tells before it ends.
+    fn note(&self, daemon: &Daemon) {
+        self.lost.set(self.lost.get() + lost_of(daemon));
+    }
+
+    /// Assignments that were lost so far.
+    pub(super) fn lost(&self) -> usize {
+        let running = self.members.iter().map(|(_, daemon)| lost_of(daemon));
+        self.lost.get() + running.sum::<usize>()
+    }
+
+    pub(super) fn scorer_kills(&self) -> usize {
+        self.scorer_kills
     }
 
     /// Stops the learner that learns for longer than its session, waits until another one learns, and continues it. Returns
@@ -147,7 +171,17 @@ impl Fleet {
     }
 }
 
-pub(super) fn scorer(settings: &Settings) -> Settings {
+/// How often a process has told that others had its partitions already.
+fn lost_of(daemon: &Daemon) -> usize {
+    let log = daemon.log();
+    let is_lost = |entry: &&serde_json::Value| {
+        entry["message"] == "the group takes partitions back" && entry["lost"] == true
+    };
+    log.iter().filter(is_lost).count()
+}
+
+/// The settings of a scorer.
+pub fn scorer(settings: &Settings) -> Settings {
     let settings = settings.clone();
     settings
         .with("role", "scorer")
@@ -158,7 +192,8 @@ pub(super) fn scorer(settings: &Settings) -> Settings {
         .with("kafka.options.heartbeat.interval.ms", "500")
 }
 
-pub(super) fn learner(settings: &Settings) -> Settings {
+/// The settings of a learner.
+pub fn learner(settings: &Settings) -> Settings {
     let settings = settings.clone();
     settings
         .with("role", "learner")

@@ -201,11 +201,31 @@ impl Kafka {
         &self,
         topic: &str,
         offset: i64,
+        take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        self.read_at(topic, offset, "read_committed", take)
+    }
+
+    /// The same of all records, also of transactions that were not committed.
+    pub fn read_uncommitted<T>(
+        &self,
+        topic: &str,
+        take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        self.read_at(topic, 0, "read_uncommitted", take)
+    }
+
+    fn read_at<T>(
+        &self,
+        topic: &str,
+        offset: i64,
+        isolation: &str,
         mut take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<Vec<T>> {
         let mut config = self.config();
         config
             .set("group.id", "looker")
+            .set("isolation.level", isolation)
             .set("enable.partition.eof", "true");
         let consumer: BaseConsumer = config.create()?;
         let (_, end) = consumer.fetch_watermarks(topic, 0, TIMEOUT)?;

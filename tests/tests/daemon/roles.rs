@@ -38,7 +38,7 @@ const MOST_REPEATS: usize = 2_000 + 2_048;
 const STEP: &str = "ostar_model_version_step";
 
 /// Creates all topics of a split daemon.
-fn topics(kafka: &Kafka, name: &str) -> Result<()> {
+pub(crate) fn topics(kafka: &Kafka, name: &str) -> Result<()> {
     kafka.create_topic(name, PARTITIONS, &[])?;
     for topic in ["samples", "predictions", "parked"] {
         kafka.create_topic(&format!("{name}-{topic}"), 1, &[])?;
@@ -59,7 +59,7 @@ fn shared(place: &Place, kafka: &Kafka, name: &str) -> Settings {
         .with("grpc.control_listen", "127.0.0.1:0")
 }
 
-fn scorer(place: &Place, kafka: &Kafka, name: &str) -> Settings {
+pub(crate) fn scorer(place: &Place, kafka: &Kafka, name: &str) -> Settings {
     shared(place, kafka, name)
         .with("role", "scorer")
         .with("predictions.topic", &format!("{name}-predictions"))
@@ -68,14 +68,14 @@ fn scorer(place: &Place, kafka: &Kafka, name: &str) -> Settings {
         .with("kafka.options.heartbeat.interval.ms", "500")
 }
 
-fn learner(place: &Place, kafka: &Kafka, name: &str) -> Settings {
+pub(crate) fn learner(place: &Place, kafka: &Kafka, name: &str) -> Settings {
     shared(place, kafka, name)
         .with("role", "learner")
         .with("checkpoints.store", "kafka")
 }
 
 /// Sends a part of the events to all partitions in turn.
-fn produce(kafka: &Kafka, name: &str, events: &[Vec<u8>]) -> Result<()> {
+pub(crate) fn produce(kafka: &Kafka, name: &str, events: &[Vec<u8>]) -> Result<()> {
     for partition in 0..PARTITIONS {
         let own = events.iter().skip(partition as usize);
         kafka.produce(name, partition, own.step_by(PARTITIONS as usize))?;
