@@ -16,6 +16,7 @@ mod mixture;
 mod picture;
 mod refresh;
 mod report;
+mod saved_snapshot;
 mod settings;
 mod snapshot;
 mod source;
@@ -36,6 +37,7 @@ pub use labels::{
 };
 pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
+pub use saved_snapshot::LoadedSnapshot;
 pub use settings::{AlignmentProportions, LearnerSettings, Rates, TransportWeight};
 pub use snapshot::{Scores, Snapshot};
 pub use source::SourceSampling;
