@@ -2,10 +2,12 @@
 //!
 //! Knows nothing of threads and Kafka: `run`, `demo` and `backtest` all learn through [`BlockLearner`].
 
+mod telling;
+
 use std::{
     ops::{ControlFlow, Range},
     sync::{Arc, atomic::AtomicU64},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context, Result};
@@ -15,12 +17,11 @@ use ostar_connectors::{
 };
 use ostar_model::{
     Bundle, Device,
-    alarms::FieldAlarm,
-    learner::{BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings},
+    learner::{BlockEvent, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
-use tokio::sync::watch;
 use tracing::{info, warn};
 
+pub(crate) use self::telling::{Publisher, recall, recall_shares};
 use super::{
     blocks::{Block, BlockBuilder},
     decision_log::{decided, log_decision, log_verdict},
@@ -31,13 +32,9 @@ use super::{
 use crate::{
     clock::now_ms,
     config::LearnerSection,
-    current::{Current, ServingMode, Version},
-    metrics::Metrics,
+    current::{ServingMode, Version},
     status::Status,
 };
-
-/// How often accuracies are estimated.
-const ACCURACY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
 pub(crate) struct BlockLearner {
@@ -60,14 +57,12 @@ pub(crate) struct BlockLearner {
     status: Status,
     /// When accuracies were last estimated.
     accuracies_at: Option<Instant>,
-}
-
-/// Carries what is learned to its readers. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Publisher {
-    pub(crate) current: Arc<Current>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) status: watch::Sender<Status>,
+    /// When a scorer has read the newest sample; 0 if the events are no samples.
+    scored_ms: i64,
+    /// Snapshots published so far.
+    revision: u64,
+    /// Events of the chunk at hand that were learned before; kept for its memory.
+    repeated: Vec<usize>,
 }
 
 /// A learner: a new one, or one restored from the state of a checkpoint, which may come from another device.
@@ -110,8 +105,10 @@ impl BlockLearner {
         shares: Option<Shares>,
         publisher: Publisher,
     ) -> Self {
-        let this = Self {
-            blocks: BlockBuilder::new(section.block, learner.uses_labels()),
+        let mut blocks = BlockBuilder::new(section.block, learner.uses_labels());
+        blocks.resume_seen(progress.sampled.clone());
+        let mut this = Self {
+            blocks,
             tracked: 0,
             steps_per_block: section.steps_per_block,
             epoch,
@@ -133,6 +130,9 @@ impl BlockLearner {
             publisher,
             learner,
             accuracies_at: None,
+            scored_ms: 0,
+            revision: 0,
+            repeated: Vec::new(),
         };
         // A new learner has decided nothing yet: its metrics stay at 0.
         if decided(&this.status.gate) {
@@ -167,6 +167,21 @@ impl BlockLearner {
             adapted: block.adapted.clone(),
             served: block.served.clone(),
         })
+    }
+
+    /// When a scorer has read the newest sample, in milliseconds since 1970; 0 if the events are no samples.
+    pub(crate) fn scored_ms(&self) -> i64 {
+        self.scored_ms
+    }
+
+    /// Grows with each snapshot that is published.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Version of the newest snapshot.
+    pub(crate) fn version(&self) -> Version {
+        version(&self.learner, self.epoch)
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -297,8 +312,9 @@ impl BlockLearner {
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
         let first = *number;
-        let block = self.blocks.next_block(chunk, number, &self.learned);
-        count_sample(&mut self.learner, chunk, first..*number, &self.learned);
+        let (learned, repeated) = (&self.learned, &mut self.repeated);
+        let block = self.blocks.next_block(chunk, number, learned, repeated);
+        count_inputs(&mut self.learner, chunk, first..*number, repeated);
         let Some(block) = block else {
             return Ok(false);
         };
@@ -330,6 +346,11 @@ impl BlockLearner {
         let events = rows.len();
         self.progress.events += events as u64;
         self.progress.offsets.extend(next);
+        let (seen, scored_ms) = self.blocks.seen();
+        if !seen.is_empty() {
+            self.progress.sampled.clone_from(seen);
+        }
+        self.scored_ms = scored_ms;
         if let Some(intake) = &self.labels {
             self.progress.label_offsets = Some(intake.offsets().clone());
         }
@@ -348,51 +369,6 @@ impl BlockLearner {
         Ok(true)
     }
 
-    fn log_alarms(&self, block: &BlockReport) {
-        let classes = self.publisher.metrics.learner.classes();
-        for alarm in &block.alarms.raised {
-            let told = alarm.in_words(classes);
-            warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
-        }
-        for alarm in &block.alarms.broken {
-            let FieldAlarm {
-                field,
-                told,
-                since_block,
-                ..
-            } = alarm;
-            warn!(field, told, since_block, "a field of the input broke");
-        }
-    }
-
-    fn show_labels(&mut self, block: &BlockReport) {
-        let (Some(labels), Some(evidence)) = (&block.labels, &block.verdict.labels) else {
-            return;
-        };
-        let before = self.label_counts.replace(labels.counts);
-        // Counters begin with this process, the learner's counts with its first start.
-        let before = before.unwrap_or(labels.counts);
-        let metrics = &self.publisher.metrics.labels;
-        metrics.observe_block(labels, evidence, &before);
-        metrics.show_shares(labels.shares.as_ref());
-    }
-
-    /// Not after every block: it costs about as much as one.
-    fn estimate_accuracies(&mut self) -> Result<()> {
-        let known = self.status.gate.verdict().proportions_known;
-        let was_known = self.status.accuracies.prior.is_some();
-        let recent = |at: Instant| at.elapsed() < ACCURACY_INTERVAL;
-        if known == was_known && self.accuracies_at.is_some_and(recent) {
-            return Ok(());
-        }
-        self.accuracies_at = Some(Instant::now());
-        let accuracies = self.learner.estimated_accuracies();
-        self.status.accuracies = accuracies.context("cannot estimate accuracies")?;
-        let metrics = &self.publisher.metrics.learner;
-        metrics.observe_accuracies(&self.status.accuracies);
-        Ok(())
-    }
-
     /// Lets the proportions follow events that have not completed a block: on a slow stream a block is long.
     fn track_waiting(&mut self) -> Result<()> {
         let group = self.learner.group_rows();
@@ -405,6 +381,7 @@ impl BlockLearner {
             self.tracked += group;
         }
         if self.tracked > before {
+            self.revision += 1;
             let version = version(&self.learner, self.epoch);
             let snapshot = self.learner.snapshot();
             self.publisher.current.publish(snapshot, version);
@@ -450,57 +427,25 @@ impl BlockLearner {
             Err(error) => Err(error).context("cannot take an alignment step"),
         }
     }
-
-    /// Hands a new snapshot to readers, then the reports that belong to it.
-    fn publish(&self) {
-        let version = version(&self.learner, self.epoch);
-        self.publisher
-            .current
-            .publish(self.learner.snapshot(), version);
-        self.show();
-    }
-
-    fn show(&self) {
-        let act = self.publisher.status.borrow().act;
-        self.publisher.status.send_replace(Status {
-            act,
-            version: version(&self.learner, self.epoch),
-            events: self.progress.events,
-            steps: self.learner.steps(),
-            ..self.status.clone()
-        });
-    }
 }
 
-/// The report of the newest block before a restart.
-pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
-    BlockReport {
-        rows: 0,
-        frozen: shares.frozen,
-        adapted: shares.adapted,
-        served: shares.served,
-        verdict: learner.gate().verdict().clone(),
-        labels: None,
-        alarms: learner.alarms(),
-    }
-}
-
-/// Counts the sampled inputs of a chunk's events `range`, without those that were learned before.
-fn count_sample(
+/// Counts the inputs of a chunk's events `range`, as far as they are known, without those that are repeated.
+fn count_inputs(
     learner: &mut Learner,
     chunk: &ScoredChunk,
     range: Range<usize>,
-    learned: &Offsets,
+    repeated: &[usize],
 ) {
-    let events = &chunk.sample.events;
+    let Some(sample) = &chunk.sample else {
+        return;
+    };
+    let events = &sample.events;
     let first = events.partition_point(|event| *event < range.start);
     let end = events.partition_point(|event| *event < range.end);
-    let mut rows = chunk.sample.rows.emptied();
+    let mut rows = sample.rows.emptied();
     for (place, event) in events.iter().enumerate().take(end).skip(first) {
-        let event = &chunk.events[*event];
-        let began = learned.get(&event.partition);
-        if began.is_none_or(|began| event.offset >= *began) {
-            rows.append(&chunk.sample.rows, place..place + 1);
+        if repeated.binary_search(event).is_err() {
+            rows.append(&sample.rows, place..place + 1);
         }
     }
     if !rows.is_empty() {
