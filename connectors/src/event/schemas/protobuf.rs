@@ -49,10 +49,10 @@ impl Messages {
         }
         let mut problems: Vec<String> = plans.into_values().filter_map(Result::err).collect();
         problems.sort();
-        Err(match problems.is_empty() {
-            true => "has no message".into(),
-            false => problems.join("; "),
-        })
+        if problems.is_empty() {
+            return Err("has no message".into());
+        }
+        Err(problems.join("; "))
     }
 
     /// The plan of a payload's message, and the payload behind the numbers that name it.
