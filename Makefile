@@ -81,7 +81,7 @@ bench-roles: ## Scorers and a learner: delay of snapshots, size of the state top
 ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
 	cargo bench --profile dev --workspace --bench ledger -- $(LEDGER)
 
-chaos: ## The ledger with hostile clients, freezes, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
+chaos: ## The ledger with hostile clients, freezes, a bad network, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
 	cargo bench --profile dev --workspace --bench ledger -- --chaos $(or $(CHAOS),--seconds 600)
 
 ledger-distributed: ## The same with scorers, learners and three brokers that come and go (LEDGER='--seeds 7 --events 20000' changes that).
@@ -112,8 +112,8 @@ generate: $(BUILT) ## Writes the configuration reference, the chart's schema and
 check-generated: $(BUILT) ## Checks that the generated files are up to date.
 	python3 scripts/generate.py --check
 
-check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas.
-	HELM="$$(scripts/tool helm)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
+check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas and to kube-score.
+	HELM="$$(scripts/tool helm)" KUBE_SCORE="$$(scripts/tool kube-score)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
 
 check-tls: $(BUILT) ## The TLS of the listeners, looked at by sslyze.
 	"$$(scripts/tool python tests/security/requirements.txt)" tests/security/check_tls.py

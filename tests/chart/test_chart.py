@@ -1,6 +1,6 @@
 """The chart: linted, rendered for every values file, held to the Kubernetes schemas and to what it promises.
 
-`make check-chart` runs it. HELM and OSTARD name the programs.
+`make check-chart` runs it. HELM, KUBE_SCORE and OSTARD name the programs.
 """
 
 import os
@@ -16,6 +16,14 @@ from chart import CHART, KUBERNETES, MINIMAL, VALUES, configuration, helm, objec
 
 # Groups whose schemas are not Kubernetes' own: `make check-chart-server` holds these to their real definitions.
 FOREIGN = ("monitoring.coreos.com/", "serving.kserve.io/", "external-secrets.io/")
+
+# What kube-score calls critical and we do on purpose. A limit of CPU would throttle the learner although the node is idle;
+# a tag names one release, and `image.digest` one image; one pod needs no name of its own, so the Service is not headless.
+ACCEPTED = [
+    "--ignore-container-cpu-limit",
+    "--ignore-test=container-image-pull-policy",
+    "--ignore-test=statefulset-has-servicename",
+]
 
 
 class EveryValuesFile(unittest.TestCase):
@@ -71,6 +79,20 @@ class EveryValuesFile(unittest.TestCase):
                     self.assertIs(context["allowPrivilegeEscalation"], False)
                     self.assertIs(context["readOnlyRootFilesystem"], True)
                     self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+
+        self.each(check)
+
+    def test_has_no_critical_finding_of_kube_score(self):
+        def check(values, _):
+            # It sees no pods in an InferenceService.
+            if values.name == "kserve-values.yaml":
+                return
+            rendered = template(values, "--set", "networkPolicy.enabled=true")
+            command = [os.environ["KUBE_SCORE"], "score", "--output-format", "ci", *ACCEPTED, "-"]
+            scored = subprocess.run(command, check=False, capture_output=True, text=True, input=rendered.stdout)
+            lines = scored.stdout.splitlines()
+            self.assertGreater(len([line for line in lines if line.startswith("[OK]")]), 10, scored.stderr)
+            self.assertEqual([line for line in lines if line.startswith("[CRITICAL]")], [])
 
         self.each(check)
 

@@ -11,6 +11,7 @@ pub mod hostile;
 pub mod kafka;
 pub mod large;
 pub mod ledger;
+pub mod link;
 pub mod orders;
 pub mod prometheus;
 pub mod python;

@@ -208,6 +208,10 @@ impl Checkpoints {
     }
 
     fn try_write(&mut self, block_learner: &BlockLearner) -> Result<(String, usize)> {
+        // A disk that answers with EIO.
+        fail::fail_point!("checkpoint", |_| Err(
+            std::io::Error::from_raw_os_error(5).into()
+        ));
         let learner = block_learner.learner();
         let state = learner.save().context("cannot save the learner's state")?;
         let progress = block_learner.progress();

@@ -26,6 +26,8 @@ pub use install::missing_tool;
 
 use certificate::Certificate;
 
+use crate::link::Link;
+
 /// A running broker. Dropping it kills it and removes its data.
 pub struct Kafka {
     jars: PathBuf,
@@ -66,6 +68,9 @@ struct Ports {
     plaintext: u16,
     secure: u16,
     controller: u16,
+    /// What the listener behind a link is known by, and where it listens.
+    link: u16,
+    behind_link: u16,
 }
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -80,7 +85,7 @@ impl Kafka {
             Listener::Plaintext => None,
             Listener::SaslSsl { .. } => Some(Certificate::new(folder.path())?),
         };
-        let ports = Ports::free()?;
+        let ports = Ports::free(1)?[0];
         let mut kafka = Self {
             jars,
             ports,
@@ -102,7 +107,7 @@ impl Kafka {
     /// Starts a cluster without encryption. Topics have a replica on every node.
     pub fn start_cluster(size: usize) -> anyhow::Result<Vec<Self>> {
         let jars = install::jars()?;
-        let ports: Vec<Ports> = (0..size).map(|_| Ports::free()).collect::<Result<_, _>>()?;
+        let ports = Ports::free(size)?;
         let voters = ports.iter().enumerate();
         let voters = voters.map(|(at, ports)| format!("{}@127.0.0.1:{}", at + 1, ports.controller));
         let voters = voters.collect::<Vec<_>>().join(",");
@@ -145,6 +150,12 @@ impl Kafka {
     /// Address of the listener without encryption, which always exists: tests create topics and read outputs over it.
     pub fn plaintext(&self) -> String {
         format!("127.0.0.1:{}", self.ports.plaintext)
+    }
+
+    /// A network to the broker that can be slow or cut, and the address to reach the broker by it.
+    pub fn link(&self) -> anyhow::Result<(Link, String)> {
+        let link = Link::start(self.ports.link, self.ports.behind_link)?;
+        Ok((link, format!("127.0.0.1:{}", self.ports.link)))
     }
 
     /// Options that a client of [`Kafka::bootstrap`] needs, except for the password.
@@ -346,16 +357,25 @@ impl Drop for Kafka {
 }
 
 impl Ports {
-    /// Ports that were free a moment ago.
-    fn free() -> anyhow::Result<Self> {
+    /// Ports of so many nodes that were free a moment ago.
+    fn free(nodes: usize) -> anyhow::Result<Vec<Self>> {
         // All are held until the end, so that they differ.
-        let bind = || TcpListener::bind("127.0.0.1:0");
-        let listeners = [bind()?, bind()?, bind()?];
-        let [plaintext, secure, controller] = &listeners;
-        Ok(Self {
-            plaintext: plaintext.local_addr()?.port(),
-            secure: secure.local_addr()?.port(),
-            controller: controller.local_addr()?.port(),
-        })
+        let mut held = Vec::new();
+        let mut port = || -> anyhow::Result<u16> {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let port = listener.local_addr()?.port();
+            held.push(listener);
+            Ok(port)
+        };
+        let mut node = || {
+            Ok(Self {
+                plaintext: port()?,
+                secure: port()?,
+                controller: port()?,
+                link: port()?,
+                behind_link: port()?,
+            })
+        };
+        (0..nodes).map(|_| node()).collect()
     }
 }

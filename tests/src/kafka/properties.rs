@@ -27,6 +27,8 @@ pub(super) fn server(
     let Ports {
         plaintext,
         controller,
+        link,
+        behind_link,
         ..
     } = ports;
     let client = format!("PLAIN://127.0.0.1:{plaintext}");
@@ -54,10 +56,10 @@ pub(super) fn server(
          node.id={id}\n\
          controller.quorum.voters={voters}\n\
          controller.listener.names=CONTROLLER\n\
-         listeners={client},CONTROLLER://127.0.0.1:{controller}\n\
-         advertised.listeners={client}\n\
+         listeners={client},LINKED://127.0.0.1:{behind_link},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners={client},LINKED://127.0.0.1:{link}\n\
          inter.broker.listener.name=PLAIN\n\
-         listener.security.protocol.map=PLAIN:PLAINTEXT,SECURE:SASL_SSL,CONTROLLER:PLAINTEXT\n\
+         listener.security.protocol.map=PLAIN:PLAINTEXT,LINKED:PLAINTEXT,SECURE:SASL_SSL,CONTROLLER:PLAINTEXT\n\
          log.dirs={data}\n\
          auto.create.topics.enable=false\n\
          group.initial.rebalance.delay.ms=0\n\
