@@ -15,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile ledger chaos check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile bench-roles ledger ledger-distributed chaos check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-tls check-docs check-names check-image check-image-files deny advisories sbom
@@ -74,11 +74,18 @@ bench-hostile: ## An honest client's latency beside clients that stall and flood
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench hostile -- $(HOSTILE)
 
+bench-roles: ## Scorers and a learner: delay of snapshots, size of the state topic, CPU by role (minutes; ROLES=--follow or --cost runs one half).
+	cargo build --profile dist -p ostard
+	$(MEASURE) --bench roles -- $(ROLES)
+
 ledger: ## Events and outputs while everything breaks: three seeds, five minutes each (LEDGER='--seeds 7 --seconds 60' changes that).
 	cargo bench --profile dev --workspace --bench ledger -- $(LEDGER)
 
-chaos: ## The ledger with hostile clients, freezes, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
+chaos: ## The ledger with hostile clients, freezes, a bad network, a full disk and witnesses: three seeds, ten minutes each (CHAOS='--seeds 7 --seconds 60').
 	cargo bench --profile dev --workspace --bench ledger -- --chaos $(or $(CHAOS),--seconds 600)
+
+ledger-distributed: ## The same with scorers, learners and three brokers that come and go (LEDGER='--seeds 7 --events 20000' changes that).
+	cargo bench --profile dev --workspace --bench ledger_distributed -- $(LEDGER)
 
 bench-open-inference: ## Requests per second and latency, compared with MLServer (minutes).
 	cargo build --profile dist -p ostard
@@ -105,8 +112,8 @@ generate: $(BUILT) ## Writes the configuration reference, the chart's schema and
 check-generated: $(BUILT) ## Checks that the generated files are up to date.
 	python3 scripts/generate.py --check
 
-check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas.
-	HELM="$$(scripts/tool helm)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
+check-chart: $(BUILT) ## The Helm chart: linted, rendered and held to the Kubernetes schemas and to kube-score.
+	HELM="$$(scripts/tool helm)" KUBE_SCORE="$$(scripts/tool kube-score)" "$$(scripts/tool python tests/chart/requirements.txt)" tests/chart/test_chart.py
 
 check-tls: $(BUILT) ## The TLS of the listeners, looked at by sslyze.
 	"$$(scripts/tool python tests/security/requirements.txt)" tests/security/check_tls.py

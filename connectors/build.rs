@@ -2,7 +2,8 @@
 
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=proto");
-    let descriptors = protox::compile(["ostar/v1/event.proto"], ["proto"])?;
+    let files = ["ostar/v1/event.proto", "ostar/samples/v1/sample.proto"];
+    let descriptors = protox::compile(files, ["proto"])?;
     prost_build::Config::new().compile_fds(descriptors)?;
     Ok(())
 }

@@ -12,9 +12,16 @@ Keys without a default are unset. A duration is a whole number with a unit: `500
 
 
 def reference(schema):
-    return HEAD + "".join(
-        section(schema, name, value) for name, value in schema["properties"].items()
+    sections = {name: value for name, value in schema["properties"].items() if is_section(schema, value)}
+    others = {name: value for name, value in schema["properties"].items() if name not in sections}
+    before = section(schema, "", {"description": "Keys before the first section.", "properties": others})
+    return HEAD + before.replace("## \n", "## Without a section\n").replace("`.", "`") + "".join(
+        section(schema, name, value) for name, value in sections.items()
     )
+
+
+def is_section(schema, value):
+    return "properties" in resolve(schema, value)
 
 
 def section(schema, name, value, default=None):

@@ -9,6 +9,7 @@ use crate::{
     cli::{Refused, Unanswered, WrongFlag},
     config::Problems,
     error_text::one_line,
+    pipeline::TopicError,
 };
 
 /// Exit codes, also listed in docs/CLI.md.
@@ -22,6 +23,8 @@ pub(crate) enum Exit {
     Unanswered = 3,
     /// A running daemon has got the order and could not carry it out.
     Refused = 4,
+    /// Another learner has taken over. Started again, this one stands by.
+    Superseded = 5,
 }
 
 /// Prints the error of a command, if there is one, and returns its exit code.
@@ -46,6 +49,8 @@ impl Exit {
             Self::Unanswered
         } else if error.is::<Refused>() {
             Self::Refused
+        } else if is_superseded(error) {
+            Self::Superseded
         } else {
             Self::Failure
         }
@@ -54,7 +59,7 @@ impl Exit {
     /// The next thing to try, for errors that cannot say it themselves.
     fn hint(self, error: &anyhow::Error) -> Option<&'static str> {
         match self {
-            Self::Failure | Self::Refused => None,
+            Self::Failure | Self::Refused | Self::Superseded => None,
             Self::Usage => error
                 .is::<Problems>()
                 .then_some("`ostard config print` prints every key with its value and origin"),
@@ -63,6 +68,11 @@ impl Exit {
             ),
         }
     }
+}
+
+fn is_superseded(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<TopicError>();
+    error.is_some_and(TopicError::is_superseded)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::fs;
 
 use ostar_model::{
-    Bundle,
+    Bundle, Inputs, Rows,
     bundle::BundleFiles,
-    learner::{Learner, LearnerSettings},
+    learner::{Learner, LearnerSettings, LoadedSnapshot, Scores},
 };
 
 use crate::{
@@ -60,6 +60,22 @@ fn fuzz_learned_state() {
     ostar_fuzzing::fuzz!("learned_state", seeds, |bytes: &[u8]| {
         if let Ok(learner) = Learner::load(&bundle, settings(), bytes) {
             drop(learner.snapshot());
+        }
+    });
+}
+
+/// What scorers read from the state topic.
+#[test]
+fn fuzz_snapshot() {
+    let bundle = fixture::bundle();
+    let settings = LearnerSettings::default();
+    let learner = Learner::new(&bundle, settings.clone()).unwrap();
+    let seeds = [learner.save_snapshot().unwrap()];
+    let row = [0.5; 4];
+    ostar_fuzzing::fuzz!("snapshot", seeds, |bytes: &[u8]| {
+        if let Ok(read) = LoadedSnapshot::read(&bundle, learner.model(), &settings, bytes) {
+            let inputs = Inputs::Dense(Rows::new(&row[..], 4).unwrap());
+            read.snapshot.score(inputs, &mut Scores::default()).unwrap();
         }
     });
 }

@@ -27,7 +27,7 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 9] = [
+pub(crate) const CONDITIONS: [&str; 10] = [
     "checkpoints",
     "events",
     "kafka",
@@ -35,6 +35,7 @@ pub(crate) const CONDITIONS: [&str; 9] = [
     "labels",
     "outputs",
     "registry",
+    "state",
     "tls",
     "tokens",
 ];

@@ -11,11 +11,13 @@ use ostar_model::{
 };
 use serde::Serialize;
 
-use crate::current::Version;
+use crate::{config::Role, current::Version};
 
 /// Sent by the learner on a watch channel after every block: readers see the newest and miss others if they are slow.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Status {
+    /// What this process does.
+    pub(crate) role: Role,
     /// Where the learner works, or would work if this process learned.
     pub(crate) device: Device,
     /// Of the newest snapshot.
@@ -30,6 +32,16 @@ pub(crate) struct Status {
     pub(crate) paused: bool,
     /// Another process learns; this one serves its newest checkpoint.
     pub(crate) standby: bool,
+    /// When the learner last wrote to the state topic, in milliseconds since 1970, by its clock; `None` unless this process
+    /// follows one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state_written_at_ms: Option<u64>,
+    /// When the snapshot that is served was published, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) snapshot_at_ms: Option<u64>,
+    /// Share of the events that scorers pass on to the learner; `None` unless this process follows one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sample_share: Option<f64>,
     /// Set by the demo: what happens in its stream now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) act: Option<&'static str>,

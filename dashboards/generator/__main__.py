@@ -5,10 +5,11 @@ import json
 import pathlib
 import sys
 
-from . import conditional_shift, kafka_and_serving, label_shift, learner, overview, served
+from . import conditional_shift, kafka_and_serving, label_shift, learner, overview, roles, served
 
 FOLDER = pathlib.Path(__file__).parent.parent / "grafana"
-DASHBOARDS = [module.DASHBOARD for module in (overview, label_shift, conditional_shift, learner, kafka_and_serving, served)]
+MODULES = (overview, label_shift, conditional_shift, learner, kafka_and_serving, served, roles)
+DASHBOARDS = [module.DASHBOARD for module in MODULES]
 
 
 def main():

@@ -32,6 +32,12 @@ def quantile(share, histogram, *matchers, by=""):
     return f"histogram_quantile({share}, {buckets})"
 
 
+def of_role(role, expression):
+    """The series of processes with a role."""
+    members = metric("ostar_role_info", f'role="{role}"')
+    return f"{expression} and on (job, instance) {members}"
+
+
 def served(name):
     """The series of the candidate that is served. Shadow mode serves the frozen model, mode auto what the gate chose."""
     mode = metric("ostar_serving_mode") + " == 1"

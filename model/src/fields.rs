@@ -7,12 +7,15 @@
 //! becomes 0 (the mean); it is written as -0, which no computation tells from 0 and no value of an event gives, so that
 //! missing values can be counted. A missing category or text is an empty bag, whose embedding is zero.
 
+mod carried;
 mod measure;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
+
+pub use carried::CarriedRow;
 
 use crate::{
     Error, Result,

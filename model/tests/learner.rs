@@ -7,7 +7,7 @@ mod two_classes;
 use ostar_model::{
     Generator, Inputs, Rows,
     diagnostics::Decision,
-    learner::{Learner, LearnerSettings, Scores},
+    learner::{FrozenScores, Learner, LearnerSettings, LoadedSnapshot, Scores},
 };
 use two_classes::{bundle, settings};
 
@@ -52,6 +52,57 @@ fn a_saved_learner_continues_as_if_nothing_had_happened() {
     assert_eq!(resumed.save().unwrap(), saved, "loading changes nothing");
     feed(&mut resumed, second);
     assert!(resumed.save().unwrap() == whole.save().unwrap());
+}
+
+#[test]
+fn a_snapshot_that_is_read_elsewhere_scores_to_the_same_bits() {
+    let bundle = bundle(WIDTH);
+    let (stream, _) = draw(40 * BLOCK, 0.2, &mut Generator::new(2));
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    let (rows, _) = draw(BLOCK, 0.5, &mut Generator::new(3));
+    for part in stream.chunks(10 * BLOCK * WIDTH) {
+        let bytes = learner.save_snapshot().unwrap();
+        let elsewhere = Learner::new(&bundle, settings()).unwrap();
+        let read = LoadedSnapshot::read(&bundle, elsewhere.model(), &settings(), &bytes).unwrap();
+        let (mut own, mut theirs) = (Scores::default(), Scores::default());
+        let snapshot = learner.snapshot();
+        snapshot.score(inputs(&rows), &mut own).unwrap();
+        read.snapshot.score(inputs(&rows), &mut theirs).unwrap();
+        assert_eq!(own.frozen, theirs.frozen);
+        assert_eq!(own.prior, theirs.prior);
+        assert_eq!(own.adapted, theirs.adapted);
+        assert_eq!(read.snapshot.candidate, snapshot.candidate);
+        assert_eq!(&read.gate, learner.gate());
+        feed(&mut learner, part);
+    }
+    assert!(learner.steps() > 0, "some snapshots are of a learned state");
+    let other = two_classes::bundle(WIDTH + 1);
+    let elsewhere = Learner::new(&other, settings()).unwrap();
+    let bytes = learner.save_snapshot().unwrap();
+    let refused = LoadedSnapshot::read(&other, elsewhere.model(), &settings(), &bytes);
+    assert!(refused.unwrap_err().to_string().contains("another bundle"));
+}
+
+#[test]
+fn rows_that_were_scored_elsewhere_are_refused_unless_the_model_can_have_scored_them() {
+    let learner = Learner::new(&bundle(WIDTH), settings()).unwrap();
+    let (model, mut scores) = (learner.model(), FrozenScores::default());
+    let good = [0.5; WIDTH];
+    model
+        .append_scored(&good, &[0.25, 0.75], &mut scores)
+        .unwrap();
+    let bad: [(&[f32], &[f32]); 5] = [
+        (&good[1..], &[0.25, 0.75]),
+        (&good, &[1.0]),
+        (&good, &[0.5, 0.6]),
+        (&good, &[-0.5, 1.5]),
+        (&[f32::NAN; WIDTH], &[0.25, 0.75]),
+    ];
+    for (latents, probabilities) in bad {
+        let refused = model.append_scored(latents, probabilities, &mut scores);
+        assert!(refused.is_err(), "{latents:?} {probabilities:?}");
+    }
+    assert_eq!((scores.len(), scores.latents()), (1, &good[..]));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Minutes of faults around the daemon, then the ledger of events and outputs is settled: `make ledger`.
 //!
 //! `-- --seeds 1,2,3 --seconds 300` are the defaults. A seed that fails decides the same faults when it is run again; their
-//! timing differs. `--chaos` adds hostile clients, freezes, a full disk and witnesses (`make chaos`). OSTARD names another program than that of the tests.
+//! timing differs. `--chaos` adds hostile clients, freezes, a bad network, a full disk and witnesses (`make chaos`). `--leaks` is the control: the
+//! daemon loses memory, and a round that does not notice fails. OSTARD names another program than that of the tests.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -13,11 +14,11 @@ use anyhow::{Context, Result, bail};
 use ostar_tests::{
     gaussians,
     kafka::{Kafka, Listener},
-    ledger::Round,
+    ledger::{LEAK, Round},
 };
 
 fn main() -> Result<()> {
-    let (mut seeds, mut seconds, mut chaos) = (vec![1, 2, 3], 300, false);
+    let (mut seeds, mut seconds, mut chaos, mut leaks) = (vec![1, 2, 3], 300, false, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().context("a flag without a value");
@@ -28,9 +29,12 @@ fn main() -> Result<()> {
             }
             "--seconds" => seconds = value()?.parse()?,
             "--chaos" => chaos = true,
+            "--leaks" => (chaos, leaks) = (true, true),
             // cargo adds it.
             "--bench" => {}
-            other => bail!("{other} is no flag, expected --seeds 1,2,3, --seconds 300 or --chaos"),
+            other => bail!(
+                "{other} is no flag, expected --seeds 1,2,3, --seconds 300, --chaos or --leaks"
+            ),
         }
     }
     let own = env!("CARGO_BIN_EXE_ostard-under-test");
@@ -43,6 +47,7 @@ fn main() -> Result<()> {
             seed,
             duration: Duration::from_secs(seconds),
             chaos,
+            leaks,
             tell: |line| println!("{line}"),
         };
         let folder = tempfile::tempdir()?;
@@ -50,6 +55,13 @@ fn main() -> Result<()> {
         // A broker of its own: what an earlier seed left behind would slow it down.
         let mut kafka = Kafka::start(Listener::Plaintext)?;
         match round.run(&mut kafka, folder.path()) {
+            Err(error) if leaks && error.to_string().starts_with(LEAK) => {
+                println!("seed {seed}: the leak was noticed: {error:#}\n");
+            }
+            Ok(_) if leaks => {
+                println!("seed {seed} failed: the daemon leaks, and nothing was noticed\n");
+                failed.push(seed);
+            }
             Ok((account, witness)) => {
                 println!("{account}\nthe state is that of an undisturbed replay");
                 if let Some(witness) = witness {

@@ -44,7 +44,7 @@ def pod_specs(rendered):
     for each in rendered:
         spec = each.get("spec", {})
         match each["kind"]:
-            case "StatefulSet":
+            case "StatefulSet" | "Deployment" | "Job":
                 yield spec["template"]["spec"]
             case "InferenceService":
                 yield spec["predictor"]

@@ -1,6 +1,6 @@
 """The chart: linted, rendered for every values file, held to the Kubernetes schemas and to what it promises.
 
-`make check-chart` runs it. HELM and OSTARD name the programs.
+`make check-chart` runs it. HELM, KUBE_SCORE and OSTARD name the programs.
 """
 
 import os
@@ -16,6 +16,14 @@ from chart import CHART, KUBERNETES, MINIMAL, VALUES, configuration, helm, objec
 
 # Groups whose schemas are not Kubernetes' own: `make check-chart-server` holds these to their real definitions.
 FOREIGN = ("monitoring.coreos.com/", "serving.kserve.io/", "external-secrets.io/")
+
+# What kube-score calls critical and we do on purpose. A limit of CPU would throttle the learner although the node is idle;
+# a tag names one release, and `image.digest` one image; one pod needs no name of its own, so the Service is not headless.
+ACCEPTED = [
+    "--ignore-container-cpu-limit",
+    "--ignore-test=container-image-pull-policy",
+    "--ignore-test=statefulset-has-servicename",
+]
 
 
 class EveryValuesFile(unittest.TestCase):
@@ -59,8 +67,9 @@ class EveryValuesFile(unittest.TestCase):
     def test_makes_pods_of_the_restricted_kind_without_a_token(self):
         def check(values, rendered):
             specs = list(pod_specs(rendered))
-            # The daemon's and the test's, which has no certificate to show.
-            self.assertEqual(len(specs), 1 if values.name == "tls-values.yaml" else 2)
+            # The daemon's and the test's, which has no certificate to show; or scorers, learners and the topics' job.
+            expected = {"tls-values.yaml": 1, "distributed-values.yaml": 4}
+            self.assertEqual(len(specs), expected.get(values.name, 2))
             for spec in specs:
                 self.assertIs(spec["automountServiceAccountToken"], False)
                 self.assertTrue(spec["securityContext"]["runAsNonRoot"])
@@ -70,6 +79,20 @@ class EveryValuesFile(unittest.TestCase):
                     self.assertIs(context["allowPrivilegeEscalation"], False)
                     self.assertIs(context["readOnlyRootFilesystem"], True)
                     self.assertEqual(context["capabilities"], {"drop": ["ALL"]})
+
+        self.each(check)
+
+    def test_has_no_critical_finding_of_kube_score(self):
+        def check(values, _):
+            # It sees no pods in an InferenceService.
+            if values.name == "kserve-values.yaml":
+                return
+            rendered = template(values, "--set", "networkPolicy.enabled=true")
+            command = [os.environ["KUBE_SCORE"], "score", "--output-format", "ci", *ACCEPTED, "-"]
+            scored = subprocess.run(command, check=False, capture_output=True, text=True, input=rendered.stdout)
+            lines = scored.stdout.splitlines()
+            self.assertGreater(len([line for line in lines if line.startswith("[OK]")]), 10, scored.stderr)
+            self.assertEqual([line for line in lines if line.startswith("[CRITICAL]")], [])
 
         self.each(check)
 
@@ -131,6 +154,61 @@ class Promises(unittest.TestCase):
         policy = of_kind("NetworkPolicy", CHART / "ci" / "tls-values.yaml")
         ports = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
         self.assertEqual(ports, [53, 53, 9095, 9094])
+
+    def test_distributed_it_makes_scorers_and_learners_without_a_volume_for_state(self):
+        rendered = objects(CHART / "ci" / "distributed-values.yaml")
+        kinds = [each["kind"] for each in rendered]
+        self.assertNotIn("StatefulSet", kinds)
+        self.assertNotIn("PersistentVolumeClaim", kinds)
+        deployments = {each["metadata"]["name"]: each["spec"] for each in rendered if each["kind"] == "Deployment"}
+        self.assertEqual(sorted(deployments), ["shop-ostard-learner", "shop-ostard-scorers"])
+        for name, spec in deployments.items():
+            pod_spec = spec["template"]["spec"]
+            role = "learner" if name.endswith("learner") else "scorer"
+            self.assertIn(f"--role={role}", pod_spec["containers"][0]["args"])
+            self.assertNotIn("state", [volume["name"] for volume in pod_spec["volumes"]])
+            selected = spec["selector"]["matchLabels"]
+            self.assertEqual(selected["ostard.io/role"], role)
+            self.assertLessEqual(selected.items(), spec["template"]["metadata"]["labels"].items())
+        self.assertNotIn("replicas", deployments["shop-ostard-scorers"], "the autoscaler sets it")
+        scaler = next(each["spec"] for each in rendered if each["kind"] == "HorizontalPodAutoscaler")
+        self.assertEqual(scaler["scaleTargetRef"]["name"], "shop-ostard-scorers")
+        self.assertEqual((scaler["minReplicas"], scaler["maxReplicas"]), (3, 12))
+        budgets = [each for each in rendered if each["kind"] == "PodDisruptionBudget"]
+        self.assertEqual(len(budgets), 2)
+        service = next(each for each in rendered if each["metadata"]["name"] == "shop-ostard" and each["kind"] == "Service")
+        self.assertEqual(service["spec"]["selector"]["ostard.io/role"], "scorer")
+        job = next(each for each in rendered if each["kind"] == "Job")
+        self.assertEqual(job["metadata"]["annotations"]["helm.sh/hook"], "pre-install,pre-upgrade")
+        self.assertIn("--replicas=3", job["spec"]["template"]["spec"]["containers"][0]["args"])
+        checkpoints = yaml.safe_load(configuration(rendered))["checkpoints"]
+        self.assertEqual(checkpoints, {"store": "kafka", "topic": "mails-state"})
+
+    def test_distributed_only_learners_get_a_gpu(self):
+        rendered = objects(CHART / "ci" / "distributed-values.yaml", "--set", "gpu.enabled=true")
+        deployments = [each for each in rendered if each["kind"] == "Deployment"]
+        containers = {each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0] for each in deployments}
+        scorer, learner = containers["shop-ostard-scorers"], containers["shop-ostard-learner"]
+        self.assertIn("nvidia.com/gpu", learner["resources"]["limits"])
+        self.assertNotIn("nvidia.com/gpu", scorer["resources"]["limits"])
+        self.assertIn("--set=learner.device=cpu", scorer["args"])
+        self.assertNotIn("--set=learner.device=cpu", learner["args"])
+
+    def test_distributed_mistakes_are_refused_with_the_reason(self):
+        values = CHART / "ci" / "distributed-values.yaml"
+        mistakes = {
+            "distributed.scorers.maxReplicas=13": "at most the 12 partitions",
+            "distributed.scorers.minReplicas=20": "expected at most maxReplicas",
+            "config.samples.topic=": "config.samples.topic is empty",
+            "config.checkpoints.topic=": "config.checkpoints.topic is empty",
+            "kserve.enabled=true": "expected one of the two",
+            "mode=both": "/mode",
+        }
+        for flag, reason in mistakes.items():
+            with self.subTest(flag):
+                refused = template(values, "--set", flag)
+                self.assertNotEqual(refused.returncode, 0)
+                self.assertIn(reason, refused.stderr)
 
     def test_every_dashboard_and_rule_is_installed(self):
         rendered = objects(CHART / "ci" / "tls-values.yaml")

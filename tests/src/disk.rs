@@ -1,4 +1,4 @@
-//! A small disk, to be filled.
+//! Disks that do not take what is written: a small one, to be filled, and one that is read-only for a while.
 
 use std::{
     fs,
@@ -44,5 +44,37 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+/// A folder that cannot be written until this is dropped: it is mounted over itself, read-only. Permissions would not do,
+/// because root may write everywhere.
+pub struct ReadOnly {
+    folder: PathBuf,
+}
+
+impl ReadOnly {
+    /// `None` where nothing may be mounted, which needs root.
+    pub fn new(folder: &Path) -> Result<Option<Self>> {
+        let mount = |options: &[&str]| {
+            let mounted = Command::new("mount").args(options).arg(folder).output();
+            mounted.is_ok_and(|output| output.status.success())
+        };
+        let itself = folder.display().to_string();
+        if !mount(&["--bind", &itself]) {
+            return Ok(None);
+        }
+        let read_only = Self {
+            folder: folder.to_owned(),
+        };
+        ensure!(mount(&["-o", "remount,bind,ro"]), "{itself} stays writable");
+        Ok(Some(read_only))
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        // Lazily: somebody may be reading.
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
     }
 }

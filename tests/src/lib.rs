@@ -3,6 +3,7 @@
 pub mod daemon;
 pub mod demo;
 pub mod disk;
+pub mod distributed;
 mod fitted;
 pub mod gaussians;
 pub mod harness;
@@ -10,10 +11,12 @@ pub mod hostile;
 pub mod kafka;
 pub mod large;
 pub mod ledger;
+pub mod link;
 pub mod orders;
 pub mod prometheus;
 pub mod python;
 pub mod registry;
+pub mod state;
 mod wait;
 
 use std::path::{Path, PathBuf};

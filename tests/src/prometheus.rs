@@ -16,7 +16,7 @@ use crate::is_on_the_path;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/prometheus");
 
-/// A process that scrapes one target every second. Dropping it kills it.
+/// A process that scrapes its targets every second. Dropping it kills it.
 pub struct Prometheus {
     process: Child,
     address: String,
@@ -39,13 +39,13 @@ pub fn folder() -> Result<PathBuf> {
 }
 
 impl Prometheus {
-    /// Starts a server on a free port. It scrapes `target` as the job `ostard` and evaluates the rules of a folder.
-    pub fn start(target: &str, rules: &Path) -> Result<Self> {
+    /// Starts a server on a free port. It scrapes the targets as the job `ostard` and evaluates the rules of a folder.
+    pub fn start(targets: &[String], rules: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let config = serde_json::json!({
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [rules.join("*.yaml")],
-            "scrape_configs": [{"job_name": "ostard", "static_configs": [{"targets": [target]}]}],
+            "scrape_configs": [{"job_name": "ostard", "static_configs": [{"targets": targets}]}],
         });
         // Every JSON document is valid YAML.
         let config_file = folder.path().join("prometheus.yaml");

@@ -6,6 +6,9 @@
   "grpc" (dict "listen" "0.0.0.0:50051")
   "http" (dict "listen" "0.0.0.0:8080")
   "log" (dict "format" "json") -}}
+{{- if include "ostard.isDistributed" . }}
+{{- $_ := set $config "checkpoints" (dict "store" "kafka") }}
+{{- end }}
 {{- if .Values.gpu.enabled }}
 {{- $_ := set $config "learner" (dict "device" "cuda:0") }}
 {{- end }}

@@ -13,11 +13,21 @@ app.kubernetes.io/name: {{ include "ostard.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* Selects the pods of one role. */}}
+{{- define "ostard.roleLabels" -}}
+{{ include "ostard.selectorLabels" . }}
+ostard.io/role: {{ .Role }}
+{{- end }}
+
+{{- define "ostard.isDistributed" -}}
+{{- if eq .Values.mode "distributed" }}true{{ end }}
+{{- end }}
+
 {{- define "ostard.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "ostard.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/component: learner
+app.kubernetes.io/component: {{ default "learner" .Role }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
@@ -98,6 +108,24 @@ resources:
 {{- end }}
 {{- if not (dig "kafka" "topic" "" .Values.config) }}
 {{- fail "config.kafka.topic is empty, expected the topic of the events" }}
+{{- end }}
+{{- if include "ostard.isDistributed" . }}
+{{- if .Values.kserve.enabled }}
+{{- fail "mode is distributed and kserve.enabled is true, expected one of the two" }}
+{{- end }}
+{{- range $section, $key := dict "samples" "samples.topic" "checkpoints" "checkpoints.topic" "parked" "parked.topic" }}
+{{- if not (dig $section "topic" "" $.Values.config) }}
+{{- fail (printf "mode is distributed and config.%s is empty, expected the name of a topic: see docs/SCALE_OUT.md" $key) }}
+{{- end }}
+{{- end }}
+{{- with .Values.distributed.scorers }}
+{{- if gt (int .minReplicas) (int .maxReplicas) }}
+{{- fail (printf "distributed.scorers.minReplicas is %d, expected at most maxReplicas, which is %d" (int .minReplicas) (int .maxReplicas)) }}
+{{- end }}
+{{- if and .partitions (gt (int .maxReplicas) (int .partitions)) }}
+{{- fail (printf "distributed.scorers.maxReplicas is %d, expected at most the %d partitions of the events: further scorers would read nothing" (int .maxReplicas) (int .partitions)) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- if and .Values.tls.clientCaKey (not .Values.tls.existingSecret) }}
 {{- fail "tls.clientCaKey is set without tls.existingSecret, expected the Secret that has the key" }}

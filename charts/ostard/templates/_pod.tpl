@@ -9,6 +9,9 @@ checksum/config: {{ include "ostard.config" . | sha256sum }}
 
 {{- define "ostard.podLabels" -}}
 {{ include "ostard.labels" . }}
+{{- with .Role }}
+ostard.io/role: {{ . }}
+{{- end }}
 {{- with .Values.podLabels }}
 {{ toYaml . }}
 {{- end }}
@@ -43,6 +46,13 @@ containers:
     args:
       - run
       - --config=/etc/ostard/config/ostard.yaml
+      {{- with .Role }}
+      - --role={{ . }}
+      {{- end }}
+      {{- if and .Values.gpu.enabled (eq (default "" .Role) "scorer") }}
+      {{- /* Only learners have the GPU. */}}
+      - --set=learner.device=cpu
+      {{- end }}
       {{- with .Values.extraArgs }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -82,7 +92,10 @@ containers:
         scheme: {{ $scheme }}
       {{- toYaml .Values.readinessProbe | nindent 6 }}
     {{- $resources := deepCopy .Values.resources }}
-    {{- if .Values.gpu.enabled }}
+    {{- with .Part }}
+    {{- $resources = mergeOverwrite $resources (deepCopy .resources) }}
+    {{- end }}
+    {{- if and .Values.gpu.enabled (ne (default "" .Role) "scorer") }}
     {{- $device := dict .Values.gpu.resource .Values.gpu.count }}
     {{- $resources = mergeOverwrite $resources (dict "limits" $device "requests" $device) }}
     {{- end }}
@@ -100,8 +113,10 @@ containers:
         {{- with .Values.model.subPath }}
         subPath: {{ . }}
         {{- end }}
+      {{- if not .Role }}
       - name: state
         mountPath: /state
+      {{- end }}
       {{- if .Values.tls.existingSecret }}
       - name: tls
         mountPath: /etc/ostard/tls
@@ -126,7 +141,9 @@ volumes:
       name: {{ include "ostard.fullname" . }}
   - name: model
     {{- toYaml .Values.model.volume | nindent 4 }}
-  {{- if not .Values.persistence.enabled }}
+  {{- if .Role }}
+  {{- /* What is learned is kept in a topic. */}}
+  {{- else if not .Values.persistence.enabled }}
   - name: state
     emptyDir: {}
   {{- else if or .Values.persistence.existingClaim .Values.kserve.enabled }}
@@ -166,5 +183,15 @@ tolerations:
 {{- with .Values.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Role }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    {{- /* A standby on the node of the learner helps nobody. */}}
+    whenUnsatisfiable: {{ ternary "DoNotSchedule" "ScheduleAnyway" (and (eq .Role "learner") .Values.distributed.learner.spread) }}
+    labelSelector:
+      matchLabels:
+        {{- include "ostard.roleLabels" . | nindent 8 }}
 {{- end }}
 {{- end }}

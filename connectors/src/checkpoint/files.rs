@@ -9,7 +9,7 @@ use std::{
 
 use twox_hash::XxHash64;
 
-use super::{Checkpoint, MANIFEST_FORMAT_VERSION, Manifest, StoreError, failed};
+use super::{Checkpoint, Manifest, StoreError, failed};
 
 /// Prefix of a checkpoint's folder; its sequence number follows, padded so that names sort.
 pub(super) const PREFIX: &str = "checkpoint-";
@@ -32,13 +32,7 @@ pub(super) fn write(
     manifest: &Manifest,
     state: &[u8],
 ) -> Result<PathBuf, StoreError> {
-    let manifest = Manifest {
-        format_version: MANIFEST_FORMAT_VERSION,
-        created_at_ms: now_ms(),
-        state_digest: digest(state),
-        ..manifest.clone()
-    }
-    .to_bytes();
+    let manifest = manifest.clone().sealed(state).to_bytes();
     let temporary = folder.join(format!("{TEMPORARY_PREFIX}{sequence:08}"));
     let path = folder.join(format!("{PREFIX}{sequence:08}"));
     let written = || -> io::Result<()> {
@@ -126,7 +120,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }

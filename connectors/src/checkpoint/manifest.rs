@@ -5,8 +5,11 @@ use std::path::Path;
 use ostar_model::proportions::{LabelProportions, ProportionEstimate};
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
-use crate::event::Offsets;
+use super::{
+    StoreError,
+    files::{digest, now_ms},
+};
+use crate::{event::Offsets, samples::SeenEvents};
 
 /// Format version that this build reads and writes.
 ///
@@ -72,6 +75,9 @@ pub struct Manifest {
     /// Requests for labels of blocks up to this one are delivered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requested_block: u64,
+    /// If `topic` is one of samples: by partition of the events, how far they are in the state.
+    #[serde(default, skip_serializing_if = "SeenEvents::is_empty")]
+    pub sampled: SeenEvents,
 }
 
 fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
@@ -105,6 +111,16 @@ pub struct Shares {
 }
 
 impl Manifest {
+    /// The manifest of this state, written now.
+    pub fn sealed(self, state: &[u8]) -> Self {
+        Self {
+            format_version: MANIFEST_FORMAT_VERSION,
+            created_at_ms: now_ms(),
+            state_digest: digest(state),
+            ..self
+        }
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes =
             serde_json::to_vec_pretty(self).expect("numbers and texts have a JSON form");

@@ -30,6 +30,7 @@ fn manifest(step: u64) -> Manifest {
         label_offsets: None,
         label_border_ms: 0,
         requested_block: 0,
+        sampled: Default::default(),
     }
 }
 

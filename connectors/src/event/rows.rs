@@ -5,10 +5,11 @@ use std::ops::Range;
 use ostar_model::{
     Inputs, Rows,
     bundle::Input,
-    fields::{FieldBlock, FieldSchema, FieldValue},
+    fields::{CarriedRow, FieldBlock, FieldSchema, FieldValue},
 };
 
 use super::Reject;
+use crate::samples;
 
 /// Input rows of one bundle, all of the same kind and width.
 #[derive(Debug, Clone)]
@@ -110,6 +111,50 @@ impl InputRows {
             _ => unreachable!("rows of one bundle are of one kind"),
         }
         self.count += added;
+    }
+
+    /// A row, to be carried to a process that has the same bundle.
+    pub fn carried(&self, number: usize) -> samples::Input {
+        match &self.values {
+            Values::Dense { width, values } => samples::Input {
+                numbers: values[number * width..(number + 1) * width].to_vec(),
+                ..samples::Input::default()
+            },
+            Values::Fields(block) => {
+                let row = block.row(number, self.count);
+                samples::Input {
+                    numbers: row.numbers,
+                    tokens: row.tokens,
+                    bags: row.bags,
+                }
+            }
+        }
+    }
+
+    /// Appends a row that another process has carried here, for a bundle with this input. `Err` says why it cannot be of
+    /// this bundle; the rows are then unchanged.
+    pub fn push_carried(&mut self, input: &Input, row: samples::Input) -> Result<(), String> {
+        match (&mut self.values, input) {
+            (Values::Dense { width, values }, _) => {
+                let numbers = &row.numbers;
+                if numbers.len() != *width || !numbers.iter().all(|number| number.is_finite()) {
+                    return Err(format!("has an input that is not {width} finite numbers"));
+                }
+                values.extend_from_slice(numbers);
+            }
+            (Values::Fields(block), Input::Fields(schema)) => {
+                let row = CarriedRow {
+                    numbers: row.numbers,
+                    tokens: row.tokens,
+                    bags: row.bags,
+                };
+                let pushed = schema.push_carried(&row, block);
+                pushed.map_err(|error| error.to_string())?;
+            }
+            _ => unreachable!("rows and input are of one bundle"),
+        }
+        self.count += 1;
+        Ok(())
     }
 
     /// Appends the row that `fill` writes to the end of the values; on an error the rows are unchanged.

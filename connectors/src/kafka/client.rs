@@ -1,15 +1,22 @@
 //! Creates librdkafka's clients: options, secrets and log lines.
 
 use std::{
+    collections::VecDeque,
     fs,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rdkafka::{
     ClientConfig, ClientContext, TopicPartitionList,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},
-    consumer::{BaseConsumer, ConsumerContext},
+    consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceProtocol},
     error::{KafkaError as RdKafkaError, KafkaResult, RDKafkaErrorCode},
+    message::DeliveryResult,
+    producer::ProducerContext,
+    types::RDKafkaRespErr,
 };
 use tracing::{debug, info, warn};
 
@@ -25,6 +32,22 @@ pub(super) type Consumer = BaseConsumer<Context>;
 #[derive(Default)]
 pub(super) struct Context {
     last_error: Mutex<Option<String>>,
+    /// Rebalances wait in `rebalances` until whoever reads has carried them out. Otherwise they are carried out at once.
+    pub(super) defers: AtomicBool,
+    rebalances: Mutex<VecDeque<Rebalance>>,
+    /// Whether a partition is assigned to this member of its group.
+    pub(super) is_assigned: AtomicBool,
+}
+
+/// Partitions that a member of a group gets or gives back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Rebalance {
+    Assign(Vec<i32>),
+    /// `lost`: others may have them already.
+    Revoke {
+        partitions: Vec<i32>,
+        lost: bool,
+    },
 }
 
 const CONSUMER_DEFAULTS: [(&str, &str); 7] = [
@@ -42,6 +65,12 @@ const CONSUMER_DEFAULTS: [(&str, &str); 7] = [
     // Events that are fetched ahead. With librdkafka's 100,000 a daemon whose outputs were refused grew by 45 MB while it did
     // not read.
     ("queued.min.messages", "20000"),
+];
+
+const MEMBER_DEFAULTS: [(&str, &str); 2] = [
+    // A member that is gone is missed after this time. Not shorter: a node under load must not lose its partitions.
+    ("session.timeout.ms", "15000"),
+    ("heartbeat.interval.ms", "2000"),
 ];
 
 const SHARED_DEFAULTS: [(&str, &str); 3] = [
@@ -66,6 +95,16 @@ pub(super) fn consumer_config(settings: &KafkaSettings) -> Result<ClientConfig, 
         set_default(&mut config, option, value);
     }
     config.set("group.id", settings.group());
+    Ok(config)
+}
+
+/// [`consumer_config`] of a member of the group. Partitions move one by one, so that others go on meanwhile.
+pub(super) fn member_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
+    let mut config = consumer_config(settings)?;
+    config.set("partition.assignment.strategy", "cooperative-sticky");
+    for (option, value) in MEMBER_DEFAULTS {
+        set_default(&mut config, option, value);
+    }
     Ok(config)
 }
 
@@ -146,6 +185,12 @@ impl Context {
         self.take_last_error().unwrap_or_else(|| describe(error))
     }
 
+    /// The oldest rebalance that is not carried out yet.
+    pub(super) fn next_rebalance(&self) -> Option<Rebalance> {
+        let waiting = self.rebalances.lock();
+        waiting.unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
     pub(super) fn take_last_error(&self) -> Option<String> {
         let last = self.last_error.lock();
         last.unwrap_or_else(PoisonError::into_inner).take()
@@ -171,11 +216,54 @@ impl ClientContext for Context {
 }
 
 impl ConsumerContext for Context {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        kind: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        let is_assignment = kind == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        self.is_assigned.store(is_assignment, Ordering::Release);
+        if self.defers.load(Ordering::Acquire) {
+            let elements = list.elements();
+            let partitions = elements.iter().map(|element| element.partition()).collect();
+            let rebalance = if is_assignment {
+                Rebalance::Assign(partitions)
+            } else {
+                let lost = consumer.assignment_lost();
+                Rebalance::Revoke { partitions, lost }
+            };
+            let waiting = self.rebalances.lock();
+            let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+            return waiting.push_back(rebalance);
+        }
+        let is_cooperative = matches!(
+            consumer.rebalance_protocol(),
+            RebalanceProtocol::Cooperative
+        );
+        let outcome = match (is_assignment, is_cooperative) {
+            (true, true) => consumer.incremental_assign(list),
+            (true, false) => consumer.assign(list),
+            (false, true) => consumer.incremental_unassign(list),
+            (false, false) => consumer.unassign(),
+        };
+        if let Err(error) = outcome {
+            warn!(error = %describe(&error), "could not carry out a rebalance");
+        }
+    }
+
     fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
         if let Err(error) = result {
             warn!(error = %describe(&error), "could not commit offsets, the next commit includes them");
         }
     }
+}
+
+/// Of transactional producers, whose delivery reports are those of their transactions.
+impl ProducerContext for Context {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
 }
 
 /// Logs errors as warnings, because librdkafka recovers from most of them by itself.

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rdkafka::{
-    Offset, TopicPartitionList,
-    consumer::{CommitMode, Consumer as _},
+    ClientConfig, Offset, TopicPartitionList,
+    consumer::{CommitMode, Consumer as _, ConsumerGroupMetadata},
     error::KafkaError as RdKafkaError,
 };
 
@@ -56,8 +56,15 @@ impl Connection {
     /// Reads the secrets and asks the broker for the topic. If the error [is transient](KafkaError::is_transient), try
     /// again: a try takes no longer than the timeout, so that a shutdown does not wait for a broker.
     pub fn open(settings: &KafkaSettings, timeout: Duration) -> Result<Self, KafkaError> {
-        let config = client::consumer_config(settings)?;
-        let consumer: Consumer = client::create(&config, Context::default())?;
+        Self::open_with(&client::consumer_config(settings)?, settings, timeout)
+    }
+
+    fn open_with(
+        config: &ClientConfig,
+        settings: &KafkaSettings,
+        timeout: Duration,
+    ) -> Result<Self, KafkaError> {
+        let consumer: Consumer = client::create(config, Context::default())?;
         let topic = Topic {
             consumer: Arc::new(consumer),
             name: settings.topic.clone(),
@@ -112,24 +119,19 @@ impl Connection {
 
     /// Offsets that the group has committed; partitions without a commit are absent.
     pub fn committed(&self, timeout: Duration) -> Result<Commits, KafkaError> {
-        let mut asked = TopicPartitionList::new();
-        for partition in self.found.partitions.keys() {
-            asked.add_partition(&self.topic.name, *partition);
-        }
-        let committed = self
-            .topic
-            .consumer
-            .committed_offsets(asked, timeout)
-            .map_err(|error| group_error(self.settings.group(), &error))?;
-        // The list must be dropped before its client: librdkafka hangs the other way round.
-        let mut commits = Commits::new();
-        for element in committed.elements() {
-            if let Offset::Offset(offset) = element.offset() {
-                let metadata = element.metadata().to_owned();
-                commits.insert(element.partition(), Commit { offset, metadata });
-            }
-        }
-        Ok(commits)
+        let partitions = self.found.partitions.keys().copied();
+        committed(&self.topic, self.settings.group(), partitions, timeout)
+    }
+
+    /// [`Connection::open`] for [`Connection::join`].
+    pub fn open_member(settings: &KafkaSettings, timeout: Duration) -> Result<Self, KafkaError> {
+        Self::open_with(&client::member_config(settings)?, settings, timeout)
+    }
+
+    /// Reads as a member of `kafka.group`: the partitions that the group assigns, from its commits, else from
+    /// `kafka.start`. The reader reports what comes and goes.
+    pub fn join(self, writer: &Writer) -> Result<Reader, KafkaError> {
+        Reader::join(self.settings, self.topic, self.found, writer.clone())
     }
 
     /// Starts to read all partitions from the offsets given, or from `kafka.start` if there are none at all. A
@@ -159,22 +161,24 @@ impl Connection {
 
     fn offsets_at_start_time(&self, timeout: Duration) -> Result<Offsets, KafkaError> {
         let time_ms = self.settings.start_time_ms.unwrap_or_default();
-        let asked = partition_list(
-            &self.topic.name,
-            self.found
-                .partitions
-                .keys()
-                .map(|partition| (*partition, time_ms)),
-        )?;
-        let found = self.topic.consumer.offsets_for_times(asked, timeout);
-        let found = found.map_err(|error| self.topic.unreachable(&error))?;
-        Ok(numeric_offsets(&found))
+        let partitions = self.found.partitions.keys().copied();
+        offsets_at(&self.topic, partitions, time_ms, timeout)
     }
 }
 
 // === impl Committer ===
 
 impl Committer {
+    /// The group as a transaction commits to it.
+    pub(super) fn group_metadata(&self) -> Option<ConsumerGroupMetadata> {
+        self.consumer.group_metadata()
+    }
+
+    /// Topic of the offsets.
+    pub(super) fn topic(&self) -> &str {
+        &self.topic
+    }
+
     /// Commits without waiting. Nobody learns of a failure, so this is only for offsets that may be repeated.
     pub fn commit(&self, offsets: &Offsets) -> Result<(), KafkaError> {
         self.commit_in(offsets, CommitMode::Async)
@@ -203,6 +207,48 @@ impl Committer {
             .commit(&list, mode)
             .map_err(|error| group_error(&self.group, &error))
     }
+}
+
+/// Offsets that the group has committed of these partitions; those without a commit are absent.
+pub(super) fn committed(
+    topic: &Topic,
+    group: &str,
+    partitions: impl Iterator<Item = i32>,
+    timeout: Duration,
+) -> Result<Commits, KafkaError> {
+    let mut asked = TopicPartitionList::new();
+    for partition in partitions {
+        asked.add_partition(&topic.name, partition);
+    }
+    let committed = topic
+        .consumer
+        .committed_offsets(asked, timeout)
+        .map_err(|error| group_error(group, &error))?;
+    // The list must be dropped before its client: librdkafka hangs the other way round.
+    let mut commits = Commits::new();
+    for element in committed.elements() {
+        if let Offset::Offset(offset) = element.offset() {
+            let metadata = element.metadata().to_owned();
+            commits.insert(element.partition(), Commit { offset, metadata });
+        }
+    }
+    Ok(commits)
+}
+
+/// The first offsets with a time stamp of `time_ms` or later; partitions without one are absent.
+pub(super) fn offsets_at(
+    topic: &Topic,
+    partitions: impl Iterator<Item = i32>,
+    time_ms: i64,
+    timeout: Duration,
+) -> Result<Offsets, KafkaError> {
+    let asked = partition_list(
+        &topic.name,
+        partitions.map(|partition| (partition, time_ms)),
+    )?;
+    let found = topic.consumer.offsets_for_times(asked, timeout);
+    let found = found.map_err(|error| topic.unreachable(&error))?;
+    Ok(numeric_offsets(&found))
 }
 
 /// Converts offsets to librdkafka's type.

@@ -5,19 +5,21 @@ use std::time::Instant;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 
-/// The two outputs of an event. Metrics count by them.
+/// The outputs of an event. Metrics count by them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// The prediction of a decoded event.
     Predictions,
     /// A rejected event.
     DeadLetters,
+    /// An event that a scorer passes on to the learner.
+    Samples,
 }
 
 /// Where a message goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// `predictions.topic` or `dead_letters.topic`.
+    /// `predictions.topic`, `dead_letters.topic` or `samples.topic`.
     Topic,
     /// `dead_letters.file`; the payload is a line.
     File,
@@ -47,14 +49,15 @@ pub(super) struct Message {
 // === impl Output ===
 
 impl Output {
-    /// Both outputs.
-    pub const ALL: [Self; 2] = [Self::Predictions, Self::DeadLetters];
+    /// All outputs.
+    pub const ALL: [Self; 3] = [Self::Predictions, Self::DeadLetters, Self::Samples];
 
     /// The section of the configuration that is about it, and its name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Predictions => "predictions",
             Self::DeadLetters => "dead_letters",
+            Self::Samples => "samples",
         }
     }
 }

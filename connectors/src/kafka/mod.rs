@@ -8,9 +8,11 @@ mod connection;
 mod delivery;
 mod error;
 mod labels;
+mod leadership;
 mod limits;
 mod line_file;
 mod lines;
+mod membership;
 mod message;
 #[cfg(test)]
 mod mock_tests;
@@ -24,14 +26,17 @@ mod record;
 mod sender;
 mod settings;
 mod size_limit;
+pub mod state;
 mod survey;
 mod topic;
 mod topic_description;
+mod topic_plan;
 mod writer;
 
 pub use connection::{Commit, Commits, Committer, Connection};
 pub use error::KafkaError;
 pub use labels::LabelReader;
+pub use leadership::{Leadership, LeadershipKeeper};
 pub use limits::{LimitExceeded, RejectLimits};
 pub use message::Output;
 pub use options::{Options, is_secret};
@@ -47,4 +52,5 @@ pub use settings::{
 };
 pub use survey::{Survey, TopicFacts};
 pub use topic_description::Permissions;
+pub use topic_plan::{TopicOutcome, TopicPlan};
 pub use writer::Writer;

@@ -29,6 +29,7 @@ pub(super) struct Destinations {
     pub(super) event_topic: String,
     pub(super) predictions: Option<String>,
     pub(super) dead_letters: Option<String>,
+    pub(super) samples: Option<String>,
     pub(super) dead_letter_file: Option<LineFile>,
     pub(super) parking: Parking,
 }
@@ -58,7 +59,7 @@ pub(super) struct Outbox {
     /// Messages whose batch was refused.
     alone: VecDeque<Message>,
     /// By output, what its topic refuses for its size.
-    limits: [SizeLimit; 2],
+    limits: [SizeLimit; Output::ALL.len()],
     /// The one message under way has to stay alone: a refusal would say nothing about a batch.
     single_file: bool,
     next_attempt: Instant,
@@ -67,7 +68,7 @@ pub(super) struct Outbox {
     unpolled: usize,
     last_refusal: Option<String>,
     last_parked: Option<String>,
-    counts: [OutputCounts; 2],
+    counts: [OutputCounts; Output::ALL.len()],
 }
 
 /// Most bytes that may be under way. Beyond them sending waits. 8 MiB are some 25,000 predictions. A
@@ -89,6 +90,7 @@ impl Destinations {
         match (message.destination, message.output, &self.parking) {
             (Destination::Topic, Output::Predictions, _) => self.predictions.as_deref(),
             (Destination::Topic, Output::DeadLetters, _) => self.dead_letters.as_deref(),
+            (Destination::Topic, Output::Samples, _) => self.samples.as_deref(),
             (Destination::ParkedTopic, _, Parking::Topic(topic)) => Some(topic),
             _ => None,
         }
@@ -111,7 +113,12 @@ impl Outbox {
         destinations: Destinations,
         settings: &OutputSettings,
     ) -> Result<Self, KafkaError> {
-        let to_topic = destinations.predictions.is_some() || destinations.dead_letters.is_some();
+        let topics = [
+            &destinations.predictions,
+            &destinations.dead_letters,
+            &destinations.samples,
+        ];
+        let to_topic = topics.into_iter().any(Option::is_some);
         let delivery = if to_topic || matches!(destinations.parking, Parking::Topic(_)) {
             Some(Delivery::new(kafka)?)
         } else {

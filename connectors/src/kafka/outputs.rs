@@ -19,6 +19,7 @@ use super::{
 use crate::{
     event::{EventMeta, Offsets},
     proto::Prediction,
+    samples::Sample,
 };
 
 /// Sends predictions and dead letters to topics or a file. One thread owns it.
@@ -122,6 +123,18 @@ impl Outputs {
         parked: &ParkedSettings,
         outputs: &OutputSettings,
     ) -> Result<Self, OutputError> {
+        Self::open_with_samples(kafka, predictions, dead_letters, parked, outputs, None)
+    }
+
+    /// [`Outputs::open`] of a scorer, which passes on samples to this topic.
+    pub fn open_with_samples(
+        kafka: &KafkaSettings,
+        predictions: &PredictionSettings,
+        dead_letters: &DeadLetterSettings,
+        parked: &ParkedSettings,
+        outputs: &OutputSettings,
+        samples: Option<&str>,
+    ) -> Result<Self, OutputError> {
         let letters = dead_letters.file.as_deref();
         let letters = letters.map(|path| LineFile::new(path, u64::MAX));
         if let Some(file) = &letters {
@@ -135,6 +148,7 @@ impl Outputs {
             event_topic: kafka.topic.clone(),
             predictions: predictions.topic.clone(),
             dead_letters: dead_letters.topic.clone(),
+            samples: samples.map(str::to_owned),
             dead_letter_file: letters,
             parking: match (&parked.topic, &parked.file) {
                 (Some(topic), _) => Parking::Topic(topic.clone()),
@@ -225,6 +239,24 @@ impl Outputs {
             key,
             payload,
             extra,
+            alone: false,
+            refused_since: None,
+        });
+        Ok(())
+    }
+
+    /// Passes an event on to the learner. Samples of one partition of events stay in order, whatever other partitions do.
+    /// After [`OutputError::Full`] call again.
+    pub fn send_sample(&mut self, sample: &Sample) -> Result<(), OutputError> {
+        self.outbox.make_room()?;
+        self.outbox.send(Message {
+            output: Output::Samples,
+            destination: Destination::Topic,
+            partition: sample.partition,
+            offset: sample.offset,
+            key: Some(sample.partition.to_string().into_bytes()),
+            payload: sample.to_bytes(),
+            extra: Vec::new(),
             alone: false,
             refused_since: None,
         });

@@ -126,6 +126,12 @@ impl Progress {
         }
     }
 
+    /// These partitions are not read any more.
+    pub(super) fn forget(&mut self, partitions: &[i32]) {
+        self.partitions
+            .retain(|partition, _| !partitions.contains(partition));
+    }
+
     /// Adds partitions that were not known before, from their beginning, and returns them.
     pub(super) fn add_new(&mut self, found: &Partitions) -> Vec<i32> {
         let mut added = Vec::new();

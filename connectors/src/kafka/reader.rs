@@ -14,14 +14,17 @@ use rdkafka::{
 use super::{
     connection::partition_list,
     error::{KafkaError, describe},
+    membership::{Change, Membership},
     progress::{LostOffsets, PartitionLag, Progress},
     record::Record,
     settings::{KafkaSettings, OnLostOffsets},
     topic::{Found, Report, Topic, Watcher},
+    writer::Writer,
 };
 use crate::event::Offsets;
 
-/// Reads all partitions of the topic. Made by [`super::Connection::read_from`].
+/// Reads all partitions of the topic, or those that a group assigns. Made by [`super::Connection::read_from`] and
+/// [`super::Connection::join`].
 pub struct Reader {
     topic: Topic,
     // Apart from `topic`, so that a record that borrows from the client does not borrow the state.
@@ -52,6 +55,16 @@ pub enum Notice {
     },
     /// The broker answers again after [`Notice::BrokerDown`].
     BrokerUp,
+    /// The group has assigned these partitions to this member. They are read from now on.
+    Assigned(Vec<i32>),
+    /// The group takes these partitions back. Settle and commit what was read from them, unless they are lost already, then
+    /// call [`Reader::release`]. Until then nothing is read.
+    Revoked {
+        /// The partitions.
+        partitions: Vec<i32>,
+        /// Others may read them already: nothing may be committed.
+        lost: bool,
+    },
 }
 
 struct State {
@@ -67,6 +80,8 @@ struct State {
     /// A partition has stopped because its next offset is gone; the next report shows which.
     suspects_loss: bool,
     paused: bool,
+    /// `None` if all partitions are read, whoever else is in the group.
+    membership: Option<Membership>,
     /// Partitions that were read to their end. Only known with `enable.partition.eof`.
     at_end: BTreeSet<i32>,
     /// Errors since they were last asked for, by code.
@@ -114,23 +129,49 @@ impl Reader {
                 progress.skip_lost(&progress.offsets(), &found.partitions, choice, is_same)
             }
         };
-        let mut state = State {
-            watcher: Watcher::start(topic.clone())?,
-            next_look: Instant::now() + settings.metadata_refresh.get(),
-            settings,
-            progress,
-            topic_id: found.id,
-            notices: VecDeque::new(),
-            broker_is_up: true,
-            suspects_loss: false,
-            paused: false,
-            at_end: BTreeSet::new(),
-            errors: BTreeMap::new(),
-            polls_left: 0,
-        };
+        let mut state = State::new(settings, &topic, progress, found.id)?;
         state.report_losses(losses)?;
         state.assign(&topic)?;
         Ok(Self { topic, state })
+    }
+
+    pub(super) fn join(
+        settings: KafkaSettings,
+        topic: Topic,
+        found: Found,
+        writer: Writer,
+    ) -> Result<Self, KafkaError> {
+        let mut state = State::new(settings, &topic, Progress::default(), found.id)?;
+        state.membership = Some(Membership::join(&topic, writer)?);
+        Ok(Self { topic, state })
+    }
+
+    /// Gives back the partitions of [`Notice::Revoked`].
+    pub fn release(&mut self, partitions: &[i32]) -> Result<(), KafkaError> {
+        self.state.progress.forget(partitions);
+        match &mut self.state.membership {
+            Some(membership) => membership.release(),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the group has given this member's partitions to others, because it did not answer in time.
+    pub fn has_lost_assignment(&self) -> bool {
+        let membership = self.state.membership.as_ref();
+        membership.is_some_and(Membership::has_lost)
+    }
+
+    /// Whether a group assigns the partitions.
+    pub fn is_member(&self) -> bool {
+        self.state.membership.is_some()
+    }
+
+    /// Leaves the group, so that others get the partitions at once; waits at most this long. Everything that was read must
+    /// be settled and committed.
+    pub fn leave(mut self, timeout: Duration) {
+        if let Some(membership) = &mut self.state.membership {
+            membership.leave(timeout);
+        }
     }
 
     /// The next event or notice. After an error the reader cannot be used any more.
@@ -138,7 +179,8 @@ impl Reader {
         if let Some(notice) = self.state.check(&self.topic)? {
             return Ok(Polled::Notice(notice));
         }
-        if self.state.paused {
+        // A member has to poll, or it is taken for dead: its partitions are paused instead.
+        if self.state.paused && self.state.membership.is_none() {
             self.state.polls_left = 0;
             self.state.wait(timeout, &self.topic)?;
             return Ok(Polled::Idle);
@@ -212,17 +254,46 @@ impl Reader {
     /// Holds records back until [`Reader::resume`]; notices still come. No event is lost.
     pub fn pause(&mut self) {
         self.state.paused = true;
+        if let Some(membership) = &self.state.membership {
+            membership.pause(true);
+        }
     }
 
     /// Ends a [`Reader::pause`].
     pub fn resume(&mut self) {
         self.state.paused = false;
+        if let Some(membership) = &self.state.membership {
+            membership.pause(false);
+        }
     }
 }
 
 // === impl State ===
 
 impl State {
+    fn new(
+        settings: KafkaSettings,
+        topic: &Topic,
+        progress: Progress,
+        topic_id: Option<String>,
+    ) -> Result<Self, KafkaError> {
+        Ok(Self {
+            watcher: Watcher::start(topic.clone())?,
+            next_look: Instant::now() + settings.metadata_refresh.get(),
+            settings,
+            progress,
+            topic_id,
+            notices: VecDeque::new(),
+            broker_is_up: true,
+            suspects_loss: false,
+            paused: false,
+            membership: None,
+            at_end: BTreeSet::new(),
+            errors: BTreeMap::new(),
+            polls_left: 0,
+        })
+    }
+
     fn check(&mut self, topic: &Topic) -> Result<Option<Notice>, KafkaError> {
         if let Some(notice) = self.notices.pop_front() {
             return Ok(Some(notice));
@@ -238,11 +309,50 @@ impl State {
 
     /// Takes the watcher's report, if there is one, and asks for the next when it is due.
     fn look(&mut self, topic: &Topic) -> Result<(), KafkaError> {
+        self.rebalance(topic)?;
         self.wait(Duration::ZERO, topic)?;
         if !self.watcher.is_waiting() && Instant::now() >= self.next_look {
             self.watcher.request(self.progress.offsets());
         }
         Ok(())
+    }
+
+    /// Takes partitions that the group assigns, and tells of those that it takes back.
+    fn rebalance(&mut self, topic: &Topic) -> Result<(), KafkaError> {
+        let Some(membership) = &mut self.membership else {
+            return Ok(());
+        };
+        match membership.next(topic, &self.settings)? {
+            None => Ok(()),
+            Some(Change::Revoked { partitions, lost }) => {
+                self.notices.push_back(Notice::Revoked { partitions, lost });
+                Ok(())
+            }
+            Some(Change::Assigned(found, offsets)) => {
+                let creation = compare(self.topic_id.as_deref(), found.id.as_deref());
+                for (partition, next) in &offsets {
+                    if let Some(watermarks) = found.partitions.get(partition) {
+                        self.progress.start(*partition, *next, *watermarks);
+                    }
+                }
+                self.topic_id = found.id.or(self.topic_id.take());
+                let is_same = creation == Creation::Same;
+                let choice = self.settings.on_lost_offsets;
+                let losses = self
+                    .progress
+                    .skip_lost(&offsets, &found.partitions, choice, is_same);
+                if let Some(membership) = &mut self.membership {
+                    membership.accept(&self.progress)?;
+                    if self.paused {
+                        membership.pause(true);
+                    }
+                }
+                self.report_losses(losses)?;
+                let partitions = offsets.into_keys().collect();
+                self.notices.push_back(Notice::Assigned(partitions));
+                Ok(())
+            }
+        }
     }
 
     /// Waits for the watcher's report and acts on it; without one under way, waits for the timeout.
@@ -288,7 +398,11 @@ impl State {
             self.report_losses(losses)?;
         }
         self.progress.note_watermarks(&partitions);
-        let added = self.progress.add_new(&partitions);
+        // The group assigns new partitions, too.
+        let added = match self.membership {
+            Some(_) => Vec::new(),
+            None => self.progress.add_new(&partitions),
+        };
         let reassign = is_another || suspects_loss || !added.is_empty();
         if !added.is_empty() {
             self.notices.push_back(Notice::PartitionsAdded(added));
@@ -312,6 +426,9 @@ impl State {
     /// Assigns all partitions at their positions. Records that were fetched but not polled are fetched again.
     fn assign(&mut self, topic: &Topic) -> Result<(), KafkaError> {
         self.at_end.clear();
+        if let Some(membership) = &self.membership {
+            return membership.seek(&self.progress);
+        }
         let list = partition_list(&topic.name, self.progress.offsets().into_iter())?;
         topic
             .consumer

@@ -130,7 +130,7 @@ impl Survey {
 }
 
 /// Waits on this thread for an answer that a thread of the client brings.
-fn wait<F: Future>(future: F) -> F::Output {
+pub(super) fn wait<F: Future>(future: F) -> F::Output {
     use std::{
         pin::pin,
         task::{Context, Poll, Wake, Waker},

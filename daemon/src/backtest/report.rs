@@ -55,6 +55,8 @@ impl Moment {
             "time_ms": self.time_ms,
             "frozen": block.map(|block| &block.frozen),
             "adapted": block.map(|block| &block.adapted),
+            "served": block.map(|block| &block.served),
+            "candidate": block.map(|block| block.verdict.candidate),
             "true_proportions": measured.map(|measured| &measured.proportions),
             "accuracies": measured.map(|measured| {
                 let accuracies = measured.by_predictor.iter().map(|measures| measures.accuracy);

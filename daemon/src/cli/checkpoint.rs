@@ -120,6 +120,7 @@ mod tests {
             label_offsets: None,
             label_border_ms: 0,
             requested_block: 0,
+            sampled: Default::default(),
         }
     }
 

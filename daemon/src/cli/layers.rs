@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::mode::ModeParser;
 use crate::{
-    config::{Flag, Layers},
+    config::{Flag, Layers, Role},
     current::ServingMode,
 };
 
@@ -32,6 +32,9 @@ pub(crate) struct LayerArgs {
     /// Set checkpoints.folder.
     #[arg(long, value_name = "FOLDER")]
     checkpoints: Option<String>,
+    /// Set role.
+    #[arg(long, value_enum)]
+    role: Option<Role>,
     /// Set serving.mode.
     #[arg(long, value_parser = ModeParser)]
     mode: Option<ServingMode>,
@@ -62,6 +65,11 @@ impl LayerArgs {
             ("--topic", "kafka.topic", self.topic),
             ("--bundle", "bundle.path", self.bundle),
             ("--checkpoints", "checkpoints.folder", self.checkpoints),
+            (
+                "--role",
+                "role",
+                self.role.map(|role| role.name().to_owned()),
+            ),
             ("--mode", "serving.mode", mode),
         ];
         let named = named.into_iter().filter_map(|(name, key, text)| {

@@ -22,6 +22,7 @@ mod rows;
 mod run;
 mod shell;
 mod state;
+mod topics;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -47,8 +48,9 @@ Examples:
   ostard explain                               say why it is served
   ostard labels wanted                         list events whose labels would tell which candidate is right
   ostard ctl mode adapted                      change what a running daemon serves
+  ostard topics apply --dry-run                topics between scorers and the learner
 
-Exit codes: 0 success, 1 failure, 2 wrong flag or configuration, 3 the daemon did not answer, 4 it could not carry out\nthe order.";
+Exit codes: 0 success, 1 failure, 2 wrong flag or configuration, 3 the daemon did not answer, 4 it could not carry out\nthe order, 5 another learner has taken over.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -69,6 +71,8 @@ enum Command {
     #[command(subcommand)]
     Labels(labels::Command),
     Ctl(ctl::Ctl),
+    #[command(subcommand)]
+    Topics(topics::Command),
     Completions(shell::Completions),
     Man(shell::Man),
 }
@@ -91,6 +95,7 @@ impl Cli {
             Command::Explain(explain) => explain.execute(),
             Command::Labels(command) => command.execute(),
             Command::Ctl(ctl) => ctl.execute(),
+            Command::Topics(command) => command.execute(),
             Command::Completions(completions) => completions.execute(),
             Command::Man(man) => man.execute(),
         }

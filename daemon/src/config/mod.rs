@@ -16,6 +16,7 @@ mod problems;
 mod read;
 mod renamed;
 mod requests;
+mod roles;
 mod run;
 mod secrets;
 mod sections;
@@ -36,6 +37,7 @@ pub(crate) use problems::Problems;
 pub(crate) use read::Reading;
 pub(crate) use renamed::value as renamed_value;
 pub(crate) use requests::RequestSettings;
+pub(crate) use roles::{CheckpointKind, Role};
 pub(crate) use run::{BundleConfig, RunConfig};
 pub(crate) use sections::{
     BundleSettings, CheckpointSettings, LearnerSection, LogFormat, LogSettings, OnBundleChange,
@@ -49,6 +51,7 @@ use ostar_connectors::{
         DeadLetterSettings, KafkaSettings, OutputSettings, ParkedSettings, PredictionSettings,
     },
     labels::LabelSettings,
+    samples::SampleSettings,
 };
 
 /// The whole configuration. Commands get it from [`Reading`].
@@ -56,6 +59,8 @@ use ostar_connectors::{
 #[serde(deny_unknown_fields)]
 #[schemars(default)]
 pub(crate) struct Config {
+    /// What this process does: everything, or a part of it beside others.
+    pub(crate) role: Role,
     /// The deployed model.
     pub(crate) bundle: BundleSettings,
     /// Where events come from.
@@ -72,6 +77,8 @@ pub(crate) struct Config {
     pub(crate) parked: ParkedSettings,
     /// Labels that arrive later. The daemon measures accuracy with them, and they tell mode auto which candidate is right.
     pub(crate) labels: LabelSettings,
+    /// Events that scorers pass on to the learner.
+    pub(crate) samples: SampleSettings,
     /// When and how the daemon learns.
     pub(crate) learner: LearnerSection,
     /// What callers get.

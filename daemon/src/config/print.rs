@@ -62,7 +62,13 @@ fn table(text: &mut String, path: &KeyPath, fields: &BTreeMap<String, Tree>) {
     if !values.is_empty() {
         let space = if text.is_empty() { "" } else { "\n" };
         let keys: Vec<_> = path.keys().iter().map(|key| quoted(key)).collect();
-        let _ = write!(text, "{space}[{}]\n{values}", keys.join("."));
+        // Keys before the first section have no heading.
+        let heading = if keys.is_empty() {
+            String::new()
+        } else {
+            format!("[{}]\n", keys.join("."))
+        };
+        let _ = write!(text, "{space}{heading}{values}");
     }
     for (name, tree) in fields {
         if let Tree::Table(fields) = tree {

@@ -9,8 +9,8 @@ use super::{Config, Problems, Reading, problems::Located};
 pub(crate) struct RunConfig {
     /// Folder of the bundle: `bundle.path`.
     pub(crate) bundle_folder: PathBuf,
-    /// Folder of the checkpoints: `checkpoints.folder`.
-    pub(crate) checkpoint_folder: PathBuf,
+    /// Folder of the checkpoints: `checkpoints.folder`. `None` if they are kept in a topic, or by others.
+    pub(crate) checkpoint_folder: Option<PathBuf>,
     pub(crate) config: Config,
 }
 
@@ -27,9 +27,9 @@ impl Reading {
     pub(crate) fn for_run(self) -> Result<RunConfig, Problems> {
         let config = self.valid()?;
         match (&config.bundle.path, &config.checkpoints.folder) {
-            (Some(bundle), Some(checkpoints)) => Ok(RunConfig {
+            (Some(bundle), folder) if folder.is_some() || !config.keeps_folder() => Ok(RunConfig {
                 bundle_folder: bundle.clone(),
-                checkpoint_folder: checkpoints.clone(),
+                checkpoint_folder: folder.clone().filter(|_| config.keeps_folder()),
                 config,
             }),
             _ => Err(incomplete(&config)),

@@ -7,6 +7,7 @@ use ostar_model::{Device, gate::Objective, learner::LearnerSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::CheckpointKind;
 use crate::current::ServingMode;
 
 /// The deployed model.
@@ -65,8 +66,18 @@ pub(crate) struct ServingSettings {
 #[serde(deny_unknown_fields)]
 #[schemars(default)]
 pub(crate) struct CheckpointSettings {
-    /// Folder of the checkpoints. Required.
+    /// Where what is learned is kept: in a folder, or in a compacted topic.
+    pub(crate) store: CheckpointKind,
+    /// Folder of the checkpoints. Required for `store = "folder"`.
     pub(crate) folder: Option<PathBuf>,
+    /// Topic of the state, with one partition, compacted. Required for `store = "kafka"` and for the roles scorer and learner.
+    pub(crate) topic: Option<String>,
+    /// Shortest time between two snapshots in the topic.
+    pub(crate) snapshot_interval: Period,
+    /// The learner writes to the topic at least this often, so that others know that it lives.
+    pub(crate) heartbeat: Period,
+    /// A learner that does not answer the broker for so long is taken for dead, and another one takes over.
+    pub(crate) session_timeout: Period,
     /// A checkpoint is written after this many events, but not more often than `min_interval`.
     #[schemars(range(min = 1))]
     pub(crate) every_events: u64,

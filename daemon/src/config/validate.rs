@@ -21,6 +21,7 @@ impl Config {
         self.requests.validate(&mut problems);
         self.connections.validate(&mut problems);
         self.check_folders(&mut problems);
+        self.check_role(&mut problems);
         self.check_topics(&mut problems);
         self.check_learner(&mut problems);
         self.check_addresses(&mut problems);
@@ -38,7 +39,7 @@ impl Config {
             let hint = "expected the folder of a model bundle: set --bundle, OSTAR__BUNDLE__PATH or the key in the file";
             problems.push(Problem::unset("bundle.path", hint));
         }
-        if self.checkpoints.folder.is_none() {
+        if self.keeps_folder() && self.checkpoints.folder.is_none() {
             let hint = "expected a folder for checkpoints: set --checkpoints, OSTAR__CHECKPOINTS__FOLDER or the key in the file";
             problems.push(Problem::unset("checkpoints.folder", hint));
         }
@@ -53,6 +54,8 @@ impl Config {
             ("parked.topic", self.parked.topic.as_ref()),
             ("labels.topic", self.labels.topic.as_ref()),
             ("labels.requests.topic", self.labels.requests.topic.as_ref()),
+            ("samples.topic", self.samples.topic.as_ref()),
+            ("checkpoints.topic", self.checkpoints.topic.as_ref()),
         ];
         for (place, (key, topic)) in roles.iter().enumerate() {
             let earlier = roles[..place]

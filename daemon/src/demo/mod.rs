@@ -180,7 +180,7 @@ fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
     config.http.listen = options.http.unwrap_or_else(|| free(config.http.listen));
     RunConfig {
         bundle_folder,
-        checkpoint_folder,
+        checkpoint_folder: Some(checkpoint_folder),
         config,
     }
 }

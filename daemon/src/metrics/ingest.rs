@@ -102,6 +102,13 @@ impl IngestMetrics {
         self.lag_seconds.set_known(&[&partition], seconds);
     }
 
+    /// Another process reads the partition.
+    pub(crate) fn forget_lag(&self, partition: i32) {
+        let partition = partition.to_string();
+        self.lag_records.set_known(&[&partition], None);
+        self.lag_seconds.set_known(&[&partition], None);
+    }
+
     pub(crate) fn offsets_lost(&self, records: u64) {
         self.offsets_lost.inc_by(records);
     }

@@ -9,6 +9,7 @@ use super::families::Families;
 pub(crate) struct OutputMetrics {
     predictions: OutputCounts,
     dead_letters: OutputCounts,
+    samples: OutputCounts,
     commit_failures: IntCounter,
 }
 
@@ -25,12 +26,12 @@ impl OutputMetrics {
     pub(super) fn new(families: &Families<'_>) -> Self {
         let records = families.counters(
             "ostar_output_records_total",
-            "Predictions and dead letters: delivered, parked because they were refused for good, or failed attempts that are repeated.",
+            "Predictions, dead letters and samples: delivered, parked because they were refused for good, or failed attempts that are repeated.",
             &["output", "outcome"],
         );
         let in_flight = families.gauges(
             "ostar_output_in_flight_records",
-            "Predictions and dead letters that are neither delivered nor parked yet.",
+            "Predictions, dead letters and samples that are neither delivered nor parked yet.",
             &["output"],
         );
         let counts = |output: &str| OutputCounts {
@@ -42,6 +43,7 @@ impl OutputMetrics {
         Self {
             predictions: counts(Output::Predictions.as_str()),
             dead_letters: counts(Output::DeadLetters.as_str()),
+            samples: counts(Output::Samples.as_str()),
             commit_failures: families.counter(
                 "ostar_commit_failures_total",
                 "Commits to the consumer group that failed. Their offsets are committed again.",
@@ -59,6 +61,7 @@ impl OutputMetrics {
         match output {
             Output::Predictions => &self.predictions,
             Output::DeadLetters => &self.dead_letters,
+            Output::Samples => &self.samples,
         }
     }
 }

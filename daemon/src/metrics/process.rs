@@ -2,10 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{IntGauge, IntGaugeVec};
+use prometheus::{Histogram, IntGauge, IntGaugeVec};
 
-use super::families::{Families, Measured};
+use super::families::{Buckets, Families, Measured};
 use crate::{
+    clock::now_ms,
     current::{Current, ServingMode},
     health::{CONDITIONS, Health},
     status::Status,
@@ -21,6 +22,11 @@ pub(crate) struct ProcessMetrics {
     conditions: IntGaugeVec,
     paused: IntGauge,
     standby: IntGauge,
+    role: IntGaugeVec,
+    state_age: Measured,
+    snapshot_age: Measured,
+    sample_share: Measured,
+    snapshot_delay: Histogram,
 }
 
 impl ProcessMetrics {
@@ -66,7 +72,38 @@ impl ProcessMetrics {
                 "ostar_standby",
                 "1 while another process learns and this one stands by and only serves, else 0.",
             ),
+            role: families.gauges(
+                "ostar_role_info",
+                "Always 1; the label carries the role: all, scorer or learner.",
+                &["role"],
+            ),
+            state_age: families.measured(
+                "ostar_state_age_seconds",
+                "Time since the learner last wrote to the state topic, by its clock; of processes that follow one.",
+                &[],
+            ),
+            snapshot_age: families.measured(
+                "ostar_snapshot_age_seconds",
+                "Time since the snapshot that is served was published; of processes that follow a learner.",
+                &[],
+            ),
+            snapshot_delay: families.histogram(
+                "ostar_snapshot_delay_seconds",
+                "From the publication of a snapshot by the learner, by its clock, until this process served it.",
+                Buckets::Seconds,
+            ),
+            sample_share: families.measured(
+                "ostar_sample_share",
+                "Share of the events that scorers pass on to the learner; of processes that follow one.",
+                &[],
+            ),
         }
+    }
+
+    /// A snapshot that was published at this time is served from now on.
+    pub(crate) fn observe_snapshot(&self, published_at_ms: u64) {
+        let delay = now_ms().saturating_sub(published_at_ms) as f64 / 1_000.0;
+        self.snapshot_delay.observe(delay);
     }
 
     /// Called at every scrape: these values are read, not kept up to date.
@@ -90,6 +127,13 @@ impl ProcessMetrics {
         }
         self.paused.set(status.paused.into());
         self.standby.set(status.standby.into());
+        self.role.with_label_values(&[status.role.name()]).set(1);
+        // A process that learns itself follows nobody.
+        let age = |at_ms: Option<u64>| Some(now_ms().saturating_sub(at_ms?) as f64 / 1_000.0);
+        self.state_age
+            .set_known(&[], age(status.state_written_at_ms));
+        self.snapshot_age.set_known(&[], age(status.snapshot_at_ms));
+        self.sample_share.set_known(&[], status.sample_share);
     }
 }
 

@@ -100,7 +100,12 @@ fn observed() -> Arc<Metrics> {
     metrics.serving.set_request_bytes(1, 2);
     metrics.serving.set_certificate_expiry(1);
     let current = Current::new(learned.snapshot, Version::default(), ServingMode::Prior);
-    let status = Status::default();
+    let status = Status {
+        state_written_at_ms: Some(1),
+        snapshot_at_ms: Some(1),
+        sample_share: Some(0.5),
+        ..Status::default()
+    };
     metrics.process.observe(&current, &Health::new(), &status);
     metrics
 }

@@ -15,7 +15,8 @@ use ostar_connectors::{
 };
 use ostar_model::{
     Bundle, Device,
-    alarms::FieldAlarm,
+    alarms::{AlarmReport, FieldAlarm},
+    gate::GateState,
     learner::{BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
 use tokio::sync::watch;
@@ -60,6 +61,12 @@ pub(crate) struct BlockLearner {
     status: Status,
     /// When accuracies were last estimated.
     accuracies_at: Option<Instant>,
+    /// When a scorer has read the newest sample; 0 if the events are no samples.
+    scored_ms: i64,
+    /// Snapshots published so far.
+    revision: u64,
+    /// Events of the chunk at hand that were learned before; kept for its memory.
+    repeated: Vec<usize>,
 }
 
 /// Carries what is learned to its readers. Cheap to clone.
@@ -110,8 +117,10 @@ impl BlockLearner {
         shares: Option<Shares>,
         publisher: Publisher,
     ) -> Self {
-        let this = Self {
-            blocks: BlockBuilder::new(section.block, learner.uses_labels()),
+        let mut blocks = BlockBuilder::new(section.block, learner.uses_labels());
+        blocks.resume_seen(progress.sampled.clone());
+        let mut this = Self {
+            blocks,
             tracked: 0,
             steps_per_block: section.steps_per_block,
             epoch,
@@ -133,6 +142,9 @@ impl BlockLearner {
             publisher,
             learner,
             accuracies_at: None,
+            scored_ms: 0,
+            revision: 0,
+            repeated: Vec::new(),
         };
         // A new learner has decided nothing yet: its metrics stay at 0.
         if decided(&this.status.gate) {
@@ -167,6 +179,21 @@ impl BlockLearner {
             adapted: block.adapted.clone(),
             served: block.served.clone(),
         })
+    }
+
+    /// When a scorer has read the newest sample, in milliseconds since 1970; 0 if the events are no samples.
+    pub(crate) fn scored_ms(&self) -> i64 {
+        self.scored_ms
+    }
+
+    /// Grows with each snapshot that is published.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Version of the newest snapshot.
+    pub(crate) fn version(&self) -> Version {
+        version(&self.learner, self.epoch)
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -297,8 +324,9 @@ impl BlockLearner {
     /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
     fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
         let first = *number;
-        let block = self.blocks.next_block(chunk, number, &self.learned);
-        count_sample(&mut self.learner, chunk, first..*number, &self.learned);
+        let (learned, repeated) = (&self.learned, &mut self.repeated);
+        let block = self.blocks.next_block(chunk, number, learned, repeated);
+        count_inputs(&mut self.learner, chunk, first..*number, repeated);
         let Some(block) = block else {
             return Ok(false);
         };
@@ -330,6 +358,11 @@ impl BlockLearner {
         let events = rows.len();
         self.progress.events += events as u64;
         self.progress.offsets.extend(next);
+        let (seen, scored_ms) = self.blocks.seen();
+        if !seen.is_empty() {
+            self.progress.sampled.clone_from(seen);
+        }
+        self.scored_ms = scored_ms;
         if let Some(intake) = &self.labels {
             self.progress.label_offsets = Some(intake.offsets().clone());
         }
@@ -405,6 +438,7 @@ impl BlockLearner {
             self.tracked += group;
         }
         if self.tracked > before {
+            self.revision += 1;
             let version = version(&self.learner, self.epoch);
             let snapshot = self.learner.snapshot();
             self.publisher.current.publish(snapshot, version);
@@ -452,7 +486,8 @@ impl BlockLearner {
     }
 
     /// Hands a new snapshot to readers, then the reports that belong to it.
-    fn publish(&self) {
+    fn publish(&mut self) {
+        self.revision += 1;
         let version = version(&self.learner, self.epoch);
         self.publisher
             .current
@@ -461,9 +496,13 @@ impl BlockLearner {
     }
 
     fn show(&self) {
-        let act = self.publisher.status.borrow().act;
+        let (act, role) = {
+            let status = self.publisher.status.borrow();
+            (status.act, status.role)
+        };
         self.publisher.status.send_replace(Status {
             act,
+            role,
             version: version(&self.learner, self.epoch),
             events: self.progress.events,
             steps: self.learner.steps(),
@@ -474,33 +513,39 @@ impl BlockLearner {
 
 /// The report of the newest block before a restart.
 pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
+    recall_shares(shares, learner.gate(), learner.alarms())
+}
+
+/// The report of the newest block of another process.
+pub(crate) fn recall_shares(shares: Shares, gate: &GateState, alarms: AlarmReport) -> BlockReport {
     BlockReport {
         rows: 0,
         frozen: shares.frozen,
         adapted: shares.adapted,
         served: shares.served,
-        verdict: learner.gate().verdict().clone(),
+        verdict: gate.verdict().clone(),
         labels: None,
-        alarms: learner.alarms(),
+        alarms,
     }
 }
 
-/// Counts the sampled inputs of a chunk's events `range`, without those that were learned before.
-fn count_sample(
+/// Counts the inputs of a chunk's events `range`, as far as they are known, without those that are repeated.
+fn count_inputs(
     learner: &mut Learner,
     chunk: &ScoredChunk,
     range: Range<usize>,
-    learned: &Offsets,
+    repeated: &[usize],
 ) {
-    let events = &chunk.sample.events;
+    let Some(sample) = &chunk.sample else {
+        return;
+    };
+    let events = &sample.events;
     let first = events.partition_point(|event| *event < range.start);
     let end = events.partition_point(|event| *event < range.end);
-    let mut rows = chunk.sample.rows.emptied();
+    let mut rows = sample.rows.emptied();
     for (place, event) in events.iter().enumerate().take(end).skip(first) {
-        let event = &chunk.events[*event];
-        let began = learned.get(&event.partition);
-        if began.is_none_or(|began| event.offset >= *began) {
-            rows.append(&chunk.sample.rows, place..place + 1);
+        if repeated.binary_search(event).is_err() {
+            rows.append(&sample.rows, place..place + 1);
         }
     }
     if !rows.is_empty() {

@@ -5,7 +5,10 @@
 
 use std::ops::Range;
 
-use ostar_connectors::event::{EventMeta, Offsets};
+use ostar_connectors::{
+    event::{EventMeta, Offsets},
+    samples::SeenEvents,
+};
 use ostar_model::learner::{FrozenRows, FrozenScores};
 
 use super::scored::ScoredChunk;
@@ -23,6 +26,10 @@ pub(crate) struct BlockBuilder {
     next: Offsets,
     /// Newest time of its events.
     newest_ms: i64,
+    /// Of samples, which arrive at least once: how far their events were seen.
+    seen: SeenEvents,
+    /// When a scorer has read the newest of them; 0 if they are no samples.
+    scored_ms: i64,
 }
 
 /// A complete block, borrowed from its chunk or from the builder.
@@ -46,7 +53,19 @@ impl BlockBuilder {
             keeps_events,
             next: Offsets::new(),
             newest_ms: 0,
+            seen: SeenEvents::default(),
+            scored_ms: 0,
         }
+    }
+
+    /// Samples of events that were seen before are left out from now on.
+    pub(crate) fn resume_seen(&mut self, seen: SeenEvents) {
+        self.seen = seen;
+    }
+
+    /// How far the events of samples were seen, and when the newest was scored.
+    pub(crate) fn seen(&self) -> (&SeenEvents, i64) {
+        (&self.seen, self.scored_ms)
     }
 
     /// Forgets offsets that begin anew. The rows that wait are kept: they are in no other block.
@@ -65,12 +84,15 @@ impl BlockBuilder {
 
     /// The block that a chunk's events from `number` on complete, without those before `learned`. Moves `number` behind
     /// the block. Without a complete block it moves to the end of the chunk, and the events are kept for the next one.
+    /// `repeated` gets the numbers of the events that are left out.
     pub(crate) fn next_block<'a>(
         &'a mut self,
         chunk: &'a ScoredChunk,
         number: &mut usize,
         learned: &Offsets,
+        repeated: &mut Vec<usize>,
     ) -> Option<Block<'a>> {
+        repeated.clear();
         if self.scores.len() == self.size {
             self.scores.clear();
         }
@@ -83,9 +105,17 @@ impl BlockBuilder {
         let mut run = *number..*number;
         while *number < chunk.events.len() && self.scores.len() + run.len() < self.size {
             let event = &chunk.events[*number];
-            let is_new = learned
+            let mut is_new = learned
                 .get(&event.partition)
                 .is_none_or(|at| event.offset >= *at);
+            if let Some(origin) = chunk.origins.get(*number) {
+                is_new =
+                    is_new && (self.seen).advance(origin.partition, origin.offset, origin.creation);
+                self.scored_ms = self.scored_ms.max(origin.scored_ms);
+            }
+            if !is_new {
+                repeated.push(*number);
+            }
             *number += 1;
             if is_new {
                 self.next.insert(event.partition, event.offset + 1);
@@ -163,7 +193,7 @@ mod tests {
             let mut number = 0;
             while let Some(Block {
                 rows, events, next, ..
-            }) = builder.next_block(chunk, &mut number, learned)
+            }) = builder.next_block(chunk, &mut number, learned, &mut Vec::new())
             {
                 assert_eq!(events.len(), 3);
                 complete.push((

@@ -1,7 +1,6 @@
 //! Decides when a checkpoint is due, and writes it.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -9,11 +8,12 @@ use std::{
 use anyhow::{Context, Result};
 use ostar_connectors::checkpoint::{CheckpointStore, Manifest, StoreError, WriterLock};
 use ostar_model::Bundle;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{
     block_learner::{BlockLearner, version},
     commits::Emitted,
+    topic_store::{TopicError, TopicStore},
 };
 use crate::{config::CheckpointSettings, error_text::one_line, health::Health, metrics::Metrics};
 
@@ -23,9 +23,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// Writes a checkpoint every `checkpoints.every_events` events, at most once per `checkpoints.min_interval`.
 pub(crate) struct Checkpoints {
-    store: CheckpointStore,
-    /// Held for the life of the process: whoever has it is the only writer.
-    lock: WriterLock,
+    store: Store,
     every_events: u64,
     min_interval: Duration,
     last_events: u64,
@@ -41,6 +39,16 @@ pub(crate) struct Checkpoints {
     is_first: bool,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
+}
+
+/// Where checkpoints are written to.
+pub(crate) enum Store {
+    Folder {
+        store: CheckpointStore,
+        /// Held for the life of the process: whoever has it is the only writer.
+        lock: WriterLock,
+    },
+    Topic(Box<TopicStore>),
 }
 
 /// The bundle, settings and topic that a checkpoint belongs to. Part of every manifest.
@@ -75,8 +83,7 @@ impl Identity {
 
 impl Checkpoints {
     pub(crate) fn new(
-        store: CheckpointStore,
-        lock: WriterLock,
+        store: Store,
         section: &CheckpointSettings,
         identity: Identity,
         emitted: Arc<Emitted>,
@@ -86,7 +93,6 @@ impl Checkpoints {
         metrics.checkpoints.set_every_events(section.every_events);
         Self {
             store,
-            lock,
             every_events: section.every_events,
             min_interval: section.min_interval.get(),
             last_events: 0,
@@ -128,24 +134,66 @@ impl Checkpoints {
                     return Err(error);
                 }
             }
+            return Ok(());
         }
-        Ok(())
+        self.publish_if_due(block_learner)
     }
 
-    pub(crate) fn write(&mut self, block_learner: &BlockLearner) -> Result<PathBuf> {
+    /// Publishes the newest snapshot to those who follow the topic. Like a checkpoint, it may fail for now.
+    fn publish_if_due(&mut self, block_learner: &BlockLearner) -> Result<()> {
+        let Store::Topic(store) = &mut self.store else {
+            return Ok(());
+        };
+        match store.publish_if_due(block_learner) {
+            Ok(published) => {
+                if published && !self.has_failed {
+                    self.health.clear("checkpoints");
+                }
+                Ok(())
+            }
+            Err(error) if error.is_transient() => {
+                warn!(%error, "cannot publish a snapshot");
+                self.metrics.checkpoints.failed();
+                let reason = format!("{error}; others serve what was published before");
+                self.health.set_condition("checkpoints", reason);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The last checkpoint of the process. If the topic does not take it now, the next start learns from the one before.
+    pub(crate) fn write_last(&mut self, block_learner: &BlockLearner) -> Result<()> {
+        match self.write(block_learner) {
+            Ok(_) => Ok(()),
+            Err(error) if is_transient(&error) => {
+                warn!(error = %one_line(&error), "cannot write the last checkpoint; the next start learns the end again");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a checkpoint; returns where.
+    pub(crate) fn write(&mut self, block_learner: &BlockLearner) -> Result<String> {
         let start = Instant::now();
         self.last_time = start;
         let written = self.try_write(block_learner);
         self.has_failed = written.is_err();
         match &written {
-            Ok((folder, bytes)) => {
+            Ok((place, bytes)) => {
                 self.last_events = block_learner.progress().events;
                 self.last_topic_id = block_learner.progress().topic_id.clone();
                 self.has_labels = block_learner.progress().label_offsets.is_some();
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
                 self.health.clear("checkpoints");
-                info!(folder = %folder.display(), bytes, events = self.last_events, "wrote a checkpoint");
+                info!(
+                    folder = place,
+                    bytes,
+                    events = self.last_events,
+                    "wrote a checkpoint"
+                );
             }
             Err(error) => {
                 self.metrics.checkpoints.failed();
@@ -156,10 +204,14 @@ impl Checkpoints {
                 self.health.set_condition("checkpoints", reason);
             }
         }
-        written.map(|(folder, _)| folder)
+        written.map(|(place, _)| place)
     }
 
-    fn try_write(&self, block_learner: &BlockLearner) -> Result<(PathBuf, usize)> {
+    fn try_write(&mut self, block_learner: &BlockLearner) -> Result<(String, usize)> {
+        // A disk that answers with EIO.
+        fail::fail_point!("checkpoint", |_| Err(
+            std::io::Error::from_raw_os_error(5).into()
+        ));
         let learner = block_learner.learner();
         let state = learner.save().context("cannot save the learner's state")?;
         let progress = block_learner.progress();
@@ -184,17 +236,31 @@ impl Checkpoints {
             label_border_ms: progress.border_ms,
             requested_block: block_learner.requested().load(Ordering::Relaxed),
             offsets: progress.offsets.clone(),
+            sampled: progress.sampled.clone(),
             // Set by the store.
             format_version: 0,
             created_at_ms: 0,
             state_digest: String::new(),
         };
-        let folder = self.store.write(&self.lock, &manifest, &state)?;
-        Ok((folder, state.len()))
+        let place = match &mut self.store {
+            Store::Folder { store, lock } => {
+                let folder = store.write(lock, &manifest, &state)?;
+                folder.display().to_string()
+            }
+            Store::Topic(store) => store.write(manifest, &state, block_learner)?,
+        };
+        Ok((place, state.len()))
     }
 }
 
 fn is_superseded(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<StoreError>();
-    matches!(error, Some(StoreError::Superseded { .. }))
+    let of_folder = error.downcast_ref::<StoreError>();
+    let of_topic = error.downcast_ref::<TopicError>();
+    matches!(of_folder, Some(StoreError::Superseded { .. }))
+        || of_topic.is_some_and(|error| !error.is_transient())
+}
+
+fn is_transient(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<TopicError>();
+    error.is_some_and(TopicError::is_transient)
 }

@@ -44,6 +44,9 @@ pub(crate) struct Commits {
 /// a commit for seven days.
 const RENEW_EVERY: Duration = Duration::from_secs(600);
 
+/// Pause between two attempts to commit what must be committed.
+const RETRY: Duration = Duration::from_millis(50);
+
 // === impl Emitted ===
 
 impl Emitted {
@@ -75,6 +78,13 @@ impl Emitted {
 }
 
 impl Emitted {
+    fn forget(&self, partitions: &[i32]) {
+        let offsets = self.offsets.lock();
+        offsets
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|partition, _| !partitions.contains(partition));
+    }
+
     /// These partitions begin anew.
     fn rewind(&self, rewound: &Offsets) {
         let offsets = self.offsets.lock();
@@ -136,6 +146,26 @@ impl Commits {
     pub(crate) fn rewind(&mut self, rewound: &Offsets) {
         self.emitted.rewind(rewound);
         self.pending.extend(rewound);
+    }
+
+    /// Others read these partitions from now on: nothing of them is committed any more.
+    pub(crate) fn forget(&mut self, partitions: &[i32]) {
+        self.emitted.forget(partitions);
+        self.pending
+            .retain(|partition, _| !partitions.contains(partition));
+    }
+
+    /// Commits what is settled, again and again until the broker has taken it or the time is over.
+    pub(crate) fn commit_all(&mut self, wait: Duration) {
+        let deadline = Instant::now() + wait;
+        loop {
+            self.commit(deadline.saturating_duration_since(Instant::now()));
+            let is_done = self.under_way.is_none() && self.pending.is_empty();
+            if is_done || Instant::now() >= deadline {
+                return;
+            }
+            thread::sleep(RETRY);
+        }
     }
 
     /// Commits what is settled, and waits at most so long for the answer; then the commit goes on in the background. What
@@ -242,6 +272,20 @@ mod tests {
         commits.commit(WAIT);
         assert!(arrived.try_recv().is_err());
         assert_eq!(failures(&commits), 1);
+    }
+
+    #[test]
+    fn a_partition_that_was_given_back_is_committed_before_and_never_after() {
+        let (mut commits, arrived) = commits(vec![false], &[(0, 5), (1, 3)]);
+        commits.settle(&Offsets::from([(0, 6), (1, 4)]));
+        commits.commit_all(WAIT);
+        assert_eq!(arrived.recv().unwrap(), Offsets::from([(0, 6), (1, 4)]));
+        assert_eq!(arrived.recv().unwrap(), Offsets::from([(0, 6), (1, 4)]));
+        commits.settle(&Offsets::from([(1, 9)]));
+        commits.forget(&[1]);
+        commits.renew_every = Duration::ZERO;
+        commits.commit(WAIT);
+        assert_eq!(arrived.recv().unwrap(), Offsets::from([(0, 6)]));
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::{
 };
 
 use anyhow::Result;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ostar_connectors::{
-    event::{Chunk, Offsets},
+    event::Offsets,
     kafka::{DeadLetter, Output, OutputError, Outputs},
     proto,
 };
@@ -20,6 +20,8 @@ use tracing::{info, warn};
 use super::{
     commits::Commits,
     flags::PipelineFlags,
+    ingest::{FromIngest, Release},
+    sampling::SampleSink,
     scored::{FrozenScoring, ScoredChunk},
     scoring::{Predictions, Scoring},
 };
@@ -35,6 +37,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 const COMMIT: Duration = Duration::from_secs(2);
 /// The same at the end. Shorter than what is left of the shutdown deadline then.
 const LAST_COMMIT: Duration = Duration::from_secs(1);
+/// The same before a partition is given back: whoever gets it repeats what is not committed.
+const RELEASE_COMMIT: Duration = Duration::from_secs(3);
 /// The log tells of a broker that is slower than this.
 const SLOW: Duration = Duration::from_secs(2);
 /// How often the log says that outputs wait.
@@ -80,10 +84,10 @@ impl Emission {
     /// not wait for them.
     pub(crate) fn run(
         mut self,
-        chunks: &Receiver<Chunk>,
-        learner: Sender<Arc<ScoredChunk>>,
+        chunks: &Receiver<FromIngest>,
+        mut learner: SampleSink,
     ) -> Result<()> {
-        let outcome = self.take_chunks(chunks, &learner)?;
+        let outcome = self.take_chunks(chunks, &mut learner)?;
         // Before the last flush, which may take long: the learner can end meanwhile.
         drop(learner);
         if outcome.is_ok() {
@@ -96,21 +100,26 @@ impl Emission {
 
     fn take_chunks(
         &mut self,
-        chunks: &Receiver<Chunk>,
-        learner: &Sender<Arc<ScoredChunk>>,
+        chunks: &Receiver<FromIngest>,
+        learner: &mut SampleSink,
     ) -> Result<Result<(), GivenUp>> {
         let mut last_commit = Instant::now();
         loop {
             let wait = FLUSH_EVERY.saturating_sub(last_commit.elapsed());
             match chunks.recv_timeout(wait) {
-                Ok(chunk) => {
+                Ok(FromIngest::Chunk(chunk)) => {
                     let chunk = Arc::new(self.frozen.score(chunk)?);
                     self.tell_refused(&chunk);
-                    self.metrics.ingest.set_waiting("learner", learner.len());
-                    // The learner's thread has already reported its failure if it is gone.
-                    let _ = learner.send(Arc::clone(&chunk));
+                    leak();
+                    self.metrics
+                        .ingest
+                        .set_waiting("learner", learner.waiting());
+                    learner.pass_on(&chunk);
                     let predictions = self.scoring.score(&chunk)?;
                     if let Err(given_up) = self.rewind(&chunk) {
+                        return Ok(Err(given_up));
+                    }
+                    if let Err(given_up) = self.sample(&chunk, learner) {
                         return Ok(Err(given_up));
                     }
                     if let Err(given_up) = self.emit(&chunk, &predictions) {
@@ -118,8 +127,18 @@ impl Emission {
                     }
                     self.count();
                 }
+                Ok(FromIngest::Topic(id)) => learner.follow_topic(id.as_deref()),
+                Ok(FromIngest::Release(release)) => {
+                    if let Err(given_up) = self.release(&release) {
+                        return Ok(Err(given_up));
+                    }
+                    // Whoever waited may have given up.
+                    let _ = release.done.send(());
+                }
                 Err(RecvTimeoutError::Timeout) => {
-                    self.metrics.ingest.set_waiting("learner", learner.len());
+                    self.metrics
+                        .ingest
+                        .set_waiting("learner", learner.waiting());
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(Ok(())),
             }
@@ -159,6 +178,37 @@ impl Emission {
             self.settle()?;
             self.commits.rewind(&rewound.offsets);
             self.emitted.extend(&rewound.offsets);
+        }
+        Ok(())
+    }
+
+    /// Delivers and commits what was read of partitions that others read from now on.
+    fn release(&mut self, release: &Release) -> Result<(), GivenUp> {
+        self.settle()?;
+        if !release.lost {
+            self.commits.commit_all(RELEASE_COMMIT);
+        }
+        self.commits.forget(&release.partitions);
+        self.emitted
+            .retain(|partition, _| !release.partitions.contains(partition));
+        Ok(())
+    }
+
+    /// Passes a share of a chunk's events on to a learner in another process.
+    fn sample(&mut self, chunk: &ScoredChunk, sink: &mut SampleSink) -> Result<(), GivenUp> {
+        let SampleSink::Topic(sampler) = sink else {
+            return Ok(());
+        };
+        sampler.follow(chunk);
+        for number in 0..chunk.events.len() {
+            let Some(sample) = sampler.sample(chunk, number) else {
+                continue;
+            };
+            if let Err(given_up) = self.send(|outputs| outputs.send_sample(&sample)) {
+                self.progress.sent.extend(&chunk.next);
+                self.keep_below(chunk, 0, 0);
+                return Err(given_up);
+            }
         }
         Ok(())
     }
@@ -335,6 +385,14 @@ impl Emission {
             warn!(outputs = parked, reason, "parked outputs that were refused");
         }
     }
+}
+
+/// Loses memory where a test asks for it, to see that it notices.
+fn leak() {
+    fail::fail_point!("leak", |bytes| {
+        let bytes = bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+        std::mem::forget(vec![1_u8; bytes]);
+    });
 }
 
 /// Lowers each partition's offset to the lowest of `limits`.

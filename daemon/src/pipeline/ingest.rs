@@ -1,20 +1,19 @@
 //! The first thread of the pipeline: reads from Kafka, decodes, and cuts the stream into chunks.
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::Result;
-use crossbeam_channel::{SendTimeoutError, Sender};
+use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use ostar_connectors::{
     event::{Chunk, Decoder, Offsets, RecordMeta, Rejected},
     kafka::{LimitExceeded, LostOffsets, Notice, Polled, Reader, Record, RejectLimits},
 };
 use tracing::{error, info, warn};
 
-use super::flags::PipelineFlags;
+use super::{flags::PipelineFlags, source_watch::SourceWatch};
 use crate::{health::Health, metrics::Metrics};
 
 /// Most events of a chunk: large enough that threads seldom wait for each other. With a quarter of it the daemon read a
@@ -30,28 +29,37 @@ const CHUNK_DELAY: Duration = Duration::from_millis(20);
 const EVENTS_PER_CLOCK: u32 = 32;
 /// How long a poll waits, so that stopping is noticed.
 const POLL: Duration = Duration::from_millis(50);
-/// How often lag is measured.
-const LAG_EVERY: Duration = Duration::from_secs(1);
-/// How often the log tells of errors with the same code.
-const ERRORS_EVERY: Duration = Duration::from_secs(30);
+/// How long leaving a group may take.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// What ingest sends to emission, in the order of reading.
+pub(crate) enum FromIngest {
+    Chunk(Chunk),
+    /// Of what follows, the broker's id of the topic: it may have been recreated before the group assigned partitions.
+    Topic(Option<String>),
+    Release(Release),
+}
+
+/// Partitions that the group takes back, after what was sent before.
+pub(crate) struct Release {
+    pub(crate) partitions: Vec<i32>,
+    /// Others may have them already: nothing is committed.
+    pub(crate) lost: bool,
+    /// Told when nothing of them is under way any more.
+    pub(crate) done: Sender<()>,
+}
 
 /// Reads and decodes until [`PipelineFlags::stop`].
 pub(crate) struct Ingest {
     pub(crate) reader: Reader,
     pub(crate) decoding: Decoding,
-    /// How long no broker may answer before a condition tells so.
-    pub(crate) patience: Duration,
+    pub(crate) watch: SourceWatch,
     /// The chunk that is being filled.
     pub(crate) chunk: Chunk,
     /// When the first event of the chunk was read.
     pub(crate) opened: Option<Instant>,
-    /// Since when no broker answers.
-    pub(crate) broker_lost: Option<Instant>,
-    pub(crate) lag_measured: Instant,
-    /// When the log last told of errors with this code.
-    pub(crate) errors_told: BTreeMap<String, Instant>,
     /// Bounded: while it is full, nothing is read.
-    pub(crate) chunks: Sender<Chunk>,
+    pub(crate) chunks: Sender<FromIngest>,
     pub(crate) flags: Arc<PipelineFlags>,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
@@ -140,8 +148,6 @@ impl Decoding {
 
 impl Ingest {
     pub(crate) fn run(mut self) -> Result<()> {
-        // A broker answered when the reader was opened, and notices only tell changes.
-        self.metrics.ingest.set_broker_connected(true);
         // Reading the clock costs as much as decoding an event, here and inside librdkafka when a poll may wait. While
         // events lie ready, they are polled without waiting and the clock is read once every EVENTS_PER_CLOCK events.
         let mut now = Instant::now();
@@ -187,10 +193,16 @@ impl Ingest {
             if let Some(exceeded) = exceeded {
                 self.wait_for_resume(&exceeded.to_string())?;
             }
-            self.check_patience();
+            self.watch.check_patience();
             self.measure_lag(now);
         }
-        self.hand_over()
+        if !self.reader.is_member() {
+            return self.hand_over();
+        }
+        let partitions = self.reader.offsets().into_keys().collect();
+        self.settle(partitions, false)?;
+        self.reader.leave(LEAVE);
+        Ok(())
     }
 
     /// Fetches the schema of a record, then takes the record. While the registry does not answer, nothing is read, and
@@ -198,6 +210,7 @@ impl Ingest {
     fn take_after_schema(&mut self, id: u32, record: &Copied) -> Result<Option<LimitExceeded>> {
         let mut tries = 0;
         let mut away_since = None;
+        let mut is_revoked = false;
         while let Err(away) = self.decoding.decoder.fetch_schema(id, tries) {
             if away_since.is_none() {
                 away_since = Some(Instant::now());
@@ -213,9 +226,11 @@ impl Ingest {
                 if self.flags.is_stopping() {
                     return Ok(None);
                 }
-                self.check_patience();
+                self.watch.check_patience();
                 self.measure_lag(Instant::now());
                 if let Polled::Notice(notice) = self.reader.poll(POLL)? {
+                    is_revoked |= matches!(&notice, Notice::Revoked { partitions, .. }
+                        if partitions.contains(&record.partition));
                     self.on_notice(notice)?;
                 }
             }
@@ -225,6 +240,10 @@ impl Ingest {
             info!(seconds, "the schema registry answers again");
             self.health.clear("registry");
             self.reader.resume();
+        }
+        if is_revoked {
+            // Whoever has the partition now reads it again.
+            return Ok(None);
         }
         let meta = RecordMeta {
             partition: record.partition,
@@ -244,29 +263,10 @@ impl Ingest {
             || chunk.rejected_bytes >= CHUNK_REJECTED_BYTES
     }
 
-    /// Tells when no broker has answered for too long.
-    fn check_patience(&self) {
-        if let Some(lost) = self.broker_lost
-            && lost.elapsed() >= self.patience
-        {
-            let seconds = lost.elapsed().as_secs();
-            self.health
-                .set_condition("kafka", format!("no broker has answered for {seconds} s"));
-        }
-    }
-
     /// Shows lag and waiting chunks, once a second.
     fn measure_lag(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.lag_measured) < LAG_EVERY {
-            return;
-        }
-        self.lag_measured = now;
-        self.show_waiting();
-        self.show_errors(now);
-        for lag in self.reader.lags() {
-            let behind = lag.seconds.map(Duration::from_secs_f64);
-            let records = lag.records as i64;
-            self.metrics.ingest.set_lag(lag.partition, records, behind);
+        if self.watch.measure_lag(now, &mut self.reader) {
+            self.show_waiting();
         }
     }
 
@@ -281,29 +281,18 @@ impl Ingest {
         // Before sending, which may block: the metric then shows a full channel.
         self.show_waiting();
         let next = self.chunk.cleared();
-        let mut chunk = std::mem::replace(&mut self.chunk, next);
+        let chunk = std::mem::replace(&mut self.chunk, next);
+        self.pass_on(FromIngest::Chunk(chunk))
+    }
+
+    fn pass_on(&mut self, mut message: FromIngest) -> Result<()> {
         // Emission's thread has already reported its failure if it is gone.
-        while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(chunk, POLL) {
-            chunk = unsent;
+        while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(message, POLL) {
+            message = unsent;
             self.reader.refresh()?;
             self.measure_lag(Instant::now());
         }
         Ok(())
-    }
-
-    /// Counts the consumer's errors, and tells of each kind now and then.
-    fn show_errors(&mut self, now: Instant) {
-        for (code, count) in self.reader.take_errors() {
-            self.metrics.ingest.consumer_errors(&code, count);
-            let told = self.errors_told.get(&code);
-            if told.is_none_or(|told| now.saturating_duration_since(*told) >= ERRORS_EVERY) {
-                warn!(
-                    code,
-                    count, "the consumer reported errors, which it may recover from"
-                );
-                self.errors_told.insert(code, now);
-            }
-        }
     }
 
     fn show_waiting(&self) {
@@ -323,44 +312,45 @@ impl Ingest {
     }
 
     fn on_notice(&mut self, notice: Notice) -> Result<()> {
+        self.watch.tell(&notice);
         match notice {
-            Notice::PartitionsAdded(partitions) => {
-                info!(
-                    ?partitions,
-                    "found new partitions, reading from their beginning"
-                );
+            Notice::OffsetsLost(lost) if lost.cause.repeats_offsets() => self.rewind(&lost),
+            Notice::Revoked { partitions, lost } => self.release(partitions, lost),
+            Notice::Assigned(_) => {
+                self.hand_over()?;
+                let topic_id = self.reader.topic_id().map(str::to_owned);
+                self.pass_on(FromIngest::Topic(topic_id))
             }
-            Notice::OffsetsLost(lost) => {
-                warn!(
-                    partition = lost.partition,
-                    expected = lost.expected,
-                    resumed_at = lost.resumed_at,
-                    lost = lost.lost,
-                    cause = lost.cause.as_str(),
-                    "skipped offsets that the broker no longer has"
-                );
-                self.metrics.ingest.offsets_lost(lost.lost);
-                if lost.cause.repeats_offsets() {
-                    self.metrics.ingest.rewound(lost.cause);
-                    self.rewind(&lost)?;
-                }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets emission settle what was read of these partitions, then gives them back to the group.
+    fn release(&mut self, partitions: Vec<i32>, lost: bool) -> Result<()> {
+        self.settle(partitions.clone(), lost)?;
+        self.reader.release(&partitions)?;
+        Ok(())
+    }
+
+    /// Waits until emission has delivered and committed what was read of these partitions. Not for ever: if the group has
+    /// given them to others, or the process stops, whatever is not committed is read again.
+    fn settle(&mut self, partitions: Vec<i32>, lost: bool) -> Result<()> {
+        self.hand_over()?;
+        let (done, settled) = bounded(1);
+        let mut release = FromIngest::Release(Release {
+            partitions,
+            lost,
+            done,
+        });
+        while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(release, POLL) {
+            if self.flags.gives_up_outputs() {
+                return Ok(());
             }
-            Notice::BrokerDown { reason } => {
-                if self.broker_lost.is_none() {
-                    warn!(%reason, "no broker answers");
-                    self.broker_lost = Some(Instant::now());
-                    self.metrics.ingest.set_broker_connected(false);
-                }
-            }
-            Notice::BrokerUp => {
-                if let Some(lost) = self.broker_lost.take() {
-                    info!(
-                        seconds = lost.elapsed().as_secs_f64(),
-                        "a broker answers again"
-                    );
-                }
-                self.metrics.ingest.set_broker_connected(true);
-                self.health.clear("kafka");
+            release = unsent;
+        }
+        while let Err(RecvTimeoutError::Timeout) = settled.recv_timeout(POLL) {
+            if self.flags.gives_up_outputs() || (!lost && self.reader.has_lost_assignment()) {
+                break;
             }
         }
         Ok(())
@@ -401,7 +391,7 @@ impl Ingest {
             if self.flags.is_stopping() {
                 return Ok(());
             }
-            self.check_patience();
+            self.watch.check_patience();
             self.measure_lag(Instant::now());
             // Paused partitions give no records. Polling keeps the consumer from being taken for dead.
             if let Polled::Notice(notice) = self.reader.poll(POLL)? {

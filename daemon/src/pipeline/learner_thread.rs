@@ -81,7 +81,7 @@ impl LearnerThread {
                 break;
             }
         }
-        checkpoints.write(&block_learner)?;
+        checkpoints.write_last(&block_learner)?;
         info!(events = block_learner.progress().events, "learner stopped");
         Ok(())
     }
@@ -108,7 +108,7 @@ fn carry_out(
 ) {
     let outcome = match request.order {
         Order::Checkpoint => match checkpoints.write(block_learner) {
-            Ok(folder) => Ok(format!("wrote {}", folder.display())),
+            Ok(place) => Ok(format!("wrote {place}")),
             Err(error) => Err(one_line(&error)),
         },
         order => {

@@ -7,6 +7,9 @@
 //!  labels             measures with late labels ──> learner, at block borders
 //! ```
 //!
+//! With the roles scorer and learner the same parts run in several processes: emission writes samples to a topic instead
+//! of the channel, and the learner's first thread reads them.
+//!
 //! Emission scores each event once with the frozen model, which never changes, for itself and for the learner. The
 //! channels are bounded and go forward only. Stopping follows the same path: ingest ends and drops its sender, then the
 //! others finish what they hold.
@@ -24,48 +27,49 @@ mod label_thread;
 mod learner_thread;
 mod progress;
 mod request_thread;
+mod sample_ingest;
+mod sample_rate;
+mod sampling;
 mod scored;
 mod scoring;
+mod source_watch;
+mod starting;
 mod threads;
+mod topic_store;
 
 use std::{
-    path::Path,
     sync::{Arc, Mutex},
     time::Instant,
 };
 
 use anyhow::Result;
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::Sender;
 use ostar_connectors::{
-    event::{Chunk, Decoder, InputRows},
-    kafka::{Committer, Outputs, Reader, RejectLimits},
+    kafka::{Committer, Reader},
     labels::LabelJoin,
 };
 use ostar_model::Bundle;
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    block_learner::{BlockLearner, Publisher, load_learner, recall},
-    checkpoints::{Checkpoints, Identity},
+    block_learner::{BlockLearner, Publisher, load_learner, recall, recall_shares},
+    checkpoints::{Checkpoints, Identity, Store},
     commits::Emitted,
     learner_thread::carry_out_before_reading,
     progress::Progress,
+    sampling::SampleShare,
     scored::FrozenScoring,
     scoring::Scoring,
+    threads::Threads,
+    topic_store::{TopicError, TopicStore},
 };
 use self::{
-    commits::Commits,
-    emission::Emission,
     flags::PipelineFlags,
-    ingest::{Decoding, Ingest},
-    label_intake::LabelIntake,
-    label_thread::LabelThread,
-    learner_thread::LearnerThread,
-    request_thread::RequestThread,
-    threads::Threads,
+    sampling::{SampleSink, Sampler},
+    starting::Starting,
 };
 use crate::{
-    config::{Config, WhenBehind},
+    config::Config,
     control::{Order, Request},
     health::Health,
 };
@@ -73,155 +77,97 @@ use crate::{
 /// Chunks that may wait for emission or for the learner: enough to ride out a slow refresh, few enough to notice soon
 /// that the learner is behind.
 const WAITING_CHUNKS: usize = 16;
-/// Orders that may wait for the learner. They are rare and given by people.
-const WAITING_ORDERS: usize = 4;
-
-/// Labels that may wait between two blocks before the learner takes them over.
-const WAITING_LABELS: usize = 4_096;
-
-/// Name of the file of parked outputs in `checkpoints.folder`.
-const PARKED_FILE: &str = "parked.jsonl";
-
 /// What a pipeline is started with.
 pub(crate) struct PipelineSetup<'a> {
     pub(crate) config: &'a Config,
-    /// `checkpoints.folder`, for outputs that are parked in a file.
-    pub(crate) checkpoint_folder: &'a Path,
     pub(crate) bundle: &'a Bundle,
-    pub(crate) reader: Reader,
-    pub(crate) committer: Committer,
-    pub(crate) block_learner: BlockLearner,
-    pub(crate) checkpoints: Checkpoints,
-    /// How far outputs are. Those of events before these offsets are delivered or parked.
-    pub(crate) emitted: Arc<Emitted>,
+    pub(crate) parts: Parts,
     /// `None` if `labels.topic` is not set.
     pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(crate) publisher: Publisher,
     pub(crate) health: Arc<Health>,
 }
 
+/// The parts of the path that run in this process, by its role. Between them are channels, or topics.
+pub(crate) enum Parts {
+    /// Events are scored and learned here.
+    All {
+        events: EventSource,
+        learning: Box<Learning>,
+    },
+    /// Events are scored here; a share of them goes to a learner elsewhere.
+    Scorer {
+        events: EventSource,
+        share: Arc<SampleShare>,
+    },
+    /// Samples of events that were scored elsewhere are learned here.
+    Learner {
+        samples: Reader,
+        learning: Box<Learning>,
+    },
+}
+
+/// Where events come from, and how far their outputs are.
+pub(crate) struct EventSource {
+    pub(crate) reader: Reader,
+    pub(crate) committer: Committer,
+    /// Outputs of events before these offsets are delivered or parked.
+    pub(crate) emitted: Arc<Emitted>,
+}
+
+/// What learns, and where it is kept.
+pub(crate) struct Learning {
+    pub(crate) block_learner: BlockLearner,
+    pub(crate) checkpoints: Checkpoints,
+}
+
 /// The running threads, until [`Pipeline::stop`].
 pub(crate) struct Pipeline {
     flags: Arc<PipelineFlags>,
-    /// Dropped to tell the learner that no more orders come.
-    learner_orders: Sender<Request>,
+    /// Dropped to tell the learner that no more orders come; `None` if another process learns.
+    learner_orders: Option<Sender<Request>>,
     threads: Threads,
     failures: mpsc::UnboundedReceiver<anyhow::Error>,
 }
 
 impl Pipeline {
     pub(crate) fn start(setup: PipelineSetup<'_>) -> Result<Self> {
-        let PipelineSetup {
-            config,
-            checkpoint_folder,
-            bundle,
-            reader,
-            committer,
-            mut block_learner,
-            checkpoints,
-            emitted,
-            labels,
-            publisher,
-            health,
-        } = setup;
-        let description = bundle.description();
-        let classes = bundle.classes();
-        let metrics = &publisher.metrics;
+        let (threads, failures) = Threads::new(Arc::clone(&setup.health));
         let flags = Arc::new(PipelineFlags::default());
-        let frozen = FrozenScoring::new(
-            block_learner.learner().model().clone(),
-            bundle.inputs().is_some(),
-        );
-        let labels_read = match &labels {
-            Some(join) => {
-                let (sender, messages) = bounded(WAITING_LABELS);
-                let resume = block_learner.progress().label_offsets.clone();
-                let resume = resume.unwrap_or_default();
-                let waits = config.learner.when_behind == WhenBehind::Wait;
-                let intake = LabelIntake::new(messages, &config.labels, resume.clone(), waits);
-                block_learner.set_labels(intake);
-                let join = Arc::clone(join);
-                Some(LabelThread::new(
-                    config, bundle, join, resume, sender, &health, metrics,
-                )?)
+        let mut starting = Starting {
+            config: setup.config,
+            bundle: setup.bundle,
+            labels: setup.labels,
+            publisher: setup.publisher,
+            health: setup.health,
+            flags: Arc::clone(&flags),
+            threads,
+        };
+        // What reads is started last, so that whatever it reads is taken.
+        let learner_orders = match setup.parts {
+            Parts::All { events, learning } => {
+                let (chunks, orders) = starting.learner(*learning)?;
+                let labels = starting.labels.clone();
+                starting.scorer(events, SampleSink::Memory(chunks), labels, None)?;
+                Some(orders)
             }
-            None => None,
+            Parts::Scorer { events, share } => {
+                let sampler = Sampler::new(share, starting.bundle, events.reader.topic_id());
+                let samples = starting.config.samples.topic.clone();
+                // Labels meet samples, in the learner.
+                starting.scorer(events, SampleSink::Topic(sampler), None, samples)?;
+                None
+            }
+            Parts::Learner { samples, learning } => {
+                let (chunks, orders) = starting.learner(*learning)?;
+                starting.samples(samples, chunks)?;
+                Some(orders)
+            }
         };
-        let requests = RequestThread::new(
-            config,
-            &description.classes,
-            publisher.status.subscribe(),
-            Arc::clone(block_learner.requested()),
-            &health,
-            metrics,
-        )?;
-        let (to_learner, learner_chunks) = bounded(WAITING_CHUNKS);
-        let (learner_orders, orders) = bounded(WAITING_ORDERS);
-        let learner = LearnerThread {
-            block_learner,
-            checkpoints,
-            chunks: learner_chunks,
-            orders,
-            when_behind: config.learner.when_behind,
-            nice: config.learner.nice,
-            flags: Arc::clone(&flags),
-        };
-        let (to_emission, chunks) = bounded(WAITING_CHUNKS);
-        let ingest = Ingest {
-            reader,
-            decoding: Decoding {
-                decoder: Decoder::new(&config.events, &description.input, classes)?,
-                limits: RejectLimits::new(&config.dead_letters),
-                dead_letter_bytes: config.dead_letters.max_bytes,
-                emitted: emitted.get(),
-                metrics: Arc::clone(metrics),
-            },
-            patience: config.kafka.patience.get(),
-            chunk: Chunk::new(InputRows::new(&description.input, classes)),
-            opened: None,
-            broker_lost: None,
-            lag_measured: Instant::now(),
-            errors_told: Default::default(),
-            chunks: to_emission,
-            flags: Arc::clone(&flags),
-            health: Arc::clone(&health),
-            metrics: Arc::clone(metrics),
-        };
-        let current = Arc::clone(&publisher.current);
-        let emission = Emission {
-            frozen,
-            scoring: Scoring::new(current, Arc::clone(metrics), labels.clone(), classes),
-            outputs: open_outputs(config, checkpoint_folder)?,
-            flags: Arc::clone(&flags),
-            emitted: emitted.get(),
-            commits: Commits::start(
-                move |offsets| committer.commit_and_wait(offsets),
-                emitted,
-                Arc::clone(metrics),
-            )?,
-            classes: description.classes.clone(),
-            patience: config.kafka.patience.get(),
-            health: Arc::clone(&health),
-            metrics: Arc::clone(metrics),
-            progress: Default::default(),
-        };
-        let (mut threads, failures) = Threads::new(Arc::clone(&health));
-        threads.start("learner", move || learner.run())?;
-        threads.start("emission", move || emission.run(&chunks, to_learner))?;
-        if let Some(labels) = labels_read {
-            let flags = Arc::clone(&flags);
-            threads.start("labels", move || labels.run(&flags))?;
-        }
-        if let Some(requests) = requests {
-            let flags = Arc::clone(&flags);
-            threads.start("label requests", move || requests.run(&flags))?;
-        }
-        // Last, so that whatever it reads is taken.
-        threads.start("ingest", move || ingest.run())?;
         Ok(Self {
             flags,
             learner_orders,
-            threads,
+            threads: starting.threads,
             failures,
         })
     }
@@ -239,7 +185,12 @@ impl Pipeline {
             let _ = request.reply.send(outcome);
             return;
         }
-        if let Err(refused) = self.learner_orders.try_send(request) {
+        let Some(learner_orders) = &self.learner_orders else {
+            let refused = "this process does not learn; give the order to the learner".to_owned();
+            let _ = request.reply.send(Err(refused));
+            return;
+        };
+        if let Err(refused) = learner_orders.try_send(request) {
             let reply = refused.into_inner().reply;
             let _ = reply.send(Err(
                 "the learner is busy with other orders, try again".to_owned()
@@ -260,26 +211,12 @@ impl Pipeline {
     pub(crate) fn stop(self, deadline: Instant) -> Result<()> {
         self.flags.stop(deadline);
         drop(self.learner_orders);
-        self.threads.wait(deadline)?;
+        let waited = self.threads.wait(deadline);
         let mut failures = self.failures;
         match failures.try_recv() {
+            // Whoever did not end in time may have waited for the one that failed.
             Ok(failure) => Err(failure),
-            Err(_) => Ok(()),
+            Err(_) => waited,
         }
     }
-}
-
-/// Opens the outputs. What is refused for good goes to a file next to the checkpoints, unless another place is set.
-fn open_outputs(config: &Config, checkpoint_folder: &Path) -> Result<Outputs> {
-    let mut parked = config.parked.clone();
-    if parked.topic.is_none() && parked.file.is_none() {
-        parked.file = Some(checkpoint_folder.join(PARKED_FILE));
-    }
-    Ok(Outputs::open(
-        &config.kafka,
-        &config.predictions,
-        &config.dead_letters,
-        &parked,
-        &config.outputs,
-    )?)
 }

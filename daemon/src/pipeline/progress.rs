@@ -1,6 +1,6 @@
 //! How far the learner has come.
 
-use ostar_connectors::event::Offsets;
+use ostar_connectors::{event::Offsets, samples::SeenEvents};
 
 /// How far the learner has come; part of every checkpoint.
 #[derive(Debug, Clone, Default)]
@@ -18,4 +18,6 @@ pub(crate) struct Progress {
     pub(crate) border_ms: i64,
     /// Requests for labels of blocks up to this one were delivered when the run began.
     pub(crate) requested_block: u64,
+    /// If samples are learned: how far their events were seen.
+    pub(crate) sampled: SeenEvents,
 }

@@ -23,8 +23,10 @@ pub(crate) struct ScoredChunk {
     pub(crate) events: Vec<EventMeta>,
     /// One row per event.
     pub(crate) frozen: FrozenScores,
-    /// Inputs of some of the events, which are compared with training's.
-    pub(crate) sample: Sample,
+    /// Inputs of some of the events, which are compared with training's; `None` if the bundle does not know training's.
+    pub(crate) sample: Option<Sample>,
+    /// If the events are samples: where each was read by a scorer. Otherwise empty.
+    pub(crate) origins: Vec<Origin>,
     pub(crate) rejected: Vec<Rejected>,
     /// In each partition, the offset behind the chunk's last event, rejected ones included.
     pub(crate) next: Offsets,
@@ -44,6 +46,17 @@ pub(crate) struct Sample {
     pub(crate) events: Vec<usize>,
 }
 
+/// Where a sample was read by a scorer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    /// Tells this creation of the events' topic from others.
+    pub(crate) creation: u64,
+    /// When the scorer has read it, in milliseconds since 1970.
+    pub(crate) scored_ms: i64,
+}
+
 /// The frozen model, with the scratch memory that chunks share.
 pub(crate) struct FrozenScoring {
     model: FrozenModel,
@@ -52,7 +65,7 @@ pub(crate) struct FrozenScoring {
 }
 
 impl FrozenScoring {
-    /// `samples` says whether anybody compares inputs with training's.
+    /// `samples` says whether inputs are compared with training's.
     pub(crate) fn new(model: FrozenModel, samples: bool) -> Self {
         Self {
             model,
@@ -85,9 +98,10 @@ impl FrozenScoring {
             }
         };
         Ok(ScoredChunk {
-            sample: Sample::draw(&chunk, self.samples),
+            sample: self.samples.then(|| Sample::draw(&chunk)),
             events: chunk.events,
             frozen,
+            origins: Vec::new(),
             rejected: chunk.rejected,
             next: chunk.next,
             rewound: chunk.rewound,
@@ -101,17 +115,15 @@ impl FrozenScoring {
 
 impl Sample {
     /// Draws one event of four by its offset alone, so that a replay draws the same, whatever the chunks are.
-    fn draw(chunk: &Chunk, samples: bool) -> Self {
+    fn draw(chunk: &Chunk) -> Self {
         let mut rows = chunk.rows.emptied();
         let mut events = Vec::new();
-        if samples {
-            for (number, event) in chunk.events.iter().enumerate() {
-                // Fibonacci hashing: periods of the stream do not meet it.
-                let hash = (event.offset as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                if hash >> 62 == 0 {
-                    rows.append(&chunk.rows, number..number + 1);
-                    events.push(number);
-                }
+        for (number, event) in chunk.events.iter().enumerate() {
+            // Fibonacci hashing: periods of the stream do not meet it.
+            let hash = (event.offset as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if hash >> 62 == 0 {
+                rows.append(&chunk.rows, number..number + 1);
+                events.push(number);
             }
         }
         Self { rows, events }

@@ -17,7 +17,7 @@ use crate::health::Health;
 const JOIN_POLL: Duration = Duration::from_millis(5);
 
 /// Named threads. An error or a panic in one makes the process unlive and is sent to whoever holds the receiver.
-pub(super) struct Threads {
+pub(crate) struct Threads {
     health: Arc<Health>,
     failures: mpsc::UnboundedSender<anyhow::Error>,
     running: Vec<(&'static str, JoinHandle<()>)>,
@@ -25,7 +25,7 @@ pub(super) struct Threads {
 
 impl Threads {
     /// None yet. The receiver gets at most one failure per thread, so it needs no bound.
-    pub(super) fn new(health: Arc<Health>) -> (Self, mpsc::UnboundedReceiver<anyhow::Error>) {
+    pub(crate) fn new(health: Arc<Health>) -> (Self, mpsc::UnboundedReceiver<anyhow::Error>) {
         let (failures, receiver) = mpsc::unbounded_channel();
         let threads = Self {
             health,
@@ -35,7 +35,7 @@ impl Threads {
         (threads, receiver)
     }
 
-    pub(super) fn start(
+    pub(crate) fn start(
         &mut self,
         name: &'static str,
         body: impl FnOnce() -> Result<()> + Send + 'static,
@@ -61,7 +61,7 @@ impl Threads {
     }
 
     /// Waits for all threads. Polls, because joining a thread knows no deadline.
-    pub(super) fn wait(self, deadline: Instant) -> Result<()> {
+    pub(crate) fn wait(self, deadline: Instant) -> Result<()> {
         for (name, thread) in self.running {
             while !thread.is_finished() {
                 if Instant::now() >= deadline {

@@ -30,7 +30,7 @@ pub(super) fn bundle(config: &RunConfig, findings: &mut Findings) -> Option<Bund
 /// Looks at the folder without creating it; returns its newest checkpoint.
 pub(super) fn checkpoints(config: &RunConfig, findings: &mut Findings) -> Option<Checkpoint> {
     let key = "checkpoints.folder";
-    let folder = &config.checkpoint_folder;
+    let folder = config.checkpoint_folder.as_ref()?;
     let shown = folder.display();
     if let Err(error) = try_to_write(folder) {
         findings.problem(key, format!("{shown} cannot be written: {error}"));

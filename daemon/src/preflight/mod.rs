@@ -9,7 +9,11 @@ use std::time::Duration;
 use ostar_connectors::{checkpoint::Checkpoint, kafka::Survey};
 use ostar_model::Bundle;
 
-use crate::{config::RunConfig, error_text::one_line, run::check_resume};
+use crate::{
+    config::{Role, RunConfig},
+    error_text::one_line,
+    run::check_resume,
+};
 
 /// What became of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +54,12 @@ pub(crate) fn check(mut config: RunConfig, timeout: Duration) -> Vec<Finding> {
             let text = format!("{brokers} answers, {}", count(survey.brokers(), "broker"));
             findings.good("kafka.brokers", text);
             topics::check(&config.config, &survey, &mut findings);
-            if let Some(bundle) = &bundle {
+            topics::check_own(&config.config, &survey, &mut findings);
+            // A learner's offsets are in its state.
+            if let Some(bundle) = bundle
+                .as_ref()
+                .filter(|_| config.config.role != Role::Learner)
+            {
                 check_group(&config, bundle, newest, &survey, &mut findings);
             }
         }

@@ -1,9 +1,11 @@
 //! Topics: are they there, and may the daemon read or write them?
 
-use ostar_connectors::kafka::{KafkaError, Permissions, Survey, TopicFacts};
+use ostar_connectors::kafka::{
+    KafkaError, Permissions, Survey, TopicFacts, TopicOutcome, TopicPlan,
+};
 
 use super::{Findings, count};
-use crate::config::Config;
+use crate::config::{Config, Role};
 
 /// What the daemon does with a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,23 +18,20 @@ enum Use {
 const OVERHEAD: u64 = 1_000;
 
 pub(super) fn check(config: &Config, survey: &Survey, findings: &mut Findings) {
-    let topics = [
-        ("kafka.topic", Some(&config.kafka.topic), Use::Read),
-        ("labels.topic", config.labels.topic.as_ref(), Use::Read),
-        (
-            "predictions.topic",
-            config.predictions.topic.as_ref(),
-            Use::Write,
-        ),
-        (
-            "dead_letters.topic",
-            config.dead_letters.topic.as_ref(),
-            Use::Write,
-        ),
-        ("parked.topic", config.parked.topic.as_ref(), Use::Write),
+    let (scores, learns) = (config.role != Role::Learner, config.role != Role::Scorer);
+    let outputs = [
+        ("predictions.topic", config.predictions.topic.as_ref()),
+        ("dead_letters.topic", config.dead_letters.topic.as_ref()),
+        ("parked.topic", config.parked.topic.as_ref()),
     ];
-    for (key, topic, role) in topics {
-        let Some(topic) = topic else {
+    let outputs = outputs.map(|(key, topic)| (key, topic, Use::Write, scores));
+    let labels = config.labels.topic.as_ref();
+    let topics = [
+        ("kafka.topic", Some(&config.kafka.topic), Use::Read, scores),
+        ("labels.topic", labels, Use::Read, learns),
+    ];
+    for (key, topic, role, is_used) in topics.into_iter().chain(outputs) {
+        let Some(topic) = topic.filter(|_| is_used) else {
             continue;
         };
         match survey.topic(topic) {
@@ -46,6 +45,54 @@ pub(super) fn check(config: &Config, survey: &Survey, findings: &mut Findings) {
     }
 }
 
+/// Topics between scorers and the learner, and the settings that ostard relies on.
+pub(super) fn check_own(config: &Config, survey: &Survey, findings: &mut Findings) {
+    let writes = |is_writer: bool| if is_writer { Use::Write } else { Use::Read };
+    let samples = config.samples.topic.as_deref().map(TopicPlan::samples);
+    let samples = samples.filter(|_| config.role != Role::All);
+    let state = config.checkpoints.topic.as_deref().map(TopicPlan::state);
+    let state = state.filter(|_| !config.keeps_folder());
+    let is_scorer = config.role == Role::Scorer;
+    let plans = [(samples, writes(is_scorer)), (state, writes(!is_scorer))];
+    for (plan, role) in plans {
+        let Some(plan) = plan else {
+            continue;
+        };
+        let lacks = |facts: &TopicFacts| facts.permissions.and_then(|may| role.lacks(may));
+        let facts = survey.topic(&plan.name);
+        let outcome = plan.compare(survey);
+        match (facts, outcome) {
+            (Ok(facts), _) if lacks(&facts).is_some() => {
+                let missing = lacks(&facts).unwrap_or_default();
+                findings.problem(plan.key, forbidden(&plan.name, missing));
+            }
+            (_, Ok(TopicOutcome::Missing)) => findings.problem(
+                plan.key,
+                format!(
+                    "{:?} does not exist; `ostard topics apply` makes it",
+                    plan.name
+                ),
+            ),
+            (_, Ok(TopicOutcome::Differs(differences))) => {
+                let differences = differences.join(", ");
+                findings.warning(plan.key, format!("{:?} differs: {differences}", plan.name));
+            }
+            (_, Ok(TopicOutcome::Fits | TopicOutcome::Created)) => {
+                let partitions = count(plan.partitions, "partition");
+                let text = format!("{:?} has {partitions} and the settings it needs", plan.name);
+                findings.good(plan.key, text);
+            }
+            (_, Err(error)) => findings.problem(plan.key, error.to_string()),
+        }
+    }
+}
+
+fn forbidden(topic: &str, missing: &str) -> String {
+    format!(
+        "{topic:?} is there, but this client may not {missing} it: add an ACL, or use another user"
+    )
+}
+
 fn check_topic(
     key: &'static str,
     topic: &str,
@@ -55,10 +102,7 @@ fn check_topic(
     findings: &mut Findings,
 ) {
     if let Some(missing) = facts.permissions.and_then(|may| role.lacks(may)) {
-        return findings.problem(
-            key,
-            format!("{topic:?} is there, but this client may not {missing} it: add an ACL, or use another user"),
-        );
+        return findings.problem(key, forbidden(topic, missing));
     }
     if role == Use::Write {
         let setting = |name: &str| facts.configuration.as_ref()?.get(name)?.parse::<u64>().ok();

@@ -1,13 +1,15 @@
 //! `ostard run`: serves, waits for the checkpoint lock, learns, and stops in order.
 
+mod following;
+mod leading;
 mod offsets;
 mod process;
 mod resume;
+mod scorer;
 mod standby;
 mod topic;
 
 use std::{
-    path::Path,
     sync::Arc,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
@@ -15,20 +17,25 @@ use std::{
 use anyhow::{Context, Result};
 use ostar_connectors::{
     checkpoint::{Checkpoint, CheckpointStore, WriterLock, digest},
-    kafka::{Commits, Writer},
+    kafka::{Commits, Committer, KafkaSettings, Reader, Start, Writer},
 };
 use ostar_model::Bundle;
 use tracing::{error, info};
 
 pub(crate) use self::process::Process;
-use self::{offsets::Known, process::set_mode, resume::resume, topic::OpenTopic};
+use self::{
+    offsets::Known,
+    process::set_mode,
+    resume::resume,
+    topic::{OpenTopic, open_samples, wait_for},
+};
 use crate::{
-    config::RunConfig,
+    config::{Config, Role, RunConfig},
     control::{Order, Request},
     error_text::one_line,
     pipeline::{
-        BlockLearner, Checkpoints, Emitted, Identity, Pipeline, PipelineSetup,
-        carry_out_before_reading, load_learner,
+        BlockLearner, Checkpoints, Emitted, EventSource, Identity, Learning, Parts, Pipeline,
+        PipelineSetup, Store, carry_out_before_reading, load_learner,
     },
     shutdown::Signals,
 };
@@ -38,10 +45,22 @@ pub(crate) async fn run(config: RunConfig, signals: &mut Signals) -> Result<()> 
     let mut process = Process::start(config).await?;
     signals.stop_on_failure(&process.health);
     let outcome = process.live(signals).await;
-    // The first failure is the reason; what `live` tells may be a consequence.
     let failed = process.health.liveness();
     process.stop_serving().await;
-    failed.map_err(anyhow::Error::msg).and(outcome)
+    match (failed, outcome) {
+        // The same failure, by its type: the exit code depends on it.
+        (Err(first), Err(error)) if first == format!("{error:#}") => Err(error),
+        // The first failure is the reason; what `live` tells may be a consequence.
+        (Err(first), _) => Err(anyhow::Error::msg(first)),
+        (Ok(()), outcome) => outcome,
+    }
+}
+
+/// What a process that learns has got hold of: nobody else writes there.
+struct Held {
+    store: Store,
+    newest: Option<Checkpoint>,
+    epoch: u64,
 }
 
 /// Whether a start could resume: from this checkpoint, with these commits of the group.
@@ -55,7 +74,7 @@ pub(crate) fn check_resume(
     let known = Known {
         learned: resumed.progress.offsets,
         topic_id: resumed.progress.topic_id,
-        writer: writer(resumed.earlier.as_ref(), &config.checkpoint_folder, bundle),
+        writer: writer(resumed.earlier.as_ref(), &place(&config.config), bundle),
         earlier: resumed.earlier,
         has_default_group: config.config.kafka.group.is_none(),
     };
@@ -63,13 +82,42 @@ pub(crate) fn check_resume(
     Ok(())
 }
 
+/// What a learner reads.
+enum Source {
+    Events(OpenTopic),
+    Samples {
+        reader: Reader,
+        committer: Committer,
+    },
+}
+
+/// How a learner reads samples: from their beginning, and with a group of its own that tools can watch.
+fn learner_settings(config: &Config) -> KafkaSettings {
+    KafkaSettings {
+        topic: config.learned_topic().to_owned(),
+        group: Some(format!("{}-samples", config.kafka.group())),
+        start: Start::Earliest,
+        start_time_ms: None,
+        ..config.kafka.clone()
+    }
+}
+
+/// Where what is learned is kept.
+fn place(config: &Config) -> String {
+    let folder = config.checkpoints.folder.as_ref();
+    match (folder, &config.checkpoints.topic) {
+        (Some(folder), _) if config.keeps_folder() => folder.display().to_string(),
+        (_, topic) => format!("topic {}", topic.as_deref().unwrap_or_default()),
+    }
+}
+
 /// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.
-fn writer(earlier: Option<&resume::Earlier>, folder: &Path, bundle: &Bundle) -> Writer {
+fn writer(earlier: Option<&resume::Earlier>, place: &str, bundle: &Bundle) -> Writer {
     let known = earlier.map(|earlier| earlier.writer.clone());
     let id = known.filter(|id| !id.is_empty()).unwrap_or_else(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let moment = (now.unwrap_or_default().as_nanos(), std::process::id());
-        digest(format!("{moment:?} {}", folder.display()).as_bytes())
+        digest(format!("{moment:?} {place}").as_bytes())
     });
     Writer {
         id,
@@ -78,13 +126,28 @@ fn writer(earlier: Option<&resume::Earlier>, folder: &Path, bundle: &Bundle) -> 
 }
 
 impl Process {
-    /// Stands by until the checkpoint folder is free, then learns until a signal.
+    /// Does what its role is until a signal.
     pub(crate) async fn live(&mut self, signals: &mut Signals) -> Result<()> {
-        let store = CheckpointStore::open(&self.checkpoint_folder, self.config.checkpoints.keep)?;
-        let Some(lock) = standby::wait_for_lock(self, &store, signals).await? else {
+        match self.config.role {
+            Role::Scorer => self.score(signals).await,
+            Role::All | Role::Learner => self.learn(signals).await,
+        }
+    }
+
+    /// Stands by until nobody else learns here, then learns until a signal.
+    async fn learn(&mut self, signals: &mut Signals) -> Result<()> {
+        let held = match self.checkpoint_folder.clone() {
+            Some(folder) => {
+                let store = CheckpointStore::open(folder, self.config.checkpoints.keep)?;
+                let lock = standby::wait_for_lock(self, &store, signals).await?;
+                lock.map(|lock| self.hold_folder(store, lock)).transpose()?
+            }
+            None => leading::wait_to_lead(self, signals).await?,
+        };
+        let Some(held) = held else {
             return Ok(());
         };
-        let Some(mut pipeline) = self.start_pipeline(store, lock, signals).await? else {
+        let Some(mut pipeline) = self.start_pipeline(held, signals).await? else {
             return Ok(());
         };
         let failure = loop {
@@ -94,6 +157,15 @@ impl Process {
                 Some(request) = self.orders.recv() => self.dispatch(request, &pipeline),
             }
         };
+        self.stop_pipeline(pipeline, failure).await
+    }
+
+    /// Ends the pipeline in order. If it has failed, that is the outcome.
+    async fn stop_pipeline(
+        &self,
+        pipeline: Pipeline,
+        failure: Option<anyhow::Error>,
+    ) -> Result<()> {
         self.health.obstruct("shutdown", "stopping");
         // Requests are served until the pipeline has ended, and drained after it: its deadline leaves time for that.
         let deadline = Instant::now() + self.shutdown_deadline() - self.drain();
@@ -104,18 +176,31 @@ impl Process {
         }
     }
 
+    /// The folder is this process's.
+    fn hold_folder(&self, store: CheckpointStore, lock: WriterLock) -> Result<Held> {
+        let newest = store.newest()?;
+        let last_epoch = newest.as_ref().map_or(0, |newest| newest.manifest.epoch);
+        let epoch = self.claim_epoch(&store, &lock, last_epoch);
+        Ok(Held {
+            store: Store::Folder { store, lock },
+            newest,
+            epoch,
+        })
+    }
+
     /// Resumes from the newest checkpoint and starts the threads; `None` if the process is told to stop before the topic
     /// can be read.
     async fn start_pipeline(
         &mut self,
-        store: CheckpointStore,
-        lock: WriterLock,
+        held: Held,
         signals: &mut Signals,
     ) -> Result<Option<Pipeline>> {
         let config = &self.config;
-        let newest = store.newest()?;
-        let last_epoch = newest.as_ref().map_or(0, |newest| newest.manifest.epoch);
-        let epoch = self.claim_epoch(&store, &lock, last_epoch);
+        let Held {
+            mut store,
+            newest,
+            epoch,
+        } = held;
         let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
         let learner = load_learner(
             config.learner.device,
@@ -127,11 +212,7 @@ impl Process {
         let known = Known {
             learned: resumed.progress.offsets.clone(),
             topic_id: resumed.progress.topic_id.clone(),
-            writer: writer(
-                resumed.earlier.as_ref(),
-                &self.checkpoint_folder,
-                &self.bundle,
-            ),
+            writer: writer(resumed.earlier.as_ref(), &place(config), &self.bundle),
             earlier: resumed.earlier,
             has_default_group: self.has_default_group,
         };
@@ -151,28 +232,44 @@ impl Process {
             Order::SetMode(mode) => drop(request.reply.send(Ok(set_mode(publisher, mode)))),
             _ => carry_out_before_reading(request, &mut block_learner),
         };
-        let topic = OpenTopic::wait(
-            &config.kafka,
-            &known,
-            &self.health,
-            signals,
-            &mut self.orders,
-            carry_out,
-        );
-        let Some(topic) = topic.await? else {
+        let patience = config.kafka.patience.get();
+        let (health, orders) = (&self.health, &mut self.orders);
+        let settings_digest = config.learner.digest();
+        let learned_topic = config.learned_topic().to_owned();
+        let source = match config.role {
+            Role::Learner => {
+                let settings = learner_settings(config);
+                let known = known.clone();
+                let open = move || open_samples(&settings, &known);
+                let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
+                opened.map(|(reader, committer)| Source::Samples { reader, committer })
+            }
+            Role::All | Role::Scorer => {
+                let (settings, known) = (config.kafka.clone(), known.clone());
+                let open = move || OpenTopic::open(&settings, &known);
+                let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
+                opened.map(Source::Events)
+            }
+        };
+        let Some(source) = source else {
             return Ok(None);
         };
+        let (reader, emitted) = match &source {
+            Source::Events(topic) => (&topic.reader, topic.emitted.clone()),
+            Source::Samples { reader, .. } => (reader, Default::default()),
+        };
         // Where every partition began is part of the state from the first moment.
-        block_learner.begin(&topic.reader.offsets(), topic.reader.topic_id());
-        let settings_digest = config.learner.digest();
+        block_learner.begin(&reader.offsets(), reader.topic_id());
         let writer = &known.writer.id;
-        let identity = Identity::new(&self.bundle, settings_digest, &config.kafka.topic, writer);
+        let identity = Identity::new(&self.bundle, settings_digest, &learned_topic, writer);
         let metrics = Arc::clone(&self.publisher.metrics);
-        let emitted = Emitted::new(topic.emitted);
+        let emitted = Emitted::new(emitted);
+        if let (Store::Topic(store), Source::Samples { committer, .. }) = (&mut store, &source) {
+            store.commit_with(committer.clone());
+        }
         let mut checkpoints = Checkpoints::new(
             store,
-            lock,
-            &config.checkpoints,
+            &self.config.checkpoints,
             identity,
             Arc::clone(&emitted),
             metrics,
@@ -182,23 +279,36 @@ impl Process {
         if let Err(error) = checkpoints.write(&block_learner) {
             error!(error = %one_line(&error), "cannot write a checkpoint");
         }
-        let pipeline = Pipeline::start(PipelineSetup {
-            config,
-            checkpoint_folder: &self.checkpoint_folder,
-            bundle: &self.bundle,
-            reader: topic.reader,
-            committer: topic.committer,
-            emitted,
+        let learning = Box::new(Learning {
             block_learner,
             checkpoints,
+        });
+        let parts = match source {
+            Source::Events(topic) => Parts::All {
+                events: EventSource {
+                    reader: topic.reader,
+                    committer: topic.committer,
+                    emitted,
+                },
+                learning,
+            },
+            Source::Samples { reader, .. } => Parts::Learner {
+                samples: reader,
+                learning,
+            },
+        };
+        let pipeline = Pipeline::start(PipelineSetup {
+            config: &self.config,
+            bundle: &self.bundle,
+            parts,
             labels: self.labels.clone(),
             publisher: self.publisher.clone(),
             health: Arc::clone(&self.health),
         })?;
         info!(
             epoch,
-            topic = %config.kafka.topic,
-            device = %config.learner.device,
+            topic = learned_topic,
+            device = %self.config.learner.device,
             "learning from the stream"
         );
         Ok(Some(pipeline))

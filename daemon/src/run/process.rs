@@ -41,9 +41,9 @@ pub(crate) struct Process {
     pub(super) has_default_group: bool,
     /// `bundle.path`.
     pub(super) bundle_folder: PathBuf,
-    /// `checkpoints.folder`.
-    pub(super) checkpoint_folder: PathBuf,
-    pub(crate) bundle: Bundle,
+    /// `checkpoints.folder`; `None` if what is learned is kept in a topic, or by others.
+    pub(super) checkpoint_folder: Option<PathBuf>,
+    pub(crate) bundle: Arc<Bundle>,
     pub(crate) health: Arc<Health>,
     pub(crate) publisher: Publisher,
     /// `None` if `labels.topic` is not set.
@@ -63,6 +63,7 @@ impl Process {
         } = config;
         let bundle = Bundle::load(&bundle_folder)
             .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
+        let bundle = Arc::new(bundle);
         let health = Health::new();
         let description = bundle.description();
         let has_default_group = config.kafka.group.is_none();
@@ -76,6 +77,7 @@ impl Process {
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
         let (status, watched) = watch::channel(Status {
             device: config.learner.device,
+            role: config.role,
             ..Status::default()
         });
         let (controller, orders) = Controller::new();

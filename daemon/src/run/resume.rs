@@ -11,7 +11,7 @@ use ostar_model::Bundle;
 use tracing::{info, warn};
 
 use crate::{
-    config::{Config, OnBundleChange},
+    config::{Config, OnBundleChange, Role},
     pipeline::Progress,
 };
 
@@ -54,13 +54,18 @@ pub(super) fn resume(
         state,
         path,
     } = checkpoint;
-    if manifest.topic != config.kafka.topic {
+    let topic = config.learned_topic();
+    if manifest.topic != topic {
+        let (key, place) = match config.role {
+            Role::Learner => ("samples.topic", "topic"),
+            Role::All | Role::Scorer if config.keeps_folder() => ("kafka.topic", "folder"),
+            Role::All | Role::Scorer => ("kafka.topic", "topic"),
+        };
         bail!(
-            "checkpoint {} has learned from topic {:?}, kafka.topic is {:?}; set another \
-             checkpoints.folder, or go back to the topic",
+            "checkpoint {} has learned from topic {:?}, {key} is {topic:?}; set another checkpoints.{place}, or go \
+             back to the topic",
             path.display(),
             manifest.topic,
-            config.kafka.topic
         );
     }
     let earlier = Some(Earlier {
@@ -81,6 +86,7 @@ pub(super) fn resume(
                 label_offsets: manifest.label_offsets,
                 border_ms: manifest.label_border_ms,
                 requested_block: manifest.requested_block,
+                sampled: manifest.sampled,
             },
             shares: manifest.shares,
             orders: manifest.orders,
@@ -110,6 +116,7 @@ pub(super) fn resume(
             border_ms: manifest.label_border_ms,
             // Blocks are counted anew.
             requested_block: 0,
+            sampled: manifest.sampled,
         },
         shares: None,
         orders: manifest.orders,

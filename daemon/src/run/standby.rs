@@ -112,7 +112,7 @@ fn version_of(manifest: &Manifest) -> Version {
     }
 }
 
-fn set_standby(process: &Process, standby: bool) {
+pub(super) fn set_standby(process: &Process, standby: bool) {
     process
         .publisher
         .status

@@ -14,7 +14,7 @@ use super::offsets::Known;
 use crate::{control::Request, health::Health, shutdown::Signals};
 
 /// How long one attempt to reach the broker takes.
-const ATTEMPT: Duration = Duration::from_secs(5);
+pub(super) const ATTEMPT: Duration = Duration::from_secs(5);
 /// Pause between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -26,50 +26,60 @@ pub(super) struct OpenTopic {
     pub(super) emitted: Offsets,
 }
 
-impl OpenTopic {
-    /// Opens the topic, again and again while no broker answers; `None` if the process is told to stop before. Orders are
-    /// carried out meanwhile.
-    pub(super) async fn wait(
-        settings: &KafkaSettings,
-        known: &Known,
-        health: &Health,
-        signals: &mut Signals,
-        orders: &mut mpsc::Receiver<Request>,
-        mut carry_out: impl FnMut(Request),
-    ) -> Result<Option<Self>> {
-        let started = Instant::now();
-        loop {
-            let (kafka, known) = (settings.clone(), known.clone());
-            let opening = tokio::task::spawn_blocking(move || Self::open(&kafka, &known));
-            tokio::pin!(opening);
-            let opened = loop {
+/// Opens something at the broker, again and again while none answers; `None` if the process is told to stop before. Orders
+/// are carried out meanwhile.
+pub(super) async fn wait_for<T: Send + 'static>(
+    open: impl Fn() -> Result<T, KafkaError> + Clone + Send + 'static,
+    patience: Duration,
+    health: &Health,
+    signals: &mut Signals,
+    orders: &mut mpsc::Receiver<Request>,
+    mut carry_out: impl FnMut(Request),
+) -> Result<Option<T>> {
+    let started = Instant::now();
+    loop {
+        let opening = tokio::task::spawn_blocking(open.clone());
+        tokio::pin!(opening);
+        let opened = loop {
+            tokio::select! {
+                () = signals.stop() => return Ok(None),
+                opened = &mut opening => break opened.context("opening the reader panicked")?,
+                Some(request) = orders.recv() => carry_out(request),
+            }
+        };
+        match opened {
+            Ok(topic) => {
+                health.clear("kafka");
+                return Ok(Some(topic));
+            }
+            Err(error) if error.is_transient() => {
+                if started.elapsed() >= patience {
+                    health.set_condition("kafka", error.to_string());
+                }
+                warn!(%error, "cannot reach the topic yet, trying again");
                 tokio::select! {
                     () = signals.stop() => return Ok(None),
-                    opened = &mut opening => break opened.context("opening the reader panicked")?,
-                    Some(request) = orders.recv() => carry_out(request),
+                    () = tokio::time::sleep(RETRY) => {}
                 }
-            };
-            match opened {
-                Ok(topic) => {
-                    health.clear("kafka");
-                    return Ok(Some(topic));
-                }
-                Err(error) if error.is_transient() => {
-                    if started.elapsed() >= settings.patience.get() {
-                        health.set_condition("kafka", error.to_string());
-                    }
-                    warn!(%error, "cannot reach the topic yet, trying again");
-                    tokio::select! {
-                        () = signals.stop() => return Ok(None),
-                        () = tokio::time::sleep(RETRY) => {}
-                    }
-                }
-                Err(error) => return Err(error.into()),
             }
+            Err(error) => return Err(error.into()),
         }
     }
+}
 
-    fn open(settings: &KafkaSettings, known: &Known) -> Result<Self, KafkaError> {
+/// Opens the topic of samples behind what was learned. Without a checkpoint, at its beginning.
+pub(super) fn open_samples(
+    settings: &KafkaSettings,
+    known: &Known,
+) -> Result<(Reader, Committer), KafkaError> {
+    let connection = Connection::open(settings, ATTEMPT)?;
+    let committer = connection.committer(None);
+    let connection = connection.expecting(known.topic_id.clone());
+    Ok((connection.read_from(&known.learned, ATTEMPT)?, committer))
+}
+
+impl OpenTopic {
+    pub(super) fn open(settings: &KafkaSettings, known: &Known) -> Result<Self, KafkaError> {
         let connection = Connection::open(settings, ATTEMPT)?;
         let committer = connection.committer(Some(&known.writer));
         let mut own = known.own(&connection.committed(ATTEMPT)?, settings)?;

@@ -4,8 +4,9 @@ use std::{ops::Range, sync::Arc};
 
 use super::black_box::BlackBox;
 use crate::{
-    Inputs, Result, Rows,
+    Error, Inputs, Result, Rows,
     bundle::Bundle,
+    checks,
     evaluate::{ClassifierNetwork, EncoderNetwork, Scratch},
 };
 
@@ -46,6 +47,9 @@ pub struct FrozenRows<'a> {
     latents: &'a [f32],
     probabilities: &'a [f32],
 }
+
+/// How far the probabilities of a row may be from a sum of 1: rounding over thousands of classes, no more.
+const LARGEST_SUM_ERROR: f32 = 1e-3;
 
 // === impl FrozenModel ===
 
@@ -90,6 +94,37 @@ impl FrozenModel {
                 Ok(())
             }
         }
+    }
+
+    /// Appends a row that the same frozen model has scored elsewhere. Refuses numbers that it cannot have given.
+    pub fn append_scored(
+        &self,
+        latents: &[f32],
+        probabilities: &[f32],
+        scores: &mut FrozenScores,
+    ) -> Result<()> {
+        checks::length("latents of a scored row", latents.len(), self.latent())?;
+        checks::length(
+            "probabilities of a scored row",
+            probabilities.len(),
+            self.classes,
+        )?;
+        let is_share = |value: &f32| (0.0..=1.0).contains(value);
+        let sum: f32 = probabilities.iter().sum();
+        if !latents.iter().all(|value| value.is_finite())
+            || !probabilities.iter().all(is_share)
+            || (sum - 1.0).abs() > LARGEST_SUM_ERROR
+        {
+            return Err(Error::setting(
+                "scored row",
+                "has numbers that are not finite, or probabilities that do not sum to 1",
+            ));
+        }
+        scores.classes = self.classes;
+        scores.width = self.latent();
+        scores.latents.extend_from_slice(latents);
+        scores.probabilities.extend_from_slice(probabilities);
+        Ok(())
     }
 
     /// Width of the latents; 0 for a black box.

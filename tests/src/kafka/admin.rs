@@ -29,7 +29,8 @@ impl Kafka {
         partitions: i32,
         config: &[(&str, &str)],
     ) -> anyhow::Result<()> {
-        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let replicas = TopicReplication::Fixed(self.quorum.size as i32);
+        let mut topic = NewTopic::new(name, partitions, replicas);
         for (key, value) in config {
             topic = topic.set(key, value);
         }
@@ -179,6 +180,14 @@ impl Kafka {
         })
     }
 
+    /// The keys of all records of a topic's first partition, in their order; tombstones, too.
+    pub fn keys(&self, topic: &str) -> anyhow::Result<Vec<String>> {
+        self.read(topic, |message| {
+            let key = message.key().unwrap_or_default();
+            Ok(String::from_utf8_lossy(key).into_owned())
+        })
+    }
+
     fn read<T>(
         &self,
         topic: &str,
@@ -192,11 +201,31 @@ impl Kafka {
         &self,
         topic: &str,
         offset: i64,
+        take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        self.read_at(topic, offset, "read_committed", take)
+    }
+
+    /// The same of all records, also of transactions that were not committed.
+    pub fn read_uncommitted<T>(
+        &self,
+        topic: &str,
+        take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Vec<T>> {
+        self.read_at(topic, 0, "read_uncommitted", take)
+    }
+
+    fn read_at<T>(
+        &self,
+        topic: &str,
+        offset: i64,
+        isolation: &str,
         mut take: impl FnMut(&BorrowedMessage<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<Vec<T>> {
         let mut config = self.config();
         config
             .set("group.id", "looker")
+            .set("isolation.level", isolation)
             .set("enable.partition.eof", "true");
         let consumer: BaseConsumer = config.create()?;
         let (_, end) = consumer.fetch_watermarks(topic, 0, TIMEOUT)?;

@@ -1,4 +1,4 @@
-//! A real Apache Kafka: one KRaft node, started from its jars on free ports.
+//! A real Apache Kafka: one KRaft node or several, started from their jars on free ports.
 
 mod acls;
 mod admin;
@@ -26,6 +26,8 @@ pub use install::missing_tool;
 
 use certificate::Certificate;
 
+use crate::link::Link;
+
 /// A running broker. Dropping it kills it and removes its data.
 pub struct Kafka {
     jars: PathBuf,
@@ -33,6 +35,7 @@ pub struct Kafka {
     ports: Ports,
     certificate: Option<Certificate>,
     listener: Listener,
+    quorum: Quorum,
     /// `None` while it is stopped.
     process: Option<Child>,
 }
@@ -51,11 +54,23 @@ pub enum Listener {
     },
 }
 
+/// The nodes that a node belongs to.
+#[derive(Debug, Clone)]
+struct Quorum {
+    id: usize,
+    /// All nodes, as the configuration lists them.
+    voters: String,
+    size: usize,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Ports {
     plaintext: u16,
     secure: u16,
     controller: u16,
+    /// What the listener behind a link is known by, and where it listens.
+    link: u16,
+    behind_link: u16,
 }
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -70,17 +85,58 @@ impl Kafka {
             Listener::Plaintext => None,
             Listener::SaslSsl { .. } => Some(Certificate::new(folder.path())?),
         };
+        let ports = Ports::free(1)?[0];
         let mut kafka = Self {
             jars,
-            ports: Ports::free()?,
+            ports,
             folder,
             certificate,
             listener,
+            quorum: Quorum {
+                id: 1,
+                voters: format!("1@127.0.0.1:{}", ports.controller),
+                size: 1,
+            },
             process: None,
         };
         kafka.format()?;
         kafka.restart()?;
         Ok(kafka)
+    }
+
+    /// Starts a cluster without encryption. Topics have a replica on every node.
+    pub fn start_cluster(size: usize) -> anyhow::Result<Vec<Self>> {
+        let jars = install::jars()?;
+        let ports = Ports::free(size)?;
+        let voters = ports.iter().enumerate();
+        let voters = voters.map(|(at, ports)| format!("{}@127.0.0.1:{}", at + 1, ports.controller));
+        let voters = voters.collect::<Vec<_>>().join(",");
+        let mut nodes = Vec::new();
+        for (at, ports) in ports.into_iter().enumerate() {
+            let node = Self {
+                jars: jars.clone(),
+                ports,
+                folder: tempfile::tempdir()?,
+                certificate: None,
+                listener: Listener::Plaintext,
+                quorum: Quorum {
+                    id: at + 1,
+                    voters: voters.clone(),
+                    size,
+                },
+                process: None,
+            };
+            node.format()?;
+            nodes.push(node);
+        }
+        // None answers before a majority runs.
+        for node in &mut nodes {
+            node.launch()?;
+        }
+        for node in &mut nodes {
+            node.wait_until_ready()?;
+        }
+        Ok(nodes)
     }
 
     /// Address of the listener that was asked for.
@@ -94,6 +150,12 @@ impl Kafka {
     /// Address of the listener without encryption, which always exists: tests create topics and read outputs over it.
     pub fn plaintext(&self) -> String {
         format!("127.0.0.1:{}", self.ports.plaintext)
+    }
+
+    /// A network to the broker that can be slow or cut, and the address to reach the broker by it.
+    pub fn link(&self) -> anyhow::Result<(Link, String)> {
+        let link = Link::start(self.ports.link, self.ports.behind_link)?;
+        Ok((link, format!("127.0.0.1:{}", self.ports.link)))
     }
 
     /// Options that a client of [`Kafka::bootstrap`] needs, except for the password.
@@ -138,6 +200,12 @@ impl Kafka {
 
     /// Starts it again, on the same data and ports, and waits until it answers.
     pub fn restart(&mut self) -> anyhow::Result<()> {
+        self.launch()?;
+        self.wait_until_ready()
+    }
+
+    /// Starts it again without waiting.
+    fn launch(&mut self) -> anyhow::Result<()> {
         self.kill()?;
         let log = OpenOptions::new()
             .create(true)
@@ -147,7 +215,21 @@ impl Kafka {
         let mut command = self.java(&log)?;
         let process = command.arg("kafka.Kafka").arg(properties).spawn();
         self.process = Some(process.context("java")?);
-        self.wait_until_ready()
+        Ok(())
+    }
+
+    /// Bytes of the log of a topic's first partition.
+    pub fn size_of(&self, topic: &str) -> anyhow::Result<u64> {
+        let partition = self.folder.path().join("data").join(format!("{topic}-0"));
+        let mut size = 0;
+        for entry in fs::read_dir(partition)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|kind| kind == "log") {
+                // The cleaner may remove it meanwhile.
+                size += fs::metadata(path).map_or(0, |file| file.len());
+            }
+        }
+        Ok(size)
     }
 
     /// Loses the end of a topic's first partition, as a broker does that was not shut down cleanly: stops, cuts the log
@@ -202,7 +284,12 @@ impl Kafka {
         let data = folder.join("data");
         fs::write(
             folder.join("server.properties"),
-            properties::server(self.ports, &data, self.certificate.as_ref().zip(password)),
+            properties::server(
+                self.ports,
+                &data,
+                self.certificate.as_ref().zip(password),
+                &self.quorum,
+            ),
         )?;
         fs::write(folder.join("log4j2.properties"), properties::LOGGING)?;
         let log = File::create(folder.join("server.log"))?;
@@ -270,16 +357,25 @@ impl Drop for Kafka {
 }
 
 impl Ports {
-    /// Ports that were free a moment ago.
-    fn free() -> anyhow::Result<Self> {
+    /// Ports of so many nodes that were free a moment ago.
+    fn free(nodes: usize) -> anyhow::Result<Vec<Self>> {
         // All are held until the end, so that they differ.
-        let bind = || TcpListener::bind("127.0.0.1:0");
-        let listeners = [bind()?, bind()?, bind()?];
-        let [plaintext, secure, controller] = &listeners;
-        Ok(Self {
-            plaintext: plaintext.local_addr()?.port(),
-            secure: secure.local_addr()?.port(),
-            controller: controller.local_addr()?.port(),
-        })
+        let mut held = Vec::new();
+        let mut port = || -> anyhow::Result<u16> {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            let port = listener.local_addr()?.port();
+            held.push(listener);
+            Ok(port)
+        };
+        let mut node = || {
+            Ok(Self {
+                plaintext: port()?,
+                secure: port()?,
+                controller: port()?,
+                link: port()?,
+                behind_link: port()?,
+            })
+        };
+        (0..nodes).map(|_| node()).collect()
     }
 }

@@ -38,8 +38,11 @@ pub struct Witness {
     pub most_files: usize,
     /// See `most_memory`.
     pub most_threads: u64,
-    /// Resident memory in KiB, after a third and at the end of the longest life, and how long that was.
-    pub longest_life: (u64, u64, Duration),
+    /// How far memory grew in the last life, in KiB: the least in the last quarter of it over the least in the second.
+    /// `None` if it was too short to tell. The least, because uploads and queues come and go.
+    pub growth: Option<i64>,
+    /// How long the last life was.
+    pub last_life: Duration,
 }
 
 /// The two threads.
@@ -49,9 +52,14 @@ pub(super) struct Witnesses {
     watcher: JoinHandle<Witness>,
 }
 
+/// How the error of a round begins whose daemon leaks.
+pub const LEAK: &str = "memory grows";
 /// What the process may take, whatever happens.
 const MOST_MEMORY: u64 = 512 << 10;
 const MOST_THREADS: u64 = 100;
+/// What memory may grow by in a long life, in KiB, and how long a life must be to tell.
+const MOST_GROWTH: i64 = 5_000;
+const LONG_LIFE: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -91,7 +99,8 @@ impl Witnesses {
             most_memory: watched.most_memory,
             most_files: watched.most_files,
             most_threads: watched.most_threads,
-            longest_life: watched.longest_life,
+            growth: watched.growth,
+            last_life: watched.last_life,
             ..called
         })
     }
@@ -107,6 +116,8 @@ impl Witness {
             self.most_threads < MOST_THREADS,
             "too many threads: {self:?}"
         );
+        let is_leaking = self.growth.is_some_and(|growth| growth > MOST_GROWTH);
+        ensure!(!is_leaking, "{LEAK}: {self:?}");
         Ok(())
     }
 }
@@ -170,13 +181,21 @@ fn watch(over: &AtomicBool, disturbances: &Disturbances) -> Witness {
         witness.most_threads = witness.most_threads.max(threads);
         witness.most_files = witness.most_files.max(files);
         life.2.push(memory);
-        let lasted = life.1.elapsed();
-        if lasted >= witness.longest_life.2 {
-            let after_a_third = life.2[life.2.len() / 3];
-            witness.longest_life = (after_a_third, memory, lasted);
-        }
+    }
+    witness.last_life = life.1.elapsed();
+    if witness.last_life >= LONG_LIFE {
+        witness.growth = growth(&life.2);
     }
     witness
+}
+
+/// From the second to the last quarter. The first quarter fills queues and caches.
+fn growth(memory: &[u64]) -> Option<i64> {
+    let quarter = memory.len() / 4;
+    let least = |part: &[u64]| part.iter().min().map(|least| *least as i64);
+    let before = least(memory.get(quarter..2 * quarter)?)?;
+    let after = least(memory.get(3 * quarter..)?)?;
+    Some(after - before)
 }
 
 /// Memory in KiB, threads, open files; `None` if the process has ended.

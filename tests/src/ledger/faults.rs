@@ -17,6 +17,7 @@ use crate::{
     disk::SmallDisk,
     hostile::{Attack, Target},
     kafka::Kafka,
+    link::{Link, Quality},
     until,
 };
 
@@ -40,6 +41,7 @@ enum Card {
     Freeze,
     Flood,
     Disk,
+    Link,
 }
 
 const DECK: [Card; 8] = [
@@ -54,13 +56,15 @@ const DECK: [Card; 8] = [
 ];
 
 /// What `chaos` adds.
-const MORE: [Card; 6] = [
+const MORE: [Card; 8] = [
     Card::Freeze,
     Card::Freeze,
     Card::Flood,
     Card::Flood,
     Card::Flood,
     Card::Disk,
+    Card::Link,
+    Card::Link,
 ];
 
 /// Brings faults about, and remembers which.
@@ -70,11 +74,20 @@ pub(super) struct Faults<'a> {
     deck: Vec<Card>,
     counts: BTreeMap<&'static str, usize>,
     began: Instant,
-    chaos: bool,
-    /// Of the HTTP listener.
-    address: String,
-    disk: Option<&'a SmallDisk>,
+    /// `None` without chaos.
+    surroundings: Option<Surroundings<'a>>,
     tell: fn(&str),
+}
+
+/// What chaos disturbs besides Kafka and the process.
+pub(super) struct Surroundings<'a> {
+    /// Of the HTTP listener.
+    pub(super) address: String,
+    pub(super) disk: Option<&'a SmallDisk>,
+    /// Between the daemon and the broker.
+    pub(super) link: &'a Link,
+    /// Nobody kills the daemon after this.
+    pub(super) last_kill: Instant,
 }
 
 /// How long a frozen daemon's last records may take to be written.
@@ -84,9 +97,7 @@ impl<'a> Faults<'a> {
     pub(super) fn new(
         names: &Names,
         tell: fn(&str),
-        chaos: bool,
-        address: String,
-        disk: Option<&'a SmallDisk>,
+        surroundings: Option<Surroundings<'a>>,
     ) -> Self {
         let topics = names.outputs().map(|topic| (topic.clone(), Topic::Takes));
         Self {
@@ -95,9 +106,7 @@ impl<'a> Faults<'a> {
             deck: Vec::new(),
             counts: BTreeMap::new(),
             began: Instant::now(),
-            chaos,
-            address,
-            disk,
+            surroundings,
             tell,
         }
     }
@@ -117,7 +126,7 @@ impl<'a> Faults<'a> {
     ) -> Result<()> {
         if self.deck.is_empty() {
             self.deck.extend(DECK);
-            if self.chaos {
+            if self.surroundings.is_some() {
                 self.deck.extend(MORE);
             }
             generator.shuffle(&mut self.deck);
@@ -129,6 +138,7 @@ impl<'a> Faults<'a> {
             Some(Card::Freeze) => self.freeze(generator, lives),
             Some(Card::Flood) => self.flood(generator, lives),
             Some(Card::Disk) => self.fill_disk(generator),
+            Some(Card::Link) => self.disturb_link(generator),
             Some(Card::Topic) | None => self.change_topic(generator, kafka, lives, collector),
         }
     }
@@ -148,6 +158,10 @@ impl<'a> Faults<'a> {
     }
 
     fn kill(&mut self, lives: &mut Lives, collector: &mut Collector) -> Result<()> {
+        let last_kill = self.surroundings.as_ref().map(|around| around.last_kill);
+        if last_kill.is_some_and(|last| Instant::now() > last) {
+            return Ok(());
+        }
         self.count("kill", "the daemon");
         lives.kill(|| collector.end_life())
     }
@@ -163,11 +177,15 @@ impl<'a> Faults<'a> {
     }
 
     fn flood(&mut self, generator: &mut Generator, lives: &Lives) -> Result<()> {
+        let Some(around) = &self.surroundings else {
+            return Ok(());
+        };
+        let http = around.address.clone();
         let attack = Attack::ALL[generator.below(Attack::ALL.len())];
         self.count("attack", format!("{attack:?}"));
         let target = Target {
             grpc: lives.daemon()?.address("grpc_address")?,
-            http: self.address.clone(),
+            http,
         };
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -179,11 +197,31 @@ impl<'a> Faults<'a> {
     }
 
     fn fill_disk(&mut self, generator: &mut Generator) -> Result<()> {
-        let Some(disk) = self.disk else { return Ok(()) };
+        let Some(disk) = self.surroundings.as_ref().and_then(|around| around.disk) else {
+            return Ok(());
+        };
         self.count("fill", "the disk");
         let filler = disk.fill()?;
         thread::sleep(Duration::from_millis(generator.below(5_000) as u64));
         fs::remove_file(filler)?;
+        Ok(())
+    }
+
+    fn disturb_link(&mut self, generator: &mut Generator) -> Result<()> {
+        let Some(link) = self.surroundings.as_ref().map(|around| around.link) else {
+            return Ok(());
+        };
+        let quality = match generator.below(4) {
+            0 => Quality::Slow(Duration::from_millis(200)),
+            1 => Quality::Narrow(20_000),
+            2 => Quality::Stalled,
+            _ => Quality::Cut,
+        };
+        self.count("disturb the link", format!("{quality:?}"));
+        link.set(quality);
+        // The disturbance itself, not a wait for something to happen.
+        thread::sleep(Duration::from_millis(2_000 + generator.below(8_000) as u64));
+        link.set(Quality::Good);
         Ok(())
     }
 

@@ -6,8 +6,9 @@
 //! every event has an output, none has two from one life of the daemon, a kill repeats no more than is documented, and
 //! the state is that of an undisturbed run on the copy.
 //!
-//! With `chaos`, the process is also frozen, hostile clients stall and flood, events come from other centuries and the disk
-//! fills up. An honest client asks for predictions all the time, and memory, files and threads are watched.
+//! With `chaos`, the process is also frozen, hostile clients stall and flood, the network to the broker is slow, stalled or
+//! cut, events come from other centuries and the disk fills up. An honest client asks for predictions all the time, and
+//! memory, files and threads are watched. In the last two thirds nobody kills the daemon, so that a leak can be seen.
 
 mod account;
 mod caller;
@@ -26,10 +27,10 @@ use anyhow::{Context, Result, ensure};
 use ostar_model::Generator;
 
 pub use account::Account;
-pub use caller::Witness;
 use caller::{Disturbances, Witnesses};
+pub use caller::{LEAK, Witness};
 use collector::Collector;
-use faults::Faults;
+use faults::{Faults, Surroundings};
 use feed::Feed;
 
 use crate::{
@@ -50,6 +51,8 @@ pub struct Round {
     pub duration: Duration,
     /// More than the ledger's faults, and witnesses.
     pub chaos: bool,
+    /// The control: the daemon loses memory with every chunk of events, and the round must fail for it.
+    pub leaks: bool,
     /// Tells what is done, as it happens.
     pub tell: fn(&str),
 }
@@ -65,6 +68,7 @@ pub(crate) struct Life {
 pub(crate) struct Lives {
     program: String,
     settings: Settings,
+    leaks: bool,
     daemon: Option<Daemon>,
     began_ms: i64,
     ended: Vec<Life>,
@@ -103,24 +107,33 @@ impl Round {
         for topic in names.outputs() {
             kafka.create_topic(topic, 1, &[])?;
         }
+        let (link, linked) = kafka.link()?;
         let mut settings = settings(kafka, &names, folder);
         let address = free_address()?;
         if self.chaos {
             settings = settings
+                .with("kafka.brokers", &linked)
                 .with("http.listen", &address)
                 .with("connections.header_timeout", "3s")
                 .with("connections.body_timeout", "3s");
         }
         let mut generator = Generator::new(self.seed);
-        let mut lives = Lives::new(&self.program, settings.clone());
+        let mut lives = Lives::new(&self.program, settings.clone(), self.leaks);
         let mut collector = Collector::new(&names);
         let feed = Feed::start(kafka, &names, self.seed, self.chaos)?;
         lives.start()?;
         let witnesses = self
             .chaos
             .then(|| Witnesses::start(address.clone(), MODEL, &lives.disturbances));
-        let mut faults = Faults::new(&names, self.tell, self.chaos, address, disk.as_ref());
-        let end = Instant::now() + self.duration;
+        let begin = Instant::now();
+        let end = begin + self.duration;
+        let surroundings = self.chaos.then(|| Surroundings {
+            address,
+            disk: disk.as_ref(),
+            link: &link,
+            last_kill: begin + self.duration / 3,
+        });
+        let mut faults = Faults::new(&names, self.tell, surroundings);
         while Instant::now() < end {
             std::thread::sleep(Duration::from_millis(100 + generator.below(3_000) as u64));
             faults.next(&mut generator, kafka, &mut lives, &mut collector)?;
@@ -182,6 +195,7 @@ impl Round {
             .without("predictions.topic")
             .without("dead_letters.topic")
             .without("parked.topic")
+            .with("kafka.brokers", &kafka.bootstrap())
             .with("http.listen", "127.0.0.1:0")
             .with("kafka.topic", &copy)
             .with("kafka.group", &copy)
@@ -269,10 +283,11 @@ impl Names {
 // === impl Lives ===
 
 impl Lives {
-    fn new(program: &str, settings: Settings) -> Self {
+    fn new(program: &str, settings: Settings, leaks: bool) -> Self {
         Self {
             program: program.to_owned(),
             settings,
+            leaks,
             daemon: None,
             began_ms: 0,
             ended: Vec::new(),
@@ -282,7 +297,12 @@ impl Lives {
 
     fn start(&mut self) -> Result<()> {
         self.began_ms = now_ms();
-        let daemon = Daemon::start(&self.program, &self.settings)?;
+        let variables: &[_] = if self.leaks {
+            &[("FAILPOINTS", "leak=return(20000)")]
+        } else {
+            &[]
+        };
+        let daemon = Daemon::start_with(&self.program, &self.settings, variables)?;
         self.disturbances.process(daemon.id());
         self.daemon = Some(daemon);
         Ok(())

@@ -20,6 +20,7 @@ fn half_a_minute(kafka: &mut Kafka) -> Result<()> {
         seed: 11,
         duration: Duration::from_secs(30),
         chaos: true,
+        leaks: false,
         tell: |_| (),
     };
     round.run(kafka, folder.path()).map(drop)

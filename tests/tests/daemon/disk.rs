@@ -1,16 +1,31 @@
-//! A disk that is full.
+//! A disk that is full, read-only or failing.
 
 use std::{fs, process::Command};
 
 use anyhow::{Result, ensure};
-use ostar_tests::{daemon::checkpoint_reaches, disk::SmallDisk, gaussians, kafka::Kafka};
+use ostar_tests::{
+    daemon::{Daemon, checkpoint_reaches},
+    disk::{ReadOnly, SmallDisk},
+    gaussians,
+    kafka::Kafka,
+};
 
 use crate::{PROGRAM, Place, Test, start};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[(
-    "a_full_disk_is_told_refuses_an_order_with_its_own_code_and_is_over_when_there_is_room",
-    full_disk,
-)];
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    (
+        "a_full_disk_is_told_refuses_an_order_with_its_own_code_and_is_over_when_there_is_room",
+        full_disk,
+    ),
+    (
+        "a_folder_that_becomes_read_only_is_told_and_is_over_when_it_can_be_written",
+        read_only,
+    ),
+    (
+        "a_disk_that_fails_is_told_and_tried_again_until_it_works",
+        failing,
+    ),
+];
 
 const LEARNED: &str = "ostar_learned_events_total";
 const CONDITION: &str = "ostar_condition{condition=\"checkpoints\"}";
@@ -68,4 +83,53 @@ fn full_disk(kafka: &mut Kafka) -> Result<()> {
     checkpoint_reaches(&state, 1_500)?;
     daemon.metric_is(CONDITION, 0.0)?;
     daemon.stop_cleanly()
+}
+
+fn read_only(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    kafka.create_topic("read-only", 1, &[])?;
+    let (rows, _) = gaussians::draw(1_000, 0.5, 0.0, 3);
+    let events: Vec<_> = rows.iter().map(|row| gaussians::raw(row)).collect();
+    let settings = place.settings(kafka, "read-only", "state");
+    let state = place.folder.path().join("state");
+    let daemon = start(&settings)?;
+    kafka.produce("read-only", 0, &events[..500])?;
+    checkpoint_reaches(&state, 500)?;
+    // Elsewhere `a_folder_that_cannot_be_written_is_told_at_the_start` has to do.
+    let Some(read_only) = ReadOnly::new(&state)? else {
+        return Ok(());
+    };
+    kafka.produce("read-only", 0, &events[500..])?;
+    goes_on_without_checkpoints(&daemon, 1_000.0, "Read-only file system")?;
+    drop(read_only);
+    // Without further events.
+    checkpoint_reaches(&state, 1_000)?;
+    daemon.metric_is(CONDITION, 0.0)?;
+    daemon.stop_cleanly()
+}
+
+fn failing(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    kafka.create_topic("failing", 1, &[])?;
+    let (rows, _) = gaussians::draw(500, 0.5, 0.0, 3);
+    let events: Vec<_> = rows.iter().map(|row| gaussians::raw(row)).collect();
+    kafka.produce("failing", 0, &events)?;
+    let settings = place.settings(kafka, "failing", "state");
+    // The first one claims the folder.
+    let variables = [("FAILPOINTS", "checkpoint=1*off->8*return->off")];
+    let daemon = Daemon::start_with(PROGRAM, &settings, &variables)?;
+    goes_on_without_checkpoints(&daemon, 500.0, "Input/output error")?;
+    checkpoint_reaches(&place.folder.path().join("state"), 500)?;
+    daemon.metric_is(CONDITION, 0.0)?;
+    daemon.stop_cleanly()
+}
+
+/// Learning and serving go on, and whoever looks is told why nothing is saved.
+fn goes_on_without_checkpoints(daemon: &Daemon, learned: f64, reason: &str) -> Result<()> {
+    daemon.metric_is(LEARNED, learned)?;
+    daemon.metric_is(CONDITION, 1.0)?;
+    daemon.metric_reaches("ostar_checkpoint_failures_total", 1.0)?;
+    let (status, told) = daemon.get("/readyz")?;
+    ensure!(status == 200 && told.contains(reason), "{told}");
+    Ok(())
 }

@@ -8,6 +8,7 @@ use ostar_tests::{
     kafka::Kafka,
     orders::{self, Order, PLACES},
     python::output,
+    state,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -22,6 +23,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     (
         "a_field_that_breaks_in_the_stream_is_told_by_metrics_log_and_explain",
         broken_field,
+    ),
+    (
+        "a_field_that_breaks_in_the_stream_of_a_scorer_is_told_by_the_learner",
+        broken_field_of_a_scorer,
     ),
 ];
 
@@ -182,6 +187,14 @@ fn explain(daemon: &Daemon) -> Result<String> {
     output(command.args(["explain", "--address", &address]))
 }
 
+/// Orders after the unit of the price has changed.
+fn broken_prices() -> Vec<Vec<u8>> {
+    events(&orders::draw(15 * BLOCK, 0.3, 4), |event, _| {
+        let price = event["item"]["price"].as_f64().unwrap_or_default();
+        event["item"]["price"] = json!(1_000.0 * price);
+    })
+}
+
 fn broken_field(kafka: &mut Kafka) -> Result<()> {
     let folder = fitted()?;
     kafka.create_topic("stream", 1, &[])?;
@@ -195,13 +208,7 @@ fn broken_field(kafka: &mut Kafka) -> Result<()> {
     }
     let text = explain(&daemon)?;
     ensure!(!text.contains("A field of the input broke"), "{text}");
-    // The unit of the price changes.
-    let broken = orders::draw(15 * BLOCK, 0.3, 4);
-    let broken = events(&broken, |event, _| {
-        let price = event["item"]["price"].as_f64().unwrap_or_default();
-        event["item"]["price"] = json!(1_000.0 * price);
-    });
-    kafka.produce_at("stream", 0, &broken, None)?;
+    kafka.produce_at("stream", 0, broken_prices(), None)?;
     daemon.metric_is("ostar_input_broken{field=\"price\"}", 1.0)?;
     daemon.metric_reaches("ostar_input_beyond_ratio{field=\"price\"}", 0.5)?;
     daemon.metric_is("ostar_input_alarms_total", 1.0)?;
@@ -225,4 +232,36 @@ fn broken_field(kafka: &mut Kafka) -> Result<()> {
     let daemon = start(&settings(kafka, &folder, "stream"))?;
     daemon.metric_is("ostar_input_broken{field=\"price\"}", 1.0)?;
     daemon.stop_cleanly()
+}
+
+/// The learner sees no events: every fourth sample carries its input.
+fn broken_field_of_a_scorer(kafka: &mut Kafka) -> Result<()> {
+    let folder = fitted()?;
+    for topic in ["sold", "sold-samples", "sold-parked"] {
+        kafka.create_topic(topic, 1, &[])?;
+    }
+    kafka.create_topic("sold-state", 1, &state::TOPIC)?;
+    let shared = settings(kafka, &folder, "sold")
+        .without("checkpoints.folder")
+        .with("checkpoints.store", "kafka")
+        .with("checkpoints.topic", "sold-state")
+        .with("samples.topic", "sold-samples")
+        .with("samples.per_second", "100000000")
+        .with("parked.topic", "sold-parked");
+    let scorer = start(&shared.clone().with("role", "scorer"))?;
+    let learner = start(&shared.with("role", "learner"))?;
+    let healthy = orders::draw(30 * BLOCK, 0.3, 3);
+    kafka.produce_at("sold", 0, events(&healthy, |_, _| ()), None)?;
+    learner.metric_reaches("ostar_learned_events_total", healthy.len() as f64)?;
+    learner.metric_is("ostar_inputs_watched", 3.0)?;
+    for field in ["price", "country", "tags"] {
+        learner.metric_is(&format!("ostar_input_broken{{field=\"{field}\"}}"), 0.0)?;
+    }
+    kafka.produce_at("sold", 0, broken_prices(), None)?;
+    learner.metric_is("ostar_input_broken{field=\"price\"}", 1.0)?;
+    learner.metric_is("ostar_input_broken{field=\"country\"}", 0.0)?;
+    let logged = learner.logged("a field of the input broke")?;
+    ensure!(logged["field"] == "price", "{logged}");
+    scorer.stop_cleanly()?;
+    learner.stop_cleanly()
 }

@@ -20,10 +20,14 @@ mod refused;
 mod registry;
 mod requests;
 mod restarts;
+mod roles;
+mod rolling;
 mod secure;
 mod security_page;
 mod standby;
+mod state_topic;
 mod stopping;
+mod topics;
 mod truncated;
 
 use std::{path::PathBuf, sync::Arc};
@@ -70,12 +74,16 @@ fn main() {
         chaos::TESTS,
         security_page::TESTS,
         fields::TESTS,
+        state_topic::TESTS,
+        roles::TESTS,
+        topics::TESTS,
     ]
     .concat();
     let missing = missing_tool();
     let tests = tests.into_iter().map(|test| (test, missing));
     let missing = missing.or_else(ostar_tests::python::missing_tool);
-    let python_tests = python::TESTS.iter().chain(registry::TESTS);
+    let python_tests = [python::TESTS, registry::TESTS, rolling::TESTS];
+    let python_tests = python_tests.into_iter().flatten();
     let python_tests = python_tests.map(|test| (*test, missing));
     let trials = tests.chain(python_tests).map(|((name, test), missing)| {
         let shared = Arc::clone(&shared);

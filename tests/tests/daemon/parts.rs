@@ -4,19 +4,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use ostar_tests::{
-    daemon::{Daemon, TIMEOUT},
+    daemon::{Daemon, Settings, TIMEOUT},
     gaussians,
     kafka::Kafka,
     until,
 };
 use serde_json::Value;
 
-use crate::{PROGRAM, Place, Test};
+use crate::{PROGRAM, Place, Test, roles};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[(
-    "a_panic_in_any_part_ends_the_process_with_its_name_within_two_seconds",
-    panics,
-)];
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    (
+        "a_panic_in_any_part_ends_the_process_with_its_name_within_two_seconds",
+        panics,
+    ),
+    (
+        "a_panic_in_any_part_of_a_scorer_or_learner_ends_the_process_with_its_name_within_two_seconds",
+        panics_by_role,
+    ),
+];
 
 /// Every part, and what the error calls it.
 const PARTS: [(&str, &str); 15] = [
@@ -59,30 +65,63 @@ fn panics(kafka: &mut Kafka) -> Result<()> {
         if part == "TLS files" {
             settings = secrets.required_by(settings);
         }
-        let panic = format!("{part}=panic");
-        let variables = [("FAILPOINTS", &panic[..])];
-        let mut daemon = Daemon::start_with(PROGRAM, &settings, &variables)?;
-        let panicked = format!("failpoint {part} panic");
-        until(&panicked, TIMEOUT, || {
-            let log = daemon.log();
-            let is_it = |line: &Value| line.as_str().is_some_and(|line| line.contains(&panicked));
-            Ok(log.iter().any(is_it).then_some(()))
-        })
-        .with_context(|| format!("the log is {:#?}", daemon.log()))?;
-        let start = Instant::now();
-        let status = daemon.wait()?;
-        let took = start.elapsed();
-        ensure!(status.code() == Some(1), "{part}: {status}");
-        ensure!(took < LIMIT, "{part}: {took:?}");
-        let expected = format!("the {name} failed: panicked");
-        let is_told = |line: &Value| {
-            let line = line.as_str().unwrap_or_default();
-            line.starts_with("error: ") && line.contains(&expected)
-        };
-        until(&expected, TIMEOUT, || {
-            Ok(daemon.log().iter().any(is_told).then_some(()))
-        })
-        .with_context(|| format!("the log is {:#?}", daemon.log()))?;
+        dies(&settings, part, name)?;
     }
+    Ok(())
+}
+
+/// Parts of a scorer. Its listeners are those of every process.
+const SCORER: [&str; 4] = ["ingest", "emission", "commits", "state"];
+const LEARNER: [&str; 4] = ["samples", "learner", "leadership", "state"];
+
+fn panics_by_role(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    roles::topics(kafka, "dying")?;
+    let (rows, _) = gaussians::draw(500, 0.5, 0.0, 3);
+    let events: Vec<_> = rows.iter().map(|row| gaussians::raw(row)).collect();
+    kafka.produce("dying", 0, &events)?;
+    for part in SCORER {
+        dies(
+            &roles::scorer(&place, kafka, "dying"),
+            part,
+            &format!("{part} thread"),
+        )?;
+    }
+    for part in LEARNER {
+        dies(
+            &roles::learner(&place, kafka, "dying"),
+            part,
+            &format!("{part} thread"),
+        )?;
+    }
+    Ok(())
+}
+
+/// Starts a daemon whose part panics, and checks how it ends.
+fn dies(settings: &Settings, part: &str, name: &str) -> Result<()> {
+    let panic = format!("{part}=panic");
+    let variables = [("FAILPOINTS", &panic[..])];
+    let mut daemon = Daemon::start_with(PROGRAM, settings, &variables)?;
+    let panicked = format!("failpoint {part} panic");
+    until(&panicked, TIMEOUT, || {
+        let log = daemon.log();
+        let is_it = |line: &Value| line.as_str().is_some_and(|line| line.contains(&panicked));
+        Ok(log.iter().any(is_it).then_some(()))
+    })
+    .with_context(|| format!("the log is {:#?}", daemon.log()))?;
+    let start = Instant::now();
+    let status = daemon.wait()?;
+    let took = start.elapsed();
+    ensure!(status.code() == Some(1), "{part}: {status}");
+    ensure!(took < LIMIT, "{part}: {took:?}");
+    let expected = format!("the {name} failed: panicked");
+    let is_told = |line: &Value| {
+        let line = line.as_str().unwrap_or_default();
+        line.starts_with("error: ") && line.contains(&expected)
+    };
+    until(&expected, TIMEOUT, || {
+        Ok(daemon.log().iter().any(is_told).then_some(()))
+    })
+    .with_context(|| format!("the log is {:#?}", daemon.log()))?;
     Ok(())
 }

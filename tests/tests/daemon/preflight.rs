@@ -4,12 +4,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use ostar_tests::{
-    daemon::Settings,
+    daemon::{Settings, TIMEOUT},
     gaussians,
     kafka::{Kafka, Listener, Operation},
+    until,
 };
 
-use crate::{PROGRAM, Place, Test, start};
+use crate::{PROGRAM, Place, Test, roles, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (
@@ -19,6 +20,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     (
         "a_check_finds_missing_topics_foreign_commits_and_brokers_that_do_not_answer",
         missing,
+    ),
+    (
+        "a_check_of_a_scorer_or_learner_looks_at_the_topics_of_its_role",
+        by_role,
     ),
 ];
 
@@ -139,4 +144,53 @@ fn missing(kafka: &mut Kafka) -> Result<()> {
     ensure!(outcome.0 == Some(1), "{outcome:#?}");
     expect(&outcome, "problem", "kafka.brokers", "127.0.0.1:1")?;
     Ok(())
+}
+
+fn by_role(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    kafka.create_topic("ruled", 2, &[])?;
+    let (scorer, learner) = (
+        roles::scorer(&place, kafka, "ruled"),
+        roles::learner(&place, kafka, "ruled"),
+    );
+    let outcome = check(&scorer)?;
+    ensure!(outcome.0 == Some(1), "{outcome:#?}");
+    expect(&outcome, "ok", "kafka.topic", "2 partitions")?;
+    for key in ["samples.topic", "checkpoints.topic"] {
+        expect(&outcome, "problem", key, "`ostard topics apply` makes it")?;
+    }
+    for topic in ["ruled-predictions", "ruled-parked"] {
+        kafka.create_topic(topic, 1, &[])?;
+    }
+    // Not as `topics apply` makes them.
+    kafka.create_topic("ruled-samples", 3, &[])?;
+    kafka.create_topic("ruled-state", 1, &[])?;
+    let outcome = check(&learner)?;
+    ensure!(outcome.0 == Some(0), "{outcome:#?}");
+    expect(
+        &outcome,
+        "warning",
+        "samples.topic",
+        "partitions is 3, should be 1",
+    )?;
+    expect(
+        &outcome,
+        "warning",
+        "checkpoints.topic",
+        "cleanup.policy is delete",
+    )?;
+    let is_about_events = |(_, key, _): &(String, String, String)| key == "kafka.topic";
+    ensure!(!outcome.1.iter().any(is_about_events), "{outcome:#?}");
+
+    // Scorers of the same bundle share the group.
+    let daemon = start(&scorer)?;
+    let (rows, _) = gaussians::draw(250, 0.5, 0.0, 3);
+    kafka.produce("ruled", 0, rows.iter().map(|row| gaussians::raw(row)))?;
+    until("predictions", TIMEOUT, || {
+        Ok((kafka.end("ruled-predictions")? >= 250).then_some(()))
+    })?;
+    daemon.stop_cleanly()?;
+    let outcome = check(&scorer)?;
+    ensure!(outcome.0 == Some(0), "{outcome:#?}");
+    expect(&outcome, "ok", "kafka.group", "commits of")
 }

@@ -1,4 +1,5 @@
-//! Every expression of the dashboards and rules finds data in a Prometheus that scrapes a running demo.
+//! Every expression of the dashboards and rules finds data in a Prometheus that scrapes a running demo, a scorer and a
+//! learner.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,12 +7,15 @@ use anyhow::{Context, Result, bail, ensure};
 use ostar_tests::{demo::Demo, prometheus::Prometheus};
 use serde_json::Value;
 
-use crate::{PROGRAM, panels, repository};
+use crate::{PROGRAM, panels, repository, split::Split};
 
 type LiveTest = fn(&Running) -> Result<()>;
 
 pub(crate) const TESTS: &[(&str, LiveTest)] = &[
-    ("every_panel_shows_data_of_a_running_demo", panels_show_data),
+    (
+        "every_panel_shows_data_of_a_running_demo_or_of_a_scorer_and_a_learner",
+        panels_show_data,
+    ),
     (
         "every_variable_of_the_dashboards_finds_values",
         variables_find_values,
@@ -29,9 +33,10 @@ pub(crate) const TESTS: &[(&str, LiveTest)] = &[
 /// Longer than any wait in a healthy run under load.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A demo and the Prometheus that scrapes it.
+/// A demo, a scorer and learners, and the Prometheus that scrapes them.
 pub(crate) struct Running {
     demo: Demo,
+    split: Split,
     prometheus: Prometheus,
 }
 
@@ -42,8 +47,15 @@ impl Running {
         // Mode auto takes no steps, and shows nothing of them, before the classes change.
         let demo = Demo::start(PROGRAM, seconds, "adapted")?;
         let rules = repository("dashboards/rules");
-        let prometheus = Prometheus::start(&demo.http_address, &rules.canonicalize()?)?;
-        Ok(Self { demo, prometheus })
+        let split = Split::start()?;
+        let mut targets = split.targets()?;
+        targets.push(demo.http_address.clone());
+        let prometheus = Prometheus::start(&targets, &rules.canonicalize()?)?;
+        Ok(Self {
+            demo,
+            split,
+            prometheus,
+        })
     }
 
     /// Whether an expression gives a finite number. A quantile without samples is NaN.
@@ -60,6 +72,7 @@ impl Running {
         let mut problem = None;
         let shown = ostar_tests::until("data", TIMEOUT, || {
             self.demo.predict()?;
+            self.split.feed()?;
             let mut still = Vec::new();
             for question in waiting.drain(..) {
                 let place = || format!("{}: {}", question.place, question.expression);

@@ -1,9 +1,10 @@
-//! Dashboards and alert rules against a real Prometheus that scrapes a running `ostard demo`. Where Prometheus is missing
-//! the tests are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set.
+//! Dashboards and alert rules against a real Prometheus that scrapes a running `ostard demo`, and a scorer and a learner
+//! over a real Apache Kafka. Where a tool is missing the tests are ignored, unless CI or OSTARD_REQUIRE_SERVICES is set.
 
 mod live;
 mod panels;
 mod rules;
+mod split;
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use libtest_mimic::Arguments;
 use ostar_tests::{
     harness::{Shared, trial},
-    prometheus,
+    kafka, prometheus,
 };
 
 use self::live::Running;
@@ -50,7 +51,7 @@ impl Needs {
         match self {
             Self::Nothing => None,
             Self::Python => (!ostar_tests::is_on_the_path("python3")).then_some("python3"),
-            Self::Prometheus => prometheus::missing_tool(),
+            Self::Prometheus => prometheus::missing_tool().or_else(kafka::missing_tool),
         }
     }
 }

@@ -71,6 +71,42 @@ impl Trial {
 }
 
 #[test]
+fn each_role_says_what_it_lacks() {
+    let mut scorer = Trial::new();
+    scorer.layers.variables.remove("OSTAR__CHECKPOINTS__FOLDER");
+    scorer.set("role", "scorer");
+    let told = scorer.told();
+    for key in ["samples.topic", "checkpoints.topic", "parked.topic"] {
+        assert!(told.iter().any(|told| told.starts_with(key)), "{told:?}");
+    }
+    assert_eq!(told.len(), 3, "{told:?}");
+    scorer
+        .set("samples.topic", "s")
+        .set("checkpoints.topic", "c");
+    scorer.set("parked.topic", "p");
+    assert_eq!(scorer.told(), [""; 0]);
+    let mut learner = Trial::new();
+    learner.variable("OSTAR__ROLE", "learner");
+    learner
+        .set("samples.topic", "s")
+        .set("checkpoints.topic", "c");
+    let told = learner.told();
+    assert!(
+        told[0].contains("expected \"kafka\", because role is \"learner\""),
+        "{told:?}"
+    );
+    learner.set("checkpoints.store", "kafka");
+    assert_eq!(learner.told(), [""; 0]);
+    assert_eq!(learner.config().role, Role::Learner);
+    learner.set("samples.topic", "c");
+    assert!(learner.told()[0].contains("expected another topic than samples.topic"));
+    assert!(
+        learner.read().print().starts_with("role = "),
+        "keys before sections"
+    );
+}
+
+#[test]
 fn the_defaults_are_those_of_the_libraries_and_all_but_three_keys_have_one() {
     let reading = Reading::new(&Layers::default());
     let config = reading.config;
@@ -216,9 +252,12 @@ fn every_key_of_the_schema_is_documented_in_the_default_file() {
     collect(&Shape::of(&Config::schema()), "", &mut keys);
     assert!(keys.len() > 70, "{keys:?}");
     for (section, key) in keys {
-        let start = defaults::TEXT
-            .find(&format!("[{section}]\n"))
-            .expect(&section);
+        // Keys without a section come before the first one.
+        let start = match section.as_str() {
+            "" => Some(0),
+            section => defaults::TEXT.find(&format!("[{section}]\n")),
+        };
+        let start = start.expect(&section);
         let lines = defaults::TEXT[start..].lines().skip(1);
         let mut lines = lines.take_while(|line| !line.starts_with('['));
         let documented = lines.any(|line| {
@@ -254,6 +293,10 @@ fn the_schema_knows_every_key_and_forbids_others() {
     let sections = schema["properties"].as_object().unwrap();
     let config = serde_json::to_value(Config::default()).unwrap();
     for (section, values) in config.as_object().unwrap() {
+        assert!(sections[section].get("description").is_some(), "{section}");
+        if !values.is_object() {
+            continue;
+        }
         let reference = sections[section]["$ref"].as_str().unwrap();
         let definition = schema.pointer(reference.trim_start_matches('#')).unwrap();
         assert_eq!(definition["additionalProperties"], false, "{section}");

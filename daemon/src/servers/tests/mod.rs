@@ -7,3 +7,4 @@ mod overload;
 mod predict;
 mod security;
 mod state;
+mod tokens;

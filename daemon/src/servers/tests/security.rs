@@ -1,4 +1,4 @@
-//! TLS and the bearer token.
+//! TLS, and the `Host` of a request.
 
 use std::{
     fs,
@@ -16,18 +16,11 @@ use rustls::{
 };
 use tempfile::TempDir;
 use tokio::sync::watch;
-use tonic::{
-    Code, Request,
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
-};
-use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::{
     config::ServeSettings,
-    proto::{
-        GetStateRequest, PauseRequest, control_client::ControlClient,
-        inference_client::InferenceClient,
-    },
+    proto::inference_client::InferenceClient,
     servers::{serve, serve_with_secrets},
     serving::{
         Tls, Tokens,
@@ -139,13 +132,6 @@ impl Authority {
     }
 }
 
-fn with_token<T>(message: T, token: &str) -> Request<T> {
-    let mut request = Request::new(message);
-    let value = format!("Bearer {token}").parse().unwrap();
-    request.metadata_mut().insert("authorization", value);
-    request
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_and_http_speak_tls_and_nothing_else() {
     let authority = Authority::new();
@@ -239,58 +225,6 @@ async fn wrong_tls_files_are_errors_with_their_key() {
     );
 }
 
-#[tokio::test]
-async fn requests_need_the_token_as_it_is_now() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("token");
-    fs::write(&file, "old").unwrap();
-    let mut settings = settings();
-    settings.auth.token_file = Some(file.clone());
-    let tokens = Tokens::open_looking_every(&settings.auth, Duration::ZERO).unwrap();
-    settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
-    let daemon = daemon();
-    let metrics = daemon.services.metrics.clone();
-    let running = serve_with_secrets(daemon.services, &settings, None, tokens)
-        .await
-        .unwrap();
-    let channel = connect(running.grpc_address).await;
-    let mut client = InferenceClient::new(channel.clone());
-    client
-        .predict(with_token(request(&[1.0]), "old"))
-        .await
-        .unwrap();
-    fs::write(&file, "new").unwrap();
-    client
-        .get_state(with_token(GetStateRequest {}, "new"))
-        .await
-        .unwrap();
-    for refused in [
-        client.predict(request(&[1.0])).await.err(),
-        client
-            .predict(with_token(request(&[1.0]), "old"))
-            .await
-            .err(),
-    ] {
-        assert_eq!(refused.unwrap().code(), Code::Unauthenticated);
-    }
-    let mut control = ControlClient::new(connect(running.control_address.unwrap()).await);
-    let status = control.pause(PauseRequest {}).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unauthenticated);
-    let health = HealthClient::new(channel)
-        .check(HealthCheckRequest::default())
-        .await;
-    health.expect("health is open to all");
-    let text = metrics.render().unwrap();
-    assert!(
-        text.contains(r#"ostar_unauthenticated_requests_total{listener="grpc"} 2"#),
-        "{text}"
-    );
-    assert!(
-        text.contains(r#"ostar_unauthenticated_requests_total{listener="control"} 1"#),
-        "{text}"
-    );
-}
-
 /// The serial number of the certificate that the listener shows now.
 fn certificate_of(authority: &Authority, address: SocketAddr) -> Vec<u8> {
     let stream = authority.https_stream(address, None).unwrap();
@@ -371,7 +305,7 @@ async fn new_tls_files_are_taken_under_load_and_broken_ones_leave_the_old_in_use
     assert!(text.contains("ostar_certificate_expiry_seconds"), "{text}");
 }
 
-async fn wait_for(condition: impl Fn() -> bool) {
+pub(super) async fn wait_for(condition: impl Fn() -> bool) {
     let met = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -404,77 +338,6 @@ async fn http_asks_for_a_client_certificate_only_where_that_is_set() {
         assert_eq!(stranger.is_some(), !required);
         assert!(known.unwrap().starts_with("HTTP/1.1 200"));
         running.stop(Duration::from_secs(5)).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_role_has_its_tokens_and_strangers_learn_no_addresses() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str| {
-        let path = folder.path().join(name);
-        fs::write(&path, name).unwrap();
-        Some(path)
-    };
-    let mut settings = settings();
-    settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
-    settings.auth.predict_token_file = write("predict");
-    settings.auth.metrics_token_file = write("scrape");
-    settings.auth.control_token_file = write("operate");
-    let daemon = daemon();
-    let health = daemon.services.health.clone();
-    health.set_condition("kafka", "no broker answers at broker-1:9092");
-    let running = serve(daemon.services, &settings).await.unwrap();
-    let get = async |path: &'static str, token: Option<&'static str>| {
-        let url = format!("http://{}{path}", running.http_address);
-        let asked = move || {
-            let mut request = ureq::get(&url).config().http_status_as_error(false).build();
-            if let Some(token) = token {
-                request = request.header("authorization", format!("Bearer {token}"));
-            }
-            let mut answer = request.call().unwrap();
-            (
-                answer.status().as_u16(),
-                answer.body_mut().read_to_string().unwrap(),
-            )
-        };
-        tokio::task::spawn_blocking(asked).await.unwrap()
-    };
-    for (path, good, bad) in [
-        ("/metrics", "scrape", "predict"),
-        ("/status", "scrape", "predict"),
-        ("/v2", "predict", "scrape"),
-    ] {
-        assert_eq!(get(path, Some(good)).await.0, 200, "{path}");
-        assert_eq!(get(path, Some("operate")).await.0, 200, "{path}");
-        for token in [None, Some(bad)] {
-            assert_eq!(get(path, token).await.0, 401, "{path} with {token:?}");
-        }
-    }
-    let mut client = InferenceClient::new(connect(running.grpc_address).await);
-    client
-        .predict(with_token(request(&[1.0]), "predict"))
-        .await
-        .unwrap();
-    let mut control = ControlClient::new(connect(running.control_address.unwrap()).await);
-    let refused = control.pause(with_token(PauseRequest {}, "predict")).await;
-    assert_eq!(refused.unwrap_err().code(), Code::Unauthenticated);
-
-    for (token, is_told) in [
-        (None, false),
-        (Some("wrong"), false),
-        (Some("scrape"), true),
-    ] {
-        let (status, text) = get("/readyz", token).await;
-        assert_eq!(status, 200);
-        assert!(text.contains("kafka: "), "{text}");
-        assert_eq!(text.contains("broker-1"), is_told, "{text}");
-    }
-    health.fail("the ingest thread failed: no broker answers at broker-1:9092");
-    for path in ["/livez", "/readyz"] {
-        let (status, text) = get(path, None).await;
-        assert_eq!(status, 503);
-        assert!(text.starts_with("the ingest thread failed"), "{text}");
-        assert!(!text.contains("broker-1"), "{text}");
     }
 }
 

@@ -1,0 +1,261 @@
+//! Reading as a member of a group: partitions come and go.
+//!
+//! librdkafka waits until a rebalance is answered. So a partition is given back only after whoever reads has settled what
+//! it read from it, and one that is assigned is read from the group's commit.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use rdkafka::{Offset, TopicPartitionList, consumer::Consumer as _};
+
+use super::{
+    client::{Consumer, Rebalance},
+    connection::{Commits, committed, offsets_at, partition_list},
+    error::{KafkaError, describe},
+    progress::Progress,
+    settings::{KafkaSettings, Start},
+    topic::{Found, Topic},
+    writer::Writer,
+};
+use crate::event::Offsets;
+
+/// A member of `kafka.group`. Dropping it answers what is still open, so that the client can leave.
+pub(super) struct Membership {
+    consumer: Arc<Consumer>,
+    topic: String,
+    /// Who commits. Commits of another bundle are refused.
+    writer: Writer,
+    /// Assigned, and where to read from is not known yet.
+    arriving: Option<Vec<i32>>,
+    /// To be given back, as soon as it is settled.
+    leaving: Option<Vec<i32>>,
+    retry_at: Instant,
+}
+
+/// What a look at the rebalances has found.
+pub(super) enum Change {
+    /// These partitions are read from now on, from these offsets.
+    Assigned(Found, Offsets),
+    /// These are to be settled and given back with [`Membership::release`].
+    Revoked { partitions: Vec<i32>, lost: bool },
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(500);
+
+impl Membership {
+    /// Joins the group.
+    pub(super) fn join(topic: &Topic, writer: Writer) -> Result<Self, KafkaError> {
+        let consumer = Arc::clone(&topic.consumer);
+        consumer.context().defers.store(true, Ordering::Release);
+        let subscribed = consumer.subscribe(&[&topic.name]);
+        subscribed.map_err(|error| KafkaError::Fatal(describe(&error)))?;
+        Ok(Self {
+            consumer,
+            topic: topic.name.clone(),
+            writer,
+            arriving: None,
+            leaving: None,
+            retry_at: Instant::now(),
+        })
+    }
+
+    /// The next rebalance that somebody has to act on.
+    pub(super) fn next(
+        &mut self,
+        topic: &Topic,
+        settings: &KafkaSettings,
+    ) -> Result<Option<Change>, KafkaError> {
+        if self.leaving.is_some() {
+            return Ok(None);
+        }
+        if self.arriving.is_none() {
+            match self.consumer.context().next_rebalance() {
+                None => return Ok(None),
+                Some(Rebalance::Assign(partitions)) => self.arriving = Some(partitions),
+                Some(Rebalance::Revoke { partitions, lost }) => {
+                    self.leaving = Some(partitions.clone());
+                    return Ok(Some(Change::Revoked { partitions, lost }));
+                }
+            }
+        }
+        if Instant::now() < self.retry_at {
+            return Ok(None);
+        }
+        match self.begin(topic, settings) {
+            Ok(change) => Ok(Some(change)),
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "cannot begin to read the partitions assigned, trying again");
+                self.retry_at = Instant::now() + RETRY;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where the partitions that arrive are read from.
+    fn begin(&self, topic: &Topic, settings: &KafkaSettings) -> Result<Change, KafkaError> {
+        let arriving = self.arriving.as_deref().unwrap_or_default();
+        let found = topic.look(TIMEOUT)?;
+        let commits = committed(topic, settings.group(), arriving.iter().copied(), TIMEOUT)?;
+        self.check_writers(&commits, settings)?;
+        let by_time = match settings.start {
+            Start::Timestamp => {
+                let time_ms = settings.start_time_ms.unwrap_or_default();
+                offsets_at(topic, arriving.iter().copied(), time_ms, TIMEOUT)?
+            }
+            Start::Earliest | Start::Latest => Offsets::new(),
+        };
+        let mut offsets = Offsets::new();
+        for partition in arriving {
+            let Some(watermarks) = found.partitions.get(partition) else {
+                continue;
+            };
+            let next = match (commits.get(partition), settings.start) {
+                (Some(commit), _) => commit.offset,
+                (None, Start::Earliest) => watermarks.low,
+                (None, Start::Latest) => watermarks.high,
+                (None, Start::Timestamp) => *by_time.get(partition).unwrap_or(&watermarks.high),
+            };
+            offsets.insert(*partition, next);
+        }
+        Ok(Change::Assigned(found, offsets))
+    }
+
+    /// Somebody else's commits would make this group skip events. A daemon of the same bundle may have been here before.
+    fn check_writers(&self, commits: &Commits, settings: &KafkaSettings) -> Result<(), KafkaError> {
+        for commit in commits.values() {
+            let theirs = Writer::parse(&commit.metadata);
+            if theirs.is_some_and(|theirs| theirs.bundle != self.writer.bundle) {
+                return Err(KafkaError::ForeignCommit {
+                    group: settings.group().to_owned(),
+                    topic: settings.topic.clone(),
+                    ours: self.writer.to_string(),
+                    theirs: commit.metadata.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to read what was assigned, at the positions of `progress`.
+    pub(super) fn accept(&mut self, progress: &Progress) -> Result<(), KafkaError> {
+        let arriving = self.arriving.take().unwrap_or_default();
+        let positions = progress.offsets();
+        let own = arriving.iter().filter_map(|partition| {
+            let next = positions.get(partition)?;
+            Some((*partition, *next))
+        });
+        let list = partition_list(&self.topic, own)?;
+        let assigned = self.consumer.incremental_assign(&list);
+        assigned.map_err(|error| KafkaError::Fatal(describe(&error)))
+    }
+
+    /// Gives back what was revoked; others read it from now on.
+    pub(super) fn release(&mut self) -> Result<(), KafkaError> {
+        let Some(leaving) = self.leaving.take() else {
+            return Ok(());
+        };
+        let released = self.consumer.incremental_unassign(&self.list(&leaving));
+        released.map_err(|error| KafkaError::Fatal(describe(&error)))
+    }
+
+    /// Whether others may read what this member reads.
+    pub(super) fn has_lost(&self) -> bool {
+        self.consumer.assignment_lost()
+    }
+
+    /// Continues at other positions.
+    pub(super) fn seek(&self, progress: &Progress) -> Result<(), KafkaError> {
+        let list = partition_list(&self.topic, progress.offsets().into_iter())?;
+        let sought = self.consumer.seek_partitions(list, TIMEOUT);
+        let sought = sought.map_err(|error| KafkaError::Fatal(describe(&error)))?;
+        for element in sought.elements() {
+            if let Err(error) = element.error() {
+                tracing::warn!(partition = element.partition(), error = %describe(&error), "cannot seek");
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds records back, or no longer.
+    pub(super) fn pause(&self, pause: bool) {
+        let outcome = self.consumer.assignment().and_then(|list| {
+            if pause {
+                self.consumer.pause(&list)
+            } else {
+                self.consumer.resume(&list)
+            }
+        });
+        if let Err(error) = outcome {
+            tracing::warn!(error = %describe(&error), pause, "cannot pause or resume partitions");
+        }
+    }
+
+    /// Leaves the group, so that others get its partitions at once. What was read must be settled.
+    pub(super) fn leave(&mut self, timeout: Duration) {
+        self.answer_all();
+        self.consumer.unsubscribe();
+        let deadline = Instant::now() + timeout;
+        while Instant::now() < deadline
+            && self
+                .consumer
+                .assignment()
+                .is_ok_and(|list| list.count() > 0)
+        {
+            // Records that still arrive were never read.
+            let _ = self.consumer.poll(Duration::from_millis(20));
+        }
+    }
+
+    /// Answers rebalances that are open, and lets the client answer further ones itself.
+    fn answer_all(&mut self) {
+        self.consumer
+            .context()
+            .defers
+            .store(false, Ordering::Release);
+        let open = [
+            self.arriving.take().map(|_| Vec::new()),
+            self.leaving.take(),
+        ];
+        let mut answers: Vec<(bool, Vec<i32>)> = Vec::new();
+        let [arriving, leaving] = open;
+        answers.extend(arriving.map(|partitions| (true, partitions)));
+        answers.extend(leaving.map(|partitions| (false, partitions)));
+        while let Some(rebalance) = self.consumer.context().next_rebalance() {
+            answers.push(match rebalance {
+                Rebalance::Assign(_) => (true, Vec::new()),
+                Rebalance::Revoke { partitions, .. } => (false, partitions),
+            });
+        }
+        for (is_assignment, partitions) in answers {
+            let list = self.list(&partitions);
+            let outcome = if is_assignment {
+                self.consumer.incremental_assign(&list)
+            } else {
+                self.consumer.incremental_unassign(&list)
+            };
+            if let Err(error) = outcome {
+                tracing::debug!(error = %describe(&error), "could not answer a rebalance");
+            }
+        }
+    }
+
+    fn list(&self, partitions: &[i32]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        for partition in partitions {
+            let mut element = list.add_partition(&self.topic, *partition);
+            // Without an offset; it cannot be refused.
+            let _ = element.set_offset(Offset::Invalid);
+        }
+        list
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.answer_all();
+    }
+}

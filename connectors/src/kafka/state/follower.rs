@@ -1,0 +1,252 @@
+//! Reads the state topic.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    Message as _, Offset, TopicPartitionList, consumer::Consumer as _,
+    error::KafkaError as RdKafkaError, message::BorrowedMessage,
+};
+use tracing::debug;
+
+use super::{
+    MANIFEST_KEY, PARTITION, PartKind, StateError,
+    manifest::{FORMAT_VERSION, Part, StateManifest},
+};
+use crate::kafka::{
+    KafkaSettings,
+    client::{self, Consumer, Context},
+    error::{KafkaError, describe},
+};
+
+/// What a follower keeps in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Snapshots, to serve them.
+    Snapshots,
+    /// Checkpoints as well, to go on learning.
+    Everything,
+}
+
+/// A complete state: all that the manifest names was there, and fitted its digests.
+#[derive(Debug, Clone)]
+pub struct Followed {
+    /// What the topic says.
+    pub manifest: StateManifest,
+    /// Bytes of the snapshot; `None` if there is none, or if it is the one that was given out last.
+    pub snapshot: Option<Vec<u8>>,
+    /// Bytes of the checkpoint's state; `None` if there is none or none is wanted.
+    pub checkpoint: Option<Vec<u8>>,
+}
+
+/// Reads the topic from its beginning and goes on with what is written. Sees committed transactions only.
+pub struct StateFollower {
+    consumer: Consumer,
+    topic: String,
+    brokers: String,
+    wanted: Wanted,
+    chunks: BTreeMap<(PartKind, usize), Vec<u8>>,
+    /// The snapshot that was given out last.
+    snapshot: Option<Part>,
+    /// The newest manifest before the topic was read to its end for the first time: older ones are of no use.
+    newest: Option<StateManifest>,
+    /// Of any manifest, whether its chunks were there or not.
+    newest_epoch: u64,
+    is_at_end: bool,
+}
+
+/// Chunks of one part that are kept at most: a gigabyte.
+const MOST_CHUNKS: usize = 1_200;
+const POLL: Duration = Duration::from_millis(200);
+
+impl StateFollower {
+    /// Starts to read. Does not wait for a broker.
+    pub fn open(settings: &KafkaSettings, topic: &str, wanted: Wanted) -> Result<Self, KafkaError> {
+        let mut config = client::consumer_config(settings)?;
+        config
+            .set("isolation.level", "read_committed")
+            .set("enable.partition.eof", "true")
+            .set("auto.offset.reset", "earliest");
+        let consumer: Consumer = client::create(&config, Context::default())?;
+        let mut list = TopicPartitionList::new();
+        let assigned = list
+            .add_partition_offset(topic, PARTITION, Offset::Beginning)
+            .and_then(|()| consumer.assign(&list));
+        assigned.map_err(|error| KafkaError::Fatal(describe(&error)))?;
+        Ok(Self {
+            consumer,
+            topic: topic.to_owned(),
+            brokers: settings.brokers.clone(),
+            wanted,
+            chunks: BTreeMap::new(),
+            snapshot: None,
+            newest: None,
+            newest_epoch: 0,
+            is_at_end: false,
+        })
+    }
+
+    /// The next complete state, if one arrives within the timeout.
+    pub fn poll(&mut self, timeout: Duration) -> Result<Option<Followed>, StateError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let taken = match self.consumer.poll(left) {
+                None => return Ok(None),
+                Some(Ok(message)) => Some(Taken::of(&message)),
+                Some(Err(RdKafkaError::PartitionEOF(_))) => {
+                    self.is_at_end = true;
+                    let newest = self.newest.take();
+                    return Ok(newest.and_then(|newest| self.complete(newest)));
+                }
+                Some(Err(RdKafkaError::MessageConsumptionFatal(code))) => {
+                    return Err(KafkaError::Fatal(code.to_string()).into());
+                }
+                Some(Err(error)) => {
+                    debug!(error = %describe(&error), "librdkafka reported an error of the state topic");
+                    None
+                }
+            };
+            if let Some(taken) = taken
+                && let Some(followed) = self.take(taken)?
+            {
+                return Ok(Some(followed));
+            }
+        }
+    }
+
+    /// Whether everything was read that was there a moment ago.
+    pub fn is_at_end(&self) -> bool {
+        self.is_at_end
+    }
+
+    /// Reads to the end; the newest complete state, or `None` if there is none.
+    pub fn read_all(&mut self, timeout: Duration) -> Result<Option<Followed>, StateError> {
+        let deadline = Instant::now() + timeout;
+        let mut newest = None;
+        while !self.is_at_end {
+            newest = self.poll(POLL)?;
+            if Instant::now() >= deadline {
+                let reason = self.consumer.context().take_last_error();
+                return Err(StateError::Kafka(KafkaError::NoTopic {
+                    topic: self.topic.clone(),
+                    brokers: self.brokers.clone(),
+                    reason: reason
+                        .unwrap_or_else(|| "it is not read to its end in time".to_owned()),
+                }));
+            }
+        }
+        if newest.is_none() && self.newest_epoch > 0 {
+            return Err(StateError::Unreadable {
+                topic: self.topic.clone(),
+                problem: "has a manifest whose chunks are missing or damaged; delete the topic and make it again to \
+                          learn from nothing"
+                    .to_owned(),
+            });
+        }
+        Ok(newest)
+    }
+
+    fn take(&mut self, taken: Taken) -> Result<Option<Followed>, StateError> {
+        match taken {
+            Taken::Chunk(kind, number, value) => {
+                let is_wanted = kind == PartKind::Snapshot || self.wanted == Wanted::Everything;
+                match value {
+                    Some(value) if is_wanted && number < MOST_CHUNKS => {
+                        self.chunks.insert((kind, number), value);
+                    }
+                    _ => drop(self.chunks.remove(&(kind, number))),
+                }
+                Ok(None)
+            }
+            Taken::Manifest(bytes) => {
+                let manifest = self.read_manifest(&bytes)?;
+                self.newest_epoch = manifest.epoch;
+                if !self.is_at_end {
+                    self.newest = Some(manifest);
+                    return Ok(None);
+                }
+                Ok(self.complete(manifest))
+            }
+            Taken::Other => Ok(None),
+        }
+    }
+
+    fn read_manifest(&self, bytes: &[u8]) -> Result<StateManifest, StateError> {
+        #[derive(serde::Deserialize)]
+        struct Versioned {
+            format_version: u32,
+        }
+        let unreadable = |problem: String| StateError::Unreadable {
+            topic: self.topic.clone(),
+            problem,
+        };
+        let broken = |error: serde_json::Error| {
+            unreadable(format!(
+                "has a manifest that cannot be read ({error}); is it another program's topic?"
+            ))
+        };
+        let Versioned { format_version } = serde_json::from_slice(bytes).map_err(broken)?;
+        if format_version > FORMAT_VERSION {
+            return Err(unreadable(format!(
+                "has format version {format_version}, this version reads {FORMAT_VERSION}; use the newer ostard"
+            )));
+        }
+        serde_json::from_slice(bytes).map_err(broken)
+    }
+
+    /// The state, if all that the manifest names is there. Otherwise compaction has removed a part of it, and a newer
+    /// manifest follows.
+    fn complete(&mut self, manifest: StateManifest) -> Option<Followed> {
+        let mut snapshot = None;
+        if let Some(entry) = &manifest.snapshot
+            && self.snapshot.as_ref() != Some(&entry.part)
+        {
+            snapshot = Some(self.join(PartKind::Snapshot, &entry.part)?);
+            self.snapshot = Some(entry.part.clone());
+        }
+        let checkpoint = match (&manifest.checkpoint, self.wanted) {
+            (Some(entry), Wanted::Everything) => {
+                Some(self.join(PartKind::Checkpoint, &entry.part)?)
+            }
+            _ => None,
+        };
+        Some(Followed {
+            manifest,
+            snapshot,
+            checkpoint,
+        })
+    }
+
+    fn join(&self, kind: PartKind, part: &Part) -> Option<Vec<u8>> {
+        let joined = part.join(|number| self.chunks.get(&(kind, number)));
+        if joined.is_none() {
+            debug!(
+                part = kind.name(),
+                "a part of the state was removed or replaced; a newer one follows"
+            );
+        }
+        joined
+    }
+}
+
+/// A record, read.
+enum Taken {
+    Chunk(PartKind, usize, Option<Vec<u8>>),
+    Manifest(Vec<u8>),
+    Other,
+}
+
+impl Taken {
+    fn of(message: &BorrowedMessage<'_>) -> Self {
+        let key = message.key().and_then(|key| std::str::from_utf8(key).ok());
+        let value = message.payload().map(<[u8]>::to_vec);
+        match (key, key.and_then(PartKind::parse), value) {
+            (_, Some((kind, number)), value) => Self::Chunk(kind, number, value),
+            (Some(MANIFEST_KEY), None, Some(value)) => Self::Manifest(value),
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A snapshot as bytes, for processes that serve what another one learns.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{FrozenModel, Learner, LearnerSettings, Snapshot};
+use crate::{
+    Candidate, Error, NamedTensors, Result,
+    architecture::Network,
+    bundle::Bundle,
+    evaluate::ClassifierNetwork,
+    gate::GateState,
+    proportions::LabelProportions,
+    tensors::{from_safetensors, read_metadata, to_safetensors},
+};
+
+/// Version of the format that [`Learner::save_snapshot`] writes.
+const FORMAT_VERSION: u64 = 1;
+
+/// The header's key.
+const KEY: &str = "ostar_snapshot";
+
+/// Everything that is not a tensor.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format_version: u64,
+    bundle_digest: String,
+    steps: u64,
+    candidate: Candidate,
+    frozen_proportions: LabelProportions,
+    adapted_proportions: LabelProportions,
+    gate: GateState,
+}
+
+/// Just enough of a header to tell that another version wrote it.
+#[derive(Deserialize)]
+struct Version {
+    format_version: u64,
+}
+
+/// A snapshot that another process has taken.
+#[derive(Debug, Clone)]
+pub struct LoadedSnapshot {
+    /// What may be served.
+    pub snapshot: Snapshot,
+    /// What mode `auto` serves, and why.
+    pub gate: GateState,
+}
+
+impl Learner {
+    /// [`Learner::snapshot`] as bytes: a fraction of [`Learner::save`], which can go on learning.
+    pub fn save_snapshot(&self) -> Result<Vec<u8>> {
+        let snapshot = self.snapshot();
+        let mut tensors = NamedTensors::new();
+        if let (Some(adaptation), true) = (&self.adaptation, snapshot.target.is_some()) {
+            let saved = &adaptation.good.saved;
+            tensors = adaptation
+                .engine
+                .export_network(saved, Network::TargetClassifier)?;
+        }
+        let header = Header {
+            format_version: FORMAT_VERSION,
+            bundle_digest: self.digest.clone(),
+            steps: snapshot.steps,
+            candidate: snapshot.candidate,
+            frozen_proportions: snapshot.frozen_proportions,
+            adapted_proportions: snapshot.adapted_proportions,
+            gate: self.gate().clone(),
+        };
+        let json = serde_json::to_string(&header)
+            .map_err(|error| Error::setting("snapshot", format!("cannot be written: {error}")))?;
+        to_safetensors(&tensors, BTreeMap::from([(KEY.to_owned(), json)]))
+    }
+}
+
+impl LoadedSnapshot {
+    /// Reads what [`Learner::save_snapshot`] wrote. `bundle` must be the one that was learned with; `model` is its frozen
+    /// part, which snapshots share.
+    pub fn read(
+        bundle: &Bundle,
+        model: &FrozenModel,
+        settings: &LearnerSettings,
+        bytes: &[u8],
+    ) -> Result<Self> {
+        let header = parse(&read_metadata(bytes, KEY)?)?;
+        if header.bundle_digest != bundle.digest() {
+            return Err(Error::setting(
+                "bundle_digest",
+                format!(
+                    "of the snapshot is {}, expected {}: it was learned with another bundle",
+                    header.bundle_digest,
+                    bundle.digest()
+                ),
+            ));
+        }
+        let training = bundle.description().training_proportions.clone();
+        for proportions in [&header.frozen_proportions, &header.adapted_proportions] {
+            if proportions.classes() != training.classes() {
+                return Err(Error::shape(
+                    "proportions of a snapshot",
+                    format!("{} classes", training.classes()),
+                    format!("{}", proportions.classes()),
+                ));
+            }
+        }
+        let tensors = from_safetensors(bytes)?;
+        let architecture = bundle.training_architecture(settings.map, settings.critic.clone());
+        let target = match architecture {
+            Some(architecture) if !tensors.is_empty() => {
+                let network = Network::TargetClassifier;
+                let target = ClassifierNetwork::new(&architecture, network, &tensors)?;
+                Some(Arc::new(target))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            snapshot: Snapshot {
+                steps: header.steps,
+                candidate: header.candidate,
+                model: model.clone(),
+                target,
+                training_proportions: training,
+                frozen_proportions: header.frozen_proportions,
+                adapted_proportions: header.adapted_proportions,
+            },
+            gate: header.gate,
+        })
+    }
+}
+
+fn parse(json: &str) -> Result<Header> {
+    let broken = |error: serde_json::Error| Error::setting("snapshot", format!("header: {error}"));
+    let Version { format_version } = serde_json::from_str(json).map_err(broken)?;
+    if format_version != FORMAT_VERSION {
+        return Err(Error::setting(
+            "format_version",
+            format!("of the snapshot is {format_version}, expected {FORMAT_VERSION}"),
+        ));
+    }
+    serde_json::from_str(json).map_err(broken)
+}

@@ -1,0 +1,66 @@
+//! A scorer and two learners over a broker, for the panels and alerts that are about roles.
+
+use std::cell::Cell;
+
+use anyhow::Result;
+use ostar_tests::{
+    daemon::Daemon,
+    distributed::{self, PARTITIONS},
+    gaussians,
+    kafka::{Kafka, Listener},
+};
+use tempfile::TempDir;
+
+use crate::PROGRAM;
+
+/// The processes. Dropping it kills them.
+pub(crate) struct Split {
+    daemons: Vec<Daemon>,
+    kafka: Kafka,
+    fed: Cell<u64>,
+    _folder: TempDir,
+}
+
+/// Events of one feed: a block, after which the learner publishes.
+const EVENTS: usize = 250;
+
+impl Split {
+    pub(crate) fn start() -> Result<Self> {
+        let kafka = Kafka::start(Listener::Plaintext)?;
+        let folder = tempfile::tempdir()?;
+        gaussians::write_bundle(&folder.path().join("bundle"))?;
+        distributed::create_topics(&kafka)?;
+        let shared = distributed::settings(&kafka.bootstrap(), folder.path());
+        let (scorer, learner) = (distributed::scorer(&shared), distributed::learner(&shared));
+        let daemons = [&learner, &learner, &scorer];
+        let daemons = daemons.map(|settings| Daemon::start(PROGRAM, settings));
+        let daemons: Vec<Daemon> = daemons.into_iter().collect::<Result<_>>()?;
+        for daemon in &daemons {
+            daemon.is_ready()?;
+        }
+        Ok(Self {
+            daemons,
+            kafka,
+            fed: Cell::new(0),
+            _folder: folder,
+        })
+    }
+
+    /// Where Prometheus finds them.
+    pub(crate) fn targets(&self) -> Result<Vec<String>> {
+        let addresses = self.daemons.iter();
+        addresses
+            .map(|daemon| daemon.address("http_address"))
+            .collect()
+    }
+
+    /// Further events, so that something is published.
+    pub(crate) fn feed(&self) -> Result<()> {
+        let fed = self.fed.get();
+        self.fed.set(fed + 1);
+        let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.2, fed);
+        let events = rows.iter().map(|row| gaussians::json("", row));
+        let partition = (fed % PARTITIONS as u64) as i32;
+        self.kafka.produce("events", partition, events)
+    }
+}
