@@ -117,7 +117,10 @@ def main():
     model, inputs, labels, rows = MODELS[arguments.model]()
     train(model, inputs, labels)
     half = len(labels) // 2
-    write(arguments.out, export(model, inputs), (rows[half:], labels[half:]))
+    # Inputs of whole numbers are categories; the last input is one, or none is.
+    integers = inputs[-1].shape[1] if inputs[-1].dtype == torch.int64 else 0
+    categories = range(rows.shape[1] - integers, rows.shape[1])
+    write(arguments.out, export(model, inputs), (rows[half:], labels[half:]), categories)
 
 
 if __name__ == "__main__":
