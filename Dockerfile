@@ -13,7 +13,7 @@ COPY . .
 RUN cargo chef prepare --recipe-path recipe.json
 
 FROM chef AS build
-ARG FEATURES=tls,parquet,schemas,candle
+ARG FEATURES=tls,parquet,schemas,onnx,candle
 COPY --from=plan /source/recipe.json .
 # A layer of its own: it is only built anew when the dependencies change.
 RUN cargo chef cook --locked --profile dist --package ostard --features "$FEATURES" --recipe-path recipe.json

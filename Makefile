@@ -15,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile bench-roles ledger ledger-distributed chaos check-cuda
+.PHONY: help check test format lint docs bench bench-step bench-convolution bench-onnx bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile bench-roles ledger ledger-distributed chaos check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-tls check-docs check-names check-image check-image-files deny advisories sbom
@@ -50,8 +50,14 @@ bench-convolution: $(TORCH_READY) ## A training batch of the digits encoder agai
 	cargo build --profile dist -p ostar-model --features experiments --example convolution_bench
 	$(TORCH) scripts/compare_steps.py $(CONVOLUTION_BENCH) --rounds 5 --peer scripts/torch_convolution.py
 
+bench-onnx: ## ONNX encoders against onnxruntime: a batch of 256 on one thread, MLP and CNN (minutes).
+	cargo build --profile dist -p ostard --features onnx
+	cargo build --profile dist -p ostar-model --features onnx --example onnx_bench
+	"$$(scripts/tool python examples/models/requirements-onnx.txt)" scripts/compare_onnx.py $(TARGET)/dist/ostard \
+		$(TARGET)/dist/examples/onnx_bench
+
 bench-throughput: ## Events per second through the daemon, compared with a consumer that discards them (minutes; THROUGHPUT=--predictions writes predictions, too).
-	cargo build --profile dist -p ostard
+	cargo build --profile dist -p ostard --features schemas
 	$(MEASURE) --bench throughput -- $(THROUGHPUT)
 
 bench-latency: ## Latency of requests with the learner working and paused, and under overload (minutes).
@@ -121,10 +127,10 @@ check-tls: $(BUILT) ## The TLS of the listeners, looked at by sslyze.
 check-chart-server: ## The chart on a real API server: dry run of every values file (builds it: half an hour the first time).
 	scripts/check-chart-server
 
-check-models: $(BUILT) ## Exports models of scikit-learn and a black box, and compares the daemon's predictions with theirs.
+check-models: $(BUILT) ## Exports models of scikit-learn and LightGBM, also as ONNX, and compares the daemon's predictions with theirs.
 	scripts/check-models
 
-check-pytorch: $(BUILT) ## The same of a PyTorch model (downloads PyTorch; PYTHON=python3 takes an installed one).
+check-pytorch: $(BUILT) ## The same of PyTorch models (downloads PyTorch; PYTHON=python3 takes an installed one).
 	scripts/check-models pytorch
 
 check-docs: ## Checks the links of the documents, and that the forge's CI runs the recipes of .ci/run.
@@ -139,7 +145,7 @@ check-image-files: ## Lints the Dockerfiles and the compose file.
 	"$$(scripts/tool compose)" examples/compose/compose.yaml >/dev/null
 
 check-image: check-image-files ## The same, and checks that the image's program runs on its base (minutes; Debian 12).
-	cargo build --profile dist -p ostard --features tls,parquet,schemas,candle
+	cargo build --profile dist -p ostard --features tls,parquet,schemas,onnx,candle
 	scripts/check-image-binary $(TARGET)/dist/ostard
 
 deny: ## Checks licences, sources and versions of all dependencies.
@@ -150,7 +156,7 @@ advisories: ## Checks dependencies for known vulnerabilities (downloads the Rust
 
 sbom: ## A CycloneDX bill of materials of the image's program, daemon/ostard.cdx.json.
 	"$$(scripts/tool cargo-cyclonedx)" cyclonedx --manifest-path daemon/Cargo.toml --format json --spec-version 1.5 \
-		--features tls,parquet,schemas,candle --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
+		--features tls,parquet,schemas,onnx,candle --target x86_64-unknown-linux-gnu --override-filename ostard.cdx
 
 demo: ## Runs the demo for 15 seconds.
 	cargo run --release -- demo --seconds 15 --json

@@ -34,6 +34,7 @@ fn fuzz_bundle() {
             weights: files.weights.clone(),
             source: files.source.clone(),
             inputs: files.inputs.clone(),
+            onnx: None,
         };
         match tag % 4 {
             0 => changed.description = bytes.to_vec(),

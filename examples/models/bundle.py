@@ -1,6 +1,6 @@
 """Writes a model bundle, the folder that `ostard run --bundle` takes. Needs numpy and safetensors; copy it freely.
 
-docs/BRING_YOUR_MODEL.md describes the files.
+docs/BUNDLES.md describes the files.
 """
 
 import json

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use layer::{LayerSpec, ParameterSpec, Role};
 
-use crate::{Error, Result};
+use crate::{Error, Result, onnx::OnnxShape};
 
 /// Height and width of the images that a convolution encoder takes; they have one channel.
 #[cfg(feature = "experiments")]
@@ -49,7 +49,7 @@ pub enum Norm {
 }
 
 /// Shape of the encoder g, from inputs to latents.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum EncoderShape {
     /// No encoder: events carry latents.
@@ -78,6 +78,8 @@ pub enum EncoderShape {
         /// Whether the last layer ends in a ReLU, so that latents are not negative.
         final_relu: bool,
     },
+    /// The bundle's `encoder.onnx`. It is run and not trained.
+    Onnx(OnnxShape),
     /// Three 5x5 convolutions without padding on images of 1x32x32, each with batch normalisation. The first two end
     /// in 2x2 max-pooling and ReLU. The third has as many filters as a latent has numbers.
     #[cfg(feature = "experiments")]
@@ -198,7 +200,7 @@ impl Architecture {
     /// Input width of the encoder's first layer.
     pub fn encoder_inputs(&self) -> usize {
         match &self.encoder {
-            EncoderShape::Identity => self.latent,
+            EncoderShape::Identity | EncoderShape::Onnx(_) => self.latent,
             EncoderShape::Mlp { inputs, .. } => *inputs,
             EncoderShape::Fields {
                 numbers,
@@ -224,7 +226,7 @@ impl Architecture {
         let prefix = network.prefix();
         match network {
             Network::Encoder => match &self.encoder {
-                EncoderShape::Identity => Vec::new(),
+                EncoderShape::Identity | EncoderShape::Onnx(_) => Vec::new(),
                 EncoderShape::Mlp {
                     hidden, final_relu, ..
                 }

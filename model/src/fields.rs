@@ -191,6 +191,26 @@ impl FieldSchema {
         block.close_bag();
     }
 
+    /// Tokens of a field's categories, in their order. Refuses categories that the hash does not tell apart.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn tokens(&self, field: &str, categories: &[String]) -> Result<Vec<u32>> {
+        let tokens = categories
+            .iter()
+            .map(|category| self.bucket(field, category));
+        let tokens: Vec<u32> = tokens.collect();
+        let distinct: std::collections::HashSet<u32> = tokens.iter().copied().collect();
+        if distinct.len() < tokens.len() {
+            return Err(Error::setting(
+                "buckets",
+                format!(
+                    "is {}, expected more: two categories of `{field}` share one",
+                    self.buckets
+                ),
+            ));
+        }
+        Ok(tokens)
+    }
+
     fn bucket(&self, field: &str, token: &str) -> u32 {
         use std::hash::Hasher;
         let mut hasher = XxHash64::with_seed(0);
@@ -199,6 +219,11 @@ impl FieldSchema {
         hasher.write(token.as_bytes());
         (hasher.finish() % self.buckets as u64) as u32
     }
+}
+
+/// Whether the number is that of a missing value, which [`FieldSchema::push`] writes as -0.
+pub(crate) fn is_missing(value: f32) -> bool {
+    value == 0.0 && value.is_sign_negative()
 }
 
 fn wrong_kind(field: &Field, expected: &str, found: &str) -> Error {

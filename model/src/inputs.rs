@@ -33,10 +33,9 @@ impl Inputs<'_> {
     pub fn count(&self, architecture: &Architecture) -> usize {
         match (self, &architecture.encoder) {
             (Self::Dense(rows), _) => rows.count(),
-            (Self::Fields(rows), EncoderShape::Fields { numbers, bags, .. }) => match bags {
-                0 => rows.numbers.len() / numbers.max(&1),
-                _ => rows.offsets.len().saturating_sub(1) / bags,
-            },
+            (Self::Fields(rows), EncoderShape::Fields { numbers, bags, .. }) => {
+                rows.count(*numbers, *bags)
+            }
             (Self::Fields(_), _) => 0,
         }
     }
@@ -44,6 +43,11 @@ impl Inputs<'_> {
     /// Checks that kind and size are the architecture's and that every number is finite.
     pub fn check(&self, architecture: &Architecture) -> Result<()> {
         match (self, &architecture.encoder) {
+            // `OnnxNetwork` checks its own.
+            (_, EncoderShape::Onnx(_)) => Err(Error::Unsupported {
+                engine: "training",
+                what: "an ONNX encoder".into(),
+            }),
             (Self::Dense(rows), EncoderShape::Identity) => {
                 rows.check("latents", architecture.latent)
             }
@@ -80,7 +84,21 @@ impl FieldRows<'_> {
         &self.tokens[start as usize..end as usize]
     }
 
-    fn check(&self, rows: usize, numbers: usize, bags: usize, buckets: usize) -> Result<()> {
+    /// How many rows there are of so many numbers and bags each.
+    pub(crate) fn count(&self, numbers: usize, bags: usize) -> usize {
+        match bags {
+            0 => self.numbers.len() / numbers.max(1),
+            _ => self.offsets.len().saturating_sub(1) / bags,
+        }
+    }
+
+    pub(crate) fn check(
+        &self,
+        rows: usize,
+        numbers: usize,
+        bags: usize,
+        buckets: usize,
+    ) -> Result<()> {
         if self.numbers.len() != rows * numbers {
             return Err(Error::shape(
                 "numbers",

@@ -84,6 +84,7 @@ mod initialise;
 mod inputs;
 pub mod learner;
 mod moments;
+pub mod onnx;
 pub mod optimiser;
 mod parameters;
 mod powers;

@@ -43,6 +43,7 @@ fn bundle() -> Bundle {
             standardisation,
             clip: None,
         }),
+        black_box: None,
         training_proportions: LabelProportions::from_counts(&[1.0, 3.0, 7.0]).unwrap(),
         temperature: Temperature::ONE,
     };
@@ -53,6 +54,7 @@ fn bundle() -> Bundle {
 fn black_box() -> Bundle {
     let description = Description {
         model: None,
+        black_box: None,
         input: Input::Probabilities,
         ..bundle().description().clone()
     };

@@ -1,6 +1,6 @@
 //! Events per second through the daemon with the learner off, compared with a consumer that discards them.
 //!
-//! Both read the same topic of a real broker, in turns. OSTARD names the program to measure. `-- --predictions` measures raw
+//! Raw, Protobuf and Avro events, in that order. Both read the same topic of a real broker, in turns. OSTARD names the program to measure. `-- --predictions` measures raw
 //! events whose predictions are written to a topic instead; an event counts when its prediction is delivered.
 #![expect(
     clippy::print_stdout,
@@ -58,7 +58,22 @@ fn main() -> Result<()> {
     if writes_predictions {
         return Ok(());
     }
-    bench.measure("protobuf", rows.iter().map(protobuf).collect())
+    bench.measure("protobuf", rows.iter().map(protobuf).collect())?;
+    bench.measure("avro", rows.iter().map(|row| avro(row)).collect())
+}
+
+/// The schema of the events in Avro.
+const SCHEMA: &str = r#"{"type": "record", "name": "Event", "fields": [
+    {"name": "latent", "type": {"type": "array", "items": "float"}}]}"#;
+
+/// A latent in one block of an array.
+fn avro(row: &[f32]) -> Vec<u8> {
+    // A zigzag varint of two bytes.
+    let count = row.len() << 1;
+    let mut payload = vec![0x80 | (count & 0x7f) as u8, (count >> 7) as u8];
+    payload.extend(row.iter().flat_map(|value| value.to_le_bytes()));
+    payload.push(0);
+    payload
 }
 
 struct Bench<'a> {
@@ -107,6 +122,11 @@ impl Bench<'_> {
         .with("kafka.group", &format!("{format}-{round}"))
         .with("events.format", format)
         .with("learner.steps_per_block", "0");
+        if format == "avro" {
+            let file = self.folder.join("event.avsc");
+            std::fs::write(&file, SCHEMA)?;
+            settings = settings.with("events.schema_file", &file.display().to_string());
+        }
         if self.writes_predictions {
             let topic = format!("predictions-{round}");
             self.kafka.create_topic(&topic, 1, &[])?;

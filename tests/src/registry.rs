@@ -68,8 +68,13 @@ impl Registry {
 
     /// Registers a schema of a topic's values, and returns its id.
     pub fn register(&self, topic: &str, kind: &str, schema: &Value) -> Result<u64> {
+        self.register_text(topic, kind, &schema.to_string())
+    }
+
+    /// The same of a schema that is not JSON.
+    pub fn register_text(&self, topic: &str, kind: &str, schema: &str) -> Result<u64> {
         let url = format!("{}/subjects/{topic}-value/versions", self.url());
-        let body = json!({"schema": schema.to_string(), "schemaType": kind}).to_string();
+        let body = json!({"schema": schema, "schemaType": kind}).to_string();
         let mut answer = ureq::post(&url)
             .header("Content-Type", "application/vnd.schemaregistry.v1+json")
             .send(&body)

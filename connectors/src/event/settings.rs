@@ -29,7 +29,8 @@ pub struct EventSettings {
     /// Avro: file of the schema. Without a registry all events are written with it; with one, its aliases and defaults
     /// apply to what events are written with. Protobuf: file of a descriptor set, for messages of one's own.
     pub schema_file: Option<PathBuf>,
-    /// Protobuf with a descriptor set: full name of the message, like "shop.Order".
+    /// Protobuf with a descriptor set: full name of the message, like "shop.Order". With a registry: the only message that
+    /// is taken.
     pub message: Option<String>,
     /// Registry of the events' schemas.
     pub registry: RegistrySettings,
@@ -175,9 +176,10 @@ impl EventSettings {
             || self.has_own_message()
     }
 
-    /// Whether events are Protobuf messages of a descriptor set.
+    /// Whether events are Protobuf messages of a descriptor set or of a registry.
     pub(crate) fn has_own_message(&self) -> bool {
-        self.format == EventFormat::Protobuf && self.schema_file.is_some()
+        self.format == EventFormat::Protobuf
+            && (self.schema_file.is_some() || self.registry.url.is_some())
     }
 
     /// Adds what is wrong to `problems`.
@@ -215,7 +217,7 @@ impl EventSettings {
             let hint = "expected events.registry.url or events.schema_file to be set";
             problems.push(Problem::value("events.format", "avro", hint));
         }
-        if self.has_own_message() && self.message.is_none() {
+        if self.has_own_message() && self.message.is_none() && self.registry.url.is_none() {
             let hint = "is not set, expected the full name of the message, like \"shop.Order\"";
             problems.push(Problem::key("events.message", hint));
         }
@@ -225,8 +227,8 @@ impl EventSettings {
                 let hint = "expected an address like \"https://registry.example:8081\"";
                 problems.push(Problem::value("events.registry.url", url, hint));
             }
-            if !matches!(self.format, EventFormat::Avro | EventFormat::Json) {
-                let hint = "expected events.format to be avro or json";
+            if self.format == EventFormat::Raw {
+                let hint = "expected events.format to be avro, protobuf or json";
                 problems.push(Problem::value("events.registry.url", url, hint));
             }
         }

@@ -47,8 +47,20 @@ enum FileRows {
 impl LabelledFile {
     /// Reads a file; a row without a label is an error.
     pub fn read(path: &Path, settings: &FileSettings) -> Result<Self, FileError> {
+        Self::read_for(path, settings, None, None)
+    }
+
+    /// Reads a file for a model that exists: with its fields, whose numbers are taken as they are, and with its classes in
+    /// its order.
+    pub fn read_for(
+        path: &Path,
+        settings: &FileSettings,
+        schema: Option<&FieldSchema>,
+        classes: Option<&[String]>,
+    ) -> Result<Self, FileError> {
         let mut reader = Reader::open(path)?;
-        let columns = Columns::find(settings, None, &reader)?;
+        let kind = schema.map(|_| InputKind::Fields);
+        let columns = Columns::find(settings, kind, &reader)?;
         let label = columns.label.ok_or_else(|| FileError::Columns {
             path: path.into(),
             problem:
@@ -71,16 +83,24 @@ impl LabelledFile {
             names.push(name);
             rows.add(record, &columns, &reader, names.len())?;
         }
-        let classes = sorted_classes(&names);
+        let classes = match classes {
+            Some(classes) => classes.to_vec(),
+            None => sorted_classes(&names),
+        };
         let known = Classes::new(&classes);
-        let number = |name| {
-            let number = known.number(name);
-            number.expect("the classes are all names that occur")
+        let number = |name: &String| {
+            known.number(name).map_err(|_| FileError::Columns {
+                path: path.into(),
+                problem: format!(
+                    "label {name:?} is none of the model's classes: {}",
+                    classes.join(", ")
+                ),
+            })
         };
         Ok(Self {
-            labels: names.iter().map(|name| number(name)).collect(),
+            labels: names.iter().map(number).collect::<Result<_, _>>()?,
+            rows: rows.finish(columns.kind, names.len(), settings, schema, &reader)?,
             classes,
-            rows: rows.finish(columns.kind, names.len(), settings, &reader)?,
         })
     }
 
@@ -171,6 +191,7 @@ impl RowsSoFar {
         kind: InputKind,
         count: usize,
         settings: &FileSettings,
+        schema: Option<&FieldSchema>,
         reader: &Reader,
     ) -> Result<FileRows, FileError> {
         if count == 0 {
@@ -185,21 +206,47 @@ impl RowsSoFar {
                 width: values.len() / count,
                 values,
             }),
-            Self::Fields { columns, records } => hash_fields(&columns, records, settings, reader),
+            Self::Fields { columns, records } => match schema {
+                Some(schema) => {
+                    let columns = columns_of(schema, reader)?;
+                    hash_fields(&columns, records, schema.clone(), false, reader)
+                }
+                None => {
+                    let schema = guess_schema(&columns, &records, settings, reader);
+                    hash_fields(&columns, records, schema, true, reader)
+                }
+            },
         }
     }
 }
 
-fn hash_fields(
+/// The columns of a model's fields, in its order.
+fn columns_of(schema: &FieldSchema, reader: &Reader) -> Result<Vec<usize>, FileError> {
+    let place = |field: &Field| {
+        let found = reader.columns.iter().position(|name| *name == field.name);
+        found.ok_or_else(|| FileError::Columns {
+            path: reader.path.clone(),
+            problem: format!(
+                "there is no column `{}`, which the model takes; the columns are {}",
+                field.name,
+                reader.columns.join(", ")
+            ),
+        })
+    };
+    schema.fields.iter().map(place).collect()
+}
+
+/// Fields of all columns, of the kinds that are given or guessed.
+fn guess_schema(
     columns: &[usize],
-    records: Vec<Record>,
+    records: &[Record],
     settings: &FileSettings,
     reader: &Reader,
-) -> Result<FileRows, FileError> {
+) -> FieldSchema {
     let kind = |column: &usize| {
         let name = &reader.columns[*column];
         let given = settings.kinds.get(name).copied();
-        let kind = given.unwrap_or_else(|| guess(*column, &records));
+        let kind = given.unwrap_or_else(|| guess(*column, records));
         match kind {
             ColumnKind::Number => (name.clone(), UNMEASURED),
             ColumnKind::Category => (name.clone(), FieldKind::Category),
@@ -211,10 +258,20 @@ fn hash_fields(
         .iter()
         .map(kind)
         .map(|(name, kind)| Field { name, kind });
-    let mut schema = FieldSchema {
+    FieldSchema {
         fields: fields.collect(),
         buckets: BUCKETS,
-    };
+    }
+}
+
+/// Rows hashed by a schema, whose numbers are measured first if `measure` is set.
+fn hash_fields(
+    columns: &[usize],
+    records: Vec<Record>,
+    mut schema: FieldSchema,
+    measure: bool,
+    reader: &Reader,
+) -> Result<FileRows, FileError> {
     let rows: Vec<Vec<Cell<'static>>> = records
         .into_iter()
         .map(|record| field_cells(&record, columns, &schema, reader))
@@ -230,7 +287,9 @@ fn hash_fields(
     let values = rows
         .iter()
         .map(|row| move |name: &str| row[positions[name]].field_value());
-    schema.measure(values.clone()).map_err(wrong)?;
+    if measure {
+        schema.measure(values.clone()).map_err(wrong)?;
+    }
     let mut block = FieldBlock::default();
     for value in values {
         schema.push(value, &mut block).map_err(wrong)?;

@@ -113,7 +113,7 @@ impl Fit {
 const MOST_NAMED: usize = 10;
 
 /// The classes, or how many there are and the first of them.
-fn name_classes(classes: &[String]) -> String {
+pub(super) fn name_classes(classes: &[String]) -> String {
     if classes.len() <= MOST_NAMED {
         return format!("classes {}", classes.join(", "));
     }

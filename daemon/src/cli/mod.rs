@@ -12,6 +12,7 @@ mod explain;
 mod files;
 mod fit;
 mod format;
+mod import;
 mod inspect;
 mod labels;
 mod layers;
@@ -41,6 +42,7 @@ const EXAMPLES: &str = "\
 Examples:
   ostard demo                                  try it; needs no broker and no files
   ostard fit --data mails.csv --label spam --out models/spam
+  ostard import --onnx model.onnx --data labelled.jsonl --out models/own
   ostard inspect --topic mails --bundle models/spam   show what each field would get
   ostard run --config ostard.toml              read Kafka, learn and serve
   ostard config check --config ostard.toml     list every problem of a configuration
@@ -57,6 +59,7 @@ enum Command {
     Run(run::Run),
     Demo(demo::Demo),
     Fit(fit::Fit),
+    Import(import::Import),
     Backtest(backtest::Backtest),
     Inspect(inspect::Inspect),
     #[command(subcommand)]
@@ -84,6 +87,7 @@ impl Cli {
             Command::Run(run) => run.execute(),
             Command::Demo(demo) => demo.execute(),
             Command::Fit(fit) => fit.execute(),
+            Command::Import(import) => import.execute(),
             Command::Backtest(backtest) => backtest.execute(),
             Command::Inspect(inspect) => inspect.execute(),
             Command::Config(command) => command.execute(),

@@ -64,7 +64,7 @@ impl About {
             topic: config.kafka.topic.clone(),
             classes: numbers.into_iter().map(class).collect(),
             classes_in_all: services.classes(),
-            black_box: description.input.kind().is_black_box(),
+            black_box: description.is_black_box(),
             steps_per_block: config.learner.steps_per_block,
             movement_limit: config.learner.method.guard.movement_ratio,
             labels: config.labels.topic.is_some(),

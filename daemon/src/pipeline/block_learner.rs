@@ -2,10 +2,12 @@
 //!
 //! Knows nothing of threads and Kafka: `run`, `demo` and `backtest` all learn through [`BlockLearner`].
 
+mod telling;
+
 use std::{
     ops::{ControlFlow, Range},
     sync::{Arc, atomic::AtomicU64},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context, Result};
@@ -15,13 +17,11 @@ use ostar_connectors::{
 };
 use ostar_model::{
     Bundle, Device,
-    alarms::{AlarmReport, FieldAlarm},
-    gate::GateState,
-    learner::{BlockEvent, BlockReport, JoinCounts, LabelUse, Learner, LearnerSettings},
+    learner::{BlockEvent, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
-use tokio::sync::watch;
 use tracing::{info, warn};
 
+pub(crate) use self::telling::{Publisher, recall, recall_shares};
 use super::{
     blocks::{Block, BlockBuilder},
     decision_log::{decided, log_decision, log_verdict},
@@ -32,13 +32,9 @@ use super::{
 use crate::{
     clock::now_ms,
     config::LearnerSection,
-    current::{Current, ServingMode, Version},
-    metrics::Metrics,
+    current::{ServingMode, Version},
     status::Status,
 };
-
-/// How often accuracies are estimated.
-const ACCURACY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
 pub(crate) struct BlockLearner {
@@ -67,14 +63,6 @@ pub(crate) struct BlockLearner {
     revision: u64,
     /// Events of the chunk at hand that were learned before; kept for its memory.
     repeated: Vec<usize>,
-}
-
-/// Carries what is learned to its readers. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Publisher {
-    pub(crate) current: Arc<Current>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) status: watch::Sender<Status>,
 }
 
 /// A learner: a new one, or one restored from the state of a checkpoint, which may come from another device.
@@ -381,51 +369,6 @@ impl BlockLearner {
         Ok(true)
     }
 
-    fn log_alarms(&self, block: &BlockReport) {
-        let classes = self.publisher.metrics.learner.classes();
-        for alarm in &block.alarms.raised {
-            let told = alarm.in_words(classes);
-            warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
-        }
-        for alarm in &block.alarms.broken {
-            let FieldAlarm {
-                field,
-                told,
-                since_block,
-                ..
-            } = alarm;
-            warn!(field, told, since_block, "a field of the input broke");
-        }
-    }
-
-    fn show_labels(&mut self, block: &BlockReport) {
-        let (Some(labels), Some(evidence)) = (&block.labels, &block.verdict.labels) else {
-            return;
-        };
-        let before = self.label_counts.replace(labels.counts);
-        // Counters begin with this process, the learner's counts with its first start.
-        let before = before.unwrap_or(labels.counts);
-        let metrics = &self.publisher.metrics.labels;
-        metrics.observe_block(labels, evidence, &before);
-        metrics.show_shares(labels.shares.as_ref());
-    }
-
-    /// Not after every block: it costs about as much as one.
-    fn estimate_accuracies(&mut self) -> Result<()> {
-        let known = self.status.gate.verdict().proportions_known;
-        let was_known = self.status.accuracies.prior.is_some();
-        let recent = |at: Instant| at.elapsed() < ACCURACY_INTERVAL;
-        if known == was_known && self.accuracies_at.is_some_and(recent) {
-            return Ok(());
-        }
-        self.accuracies_at = Some(Instant::now());
-        let accuracies = self.learner.estimated_accuracies();
-        self.status.accuracies = accuracies.context("cannot estimate accuracies")?;
-        let metrics = &self.publisher.metrics.learner;
-        metrics.observe_accuracies(&self.status.accuracies);
-        Ok(())
-    }
-
     /// Lets the proportions follow events that have not completed a block: on a slow stream a block is long.
     fn track_waiting(&mut self) -> Result<()> {
         let group = self.learner.group_rows();
@@ -483,49 +426,6 @@ impl BlockLearner {
             }
             Err(error) => Err(error).context("cannot take an alignment step"),
         }
-    }
-
-    /// Hands a new snapshot to readers, then the reports that belong to it.
-    fn publish(&mut self) {
-        self.revision += 1;
-        let version = version(&self.learner, self.epoch);
-        self.publisher
-            .current
-            .publish(self.learner.snapshot(), version);
-        self.show();
-    }
-
-    fn show(&self) {
-        let (act, role) = {
-            let status = self.publisher.status.borrow();
-            (status.act, status.role)
-        };
-        self.publisher.status.send_replace(Status {
-            act,
-            role,
-            version: version(&self.learner, self.epoch),
-            events: self.progress.events,
-            steps: self.learner.steps(),
-            ..self.status.clone()
-        });
-    }
-}
-
-/// The report of the newest block before a restart.
-pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
-    recall_shares(shares, learner.gate(), learner.alarms())
-}
-
-/// The report of the newest block of another process.
-pub(crate) fn recall_shares(shares: Shares, gate: &GateState, alarms: AlarmReport) -> BlockReport {
-    BlockReport {
-        rows: 0,
-        frozen: shares.frozen,
-        adapted: shares.adapted,
-        served: shares.served,
-        verdict: gate.verdict().clone(),
-        labels: None,
-        alarms,
     }
 }
 

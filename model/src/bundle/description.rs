@@ -10,6 +10,7 @@ use crate::{
     checks,
     evaluate::{Clip, Standardisation},
     fields::FieldSchema,
+    onnx::{Gives, OnnxShape},
     proportions::{LabelProportions, Temperature},
 };
 
@@ -31,6 +32,9 @@ pub struct Description {
     /// Shapes of g and f_S; `None` for a black box, of which only predictions are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<LatentModel>,
+    /// A black box whose `encoder.onnx` is run here: events carry what it takes, not what it predicts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub black_box: Option<OnnxShape>,
     /// The prior inside f_S: class shares of what it was trained on, downsampling and weights included.
     pub training_proportions: LabelProportions,
     /// Makes f_S's (or the black box's) probabilities calibrated on the held-out source rows.
@@ -95,6 +99,7 @@ impl Description {
                 format!("is {temperature}, expected a finite number above 0"),
             ));
         }
+        self.check_black_box()?;
         match &self.model {
             Some(model) => {
                 self.input.check_model(model)?;
@@ -105,7 +110,7 @@ impl Description {
                 }
                 model.standardisation.check(model.latent)
             }
-            None if self.input.kind().is_black_box() => Ok(()),
+            None if self.is_black_box() => Ok(()),
             None => Err(Error::setting(
                 "model",
                 format!(
@@ -113,6 +118,42 @@ impl Description {
                     self.input.kind()
                 ),
             )),
+        }
+    }
+
+    /// Whether only predictions are known, so that there are no latents to adapt.
+    pub fn is_black_box(&self) -> bool {
+        self.input.kind().is_black_box() || self.black_box.is_some()
+    }
+
+    /// How `encoder.onnx` is run, if the bundle has one.
+    pub(crate) fn onnx(&self) -> Option<&OnnxShape> {
+        match &self.model {
+            Some(LatentModel {
+                encoder: EncoderShape::Onnx(shape),
+                ..
+            }) => Some(shape),
+            _ => self.black_box.as_ref(),
+        }
+    }
+
+    /// Refuses a black box beside layers, and an encoder that predicts.
+    fn check_black_box(&self) -> Result<()> {
+        let takes_features = matches!(self.input, Input::Dense { .. } | Input::Fields(_));
+        match (&self.black_box, self.onnx()) {
+            (Some(_), _) if self.model.is_some() || !takes_features => Err(Error::setting(
+                "black_box",
+                "is given, expected none beside `model` or for events without features",
+            )),
+            (Some(shape), _) if shape.gives == Gives::Latents => Err(Error::setting(
+                "black_box.gives",
+                "is latents, expected probabilities, logits, probability or logit",
+            )),
+            (None, Some(shape)) if shape.gives != Gives::Latents => Err(Error::setting(
+                "model.encoder.onnx.gives",
+                format!("is {:?}, expected latents", shape.gives),
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -213,6 +254,15 @@ impl Input {
                     ))
                 }
             }
+            // `OnnxNetwork` compares its inputs with the events'.
+            (Self::Dense { .. }, EncoderShape::Onnx(_)) if model.clip.is_none() => Ok(()),
+            (Self::Fields(schema), EncoderShape::Onnx(_)) if model.clip.is_none() => {
+                schema.validate()
+            }
+            (_, EncoderShape::Onnx(_)) if model.clip.is_some() => Err(Error::setting(
+                "model.clip",
+                "is given, expected none with an ONNX encoder",
+            )),
             (Self::Probabilities | Self::Logits, _) => Err(Error::setting(
                 "model",
                 "is given, expected none for a model that gives only probabilities or logits",
@@ -221,8 +271,8 @@ impl Input {
                 "model.encoder",
                 match self {
                     Self::Latent { .. } => "identity, for latents",
-                    Self::Dense { .. } => "mlp, for dense features",
-                    _ => "fields, for named fields",
+                    Self::Dense { .. } => "mlp or onnx, for dense features",
+                    _ => "fields or onnx, for named fields",
                 },
                 format!("{encoder:?}"),
             )),

@@ -21,6 +21,7 @@ const DESCRIPTION: &str = "bundle.json";
 const WEIGHTS: &str = "weights.safetensors";
 const SOURCE: &str = "source.safetensors";
 const INPUTS: &str = "inputs.json";
+const ONNX: &str = "encoder.onnx";
 
 /// The contents of a bundle's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct BundleFiles {
     pub source: Vec<u8>,
     /// `inputs.json`, an [`InputProfile`]; `None` in earlier bundles.
     pub inputs: Option<Vec<u8>>,
+    /// `encoder.onnx`; `None` for most bundles.
+    pub onnx: Option<Vec<u8>>,
 }
 
 // === impl Bundle ===
@@ -59,6 +62,7 @@ impl Bundle {
                 ),
                 None => None,
             },
+            onnx: self.onnx.as_ref().map(|onnx| onnx.file.to_vec()),
         })
     }
 
@@ -90,7 +94,8 @@ impl Bundle {
             }
             None => None,
         };
-        Self::new(description, weights, source)?.with_inputs(inputs)
+        let onnx = files.onnx.clone();
+        Self::with_onnx(description, weights, source, onnx)?.with_inputs(inputs)
     }
 
     /// Writes the files into `folder`, which is made if it is not there. An old
@@ -99,7 +104,11 @@ impl Bundle {
         let files = self.to_files()?;
         fs::create_dir_all(folder).map_err(|source| failed("create", folder.into(), source))?;
         remove(folder.join(DESCRIPTION))?;
-        for (name, content) in [(WEIGHTS, &files.weights), (INPUTS, &files.inputs)] {
+        for (name, content) in [
+            (WEIGHTS, &files.weights),
+            (INPUTS, &files.inputs),
+            (ONNX, &files.onnx),
+        ] {
             match content {
                 Some(content) => write(folder.join(name), content)?,
                 None => remove(folder.join(name))?,
@@ -126,6 +135,7 @@ impl Bundle {
             weights: optional(WEIGHTS)?,
             source: required(SOURCE)?,
             inputs: optional(INPUTS)?,
+            onnx: optional(ONNX)?,
         })
     }
 }
@@ -133,12 +143,13 @@ impl Bundle {
 // === impl BundleFiles ===
 
 impl BundleFiles {
-    /// XXH64 of the three contents that decide what is learned, each behind its length.
+    /// XXH64 of the contents that decide what is learned, each behind its length.
     pub(crate) fn digest(&self) -> String {
         use std::hash::Hasher;
         let mut hasher = XxHash64::with_seed(0);
         let weights = self.weights.as_deref().unwrap_or_default();
-        for content in [&self.description, weights, &self.source] {
+        let contents = [&self.description, weights, &self.source];
+        for content in contents.into_iter().chain(self.onnx.as_deref()) {
             hasher.write(&(content.len() as u64).to_le_bytes());
             hasher.write(content);
         }

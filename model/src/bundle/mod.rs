@@ -2,15 +2,15 @@
 //!
 //! Three files: `bundle.json` ([`Description`]), `weights.safetensors` (`g.*` and `f_s.*`, on raw latents;
 //! absent for a black box) and `source.safetensors` (the labelled [`SourceBuffer`]). A fourth, `inputs.json`
-//! ([`InputProfile`]), says what each input looked like in training; earlier bundles do not have it. A [`Bundle`] that
-//! exists has passed every check.
+//! ([`InputProfile`]), says what each input looked like in training; earlier bundles do not have it. In the place of g's
+//! weights there may be `encoder.onnx` ([`crate::onnx`]). A [`Bundle`] that exists has passed every check.
 
 mod description;
 mod files;
 mod input_kind;
 mod source;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 pub use description::{Description, FORMAT_VERSION, Input, LatentModel};
 pub use files::BundleFiles;
@@ -21,19 +21,40 @@ use crate::{
     Architecture, Error, NamedTensors, Result, Rows,
     architecture::{CriticShape, EncoderShape, MapShape, Network, ParameterSpec, Role},
     evaluate::{ClassifierNetwork, EncoderNetwork, Scratch, standardise_classifier},
+    onnx::OnnxNetwork,
     parameters::{finite, not_negative},
     profile::InputProfile,
     proportions::Probabilities,
 };
 
 /// A classifier as deployed, with the labelled rows that adaptation needs. Immutable.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Bundle {
     description: Description,
     weights: NamedTensors,
     source: SourceBuffer,
     inputs: Option<InputProfile>,
+    onnx: Option<Onnx>,
     digest: String,
+}
+
+/// An ONNX network and the file that it was read from.
+#[derive(Debug, Clone)]
+struct Onnx {
+    file: Arc<[u8]>,
+    network: Arc<OnnxNetwork>,
+}
+
+/// The digest is that of everything but the profile of the inputs.
+impl PartialEq for Bundle {
+    fn eq(&self, other: &Self) -> bool {
+        let file = |bundle: &Self| bundle.onnx.as_ref().map(|onnx| Arc::clone(&onnx.file));
+        self.description == other.description
+            && self.weights == other.weights
+            && self.source == other.source
+            && self.inputs == other.inputs
+            && file(self) == file(other)
+    }
 }
 
 impl Bundle {
@@ -43,14 +64,26 @@ impl Bundle {
         weights: NamedTensors,
         source: SourceBuffer,
     ) -> Result<Self> {
+        Self::with_onnx(description, weights, source, None)
+    }
+
+    /// The same of a bundle with the contents of an `encoder.onnx`.
+    pub fn with_onnx(
+        description: Description,
+        weights: NamedTensors,
+        source: SourceBuffer,
+        onnx: Option<Vec<u8>>,
+    ) -> Result<Self> {
         description.check()?;
         check_weights(&description, &weights)?;
         source.check(&description)?;
+        let onnx = read_onnx(&description, onnx)?;
         let mut bundle = Self {
             description,
             weights,
             source,
             inputs: None,
+            onnx,
             digest: String::new(),
         };
         bundle.digest = bundle.to_files()?.digest();
@@ -123,7 +156,13 @@ impl Bundle {
         };
         let architecture = model.architecture(self.classes());
         let encoder = EncoderNetwork::new(&architecture, &self.weights, &model.standardisation)?;
+        let encoder = encoder.with_onnx(self.onnx());
         encoder.with_clip(model.clip.clone()).map(Some)
+    }
+
+    /// The network of `encoder.onnx`.
+    pub(crate) fn onnx(&self) -> Option<Arc<OnnxNetwork>> {
+        self.onnx.as_ref().map(|onnx| Arc::clone(&onnx.network))
     }
 
     /// f_S's parameters on standardised latents: what f_S and f_N start from in a training engine. Empty for a
@@ -202,6 +241,33 @@ pub struct HeldOut {
     pub probabilities: Probabilities,
     /// The class of each row.
     pub labels: Vec<u32>,
+}
+
+/// Reads `encoder.onnx`, which is there if the description says how it is run.
+fn read_onnx(description: &Description, file: Option<Vec<u8>>) -> Result<Option<Onnx>> {
+    let wrong = |problem: &str| Err(Error::setting("encoder.onnx", problem));
+    let (shape, file) = match (description.onnx(), file) {
+        (None, None) => return Ok(None),
+        (Some(shape), Some(file)) => (shape, file),
+        (Some(_), None) => return wrong("is missing, expected the network that bundle.json names"),
+        (None, Some(_)) => return wrong("is there, expected none: bundle.json does not name it"),
+    };
+    let network = OnnxNetwork::load(&file, shape, &description.input)?;
+    let (what, expected) = match &description.model {
+        Some(model) => ("the width of latents", model.latent),
+        None => ("the number of classes", description.classes.len()),
+    };
+    if network.width() != expected {
+        return Err(Error::shape(
+            format!("encoder.onnx, tensor `{}`", shape.output),
+            format!("{what}, {expected}"),
+            network.width(),
+        ));
+    }
+    Ok(Some(Onnx {
+        file: file.into(),
+        network: Arc::new(network),
+    }))
 }
 
 /// All of g and f_S, and nothing else.

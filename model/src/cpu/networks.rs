@@ -22,7 +22,7 @@ impl Networks {
         let mut specs = architecture.parameters().into_iter();
         let embedding = match architecture.encoder {
             EncoderShape::Fields { .. } => specs.next().map(Parameter::new).map(RwLock::new),
-            EncoderShape::Identity | EncoderShape::Mlp { .. } => None,
+            EncoderShape::Identity | EncoderShape::Mlp { .. } | EncoderShape::Onnx(_) => None,
             #[cfg(feature = "experiments")]
             EncoderShape::Convolution { .. } => None,
         };

@@ -1,6 +1,6 @@
 //! The frozen encoder, from events to standardised latents.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
     Clip, Scratch, Standardisation,
@@ -10,6 +10,7 @@ use crate::{
     Architecture, FieldRows, Inputs, NamedTensors, Result, Rows,
     architecture::{EncoderShape, Network},
     inputs::add_mean_embedding,
+    onnx::OnnxNetwork,
     parameters::finite,
 };
 
@@ -26,6 +27,8 @@ pub struct EncoderNetwork {
     /// Of named fields; empty for other encoders.
     embedding: Vec<f32>,
     layers: LayerStack,
+    /// Runs in the place of the layers.
+    onnx: Option<Arc<OnnxNetwork>>,
     /// Subtracted from raw latents, before `scale` multiplies them.
     mean: Vec<f32>,
     scale: Vec<f32>,
@@ -41,7 +44,7 @@ impl EncoderNetwork {
         architecture.validate()?;
         standardisation.check(architecture.latent)?;
         let embedding = match architecture.encoder {
-            EncoderShape::Identity | EncoderShape::Mlp { .. } => Vec::new(),
+            EncoderShape::Identity | EncoderShape::Mlp { .. } | EncoderShape::Onnx(_) => Vec::new(),
             // Experiments encode with an engine; what is deployed takes features or fields.
             #[cfg(feature = "experiments")]
             EncoderShape::Convolution { .. } => {
@@ -60,6 +63,7 @@ impl EncoderNetwork {
             clip: None,
             embedding,
             layers: LayerStack::new(architecture, Network::Encoder, tensors)?,
+            onnx: None,
             mean: narrow(&standardisation.mean),
             scale: standardisation
                 .deviation
@@ -78,6 +82,12 @@ impl EncoderNetwork {
         Ok(self)
     }
 
+    /// Encodes by this network, whose shape is the architecture's encoder.
+    pub(crate) fn with_onnx(mut self, onnx: Option<Arc<OnnxNetwork>>) -> Self {
+        self.onnx = onnx;
+        self
+    }
+
     /// Width of the latents.
     pub fn latent(&self) -> usize {
         self.architecture.latent
@@ -91,8 +101,11 @@ impl EncoderNetwork {
         scratch: &mut Scratch,
         latents: &mut Vec<f32>,
     ) -> Result<usize> {
-        inputs.check(&self.architecture)?;
         latents.clear();
+        if let Some(onnx) = &self.onnx {
+            return self.run(onnx, inputs, scratch, latents);
+        }
+        inputs.check(&self.architecture)?;
         let rows = inputs.count(&self.architecture);
         latents.reserve(rows * self.latent());
         let mut clipped = 0;
@@ -124,6 +137,21 @@ impl EncoderNetwork {
             Rows::new(&latents[..], self.latent())?.check("latents", self.latent())?;
         }
         Ok(clipped)
+    }
+
+    /// [`EncoderNetwork::encode`] by an ONNX network, which clips nothing.
+    fn run(
+        &self,
+        onnx: &OnnxNetwork,
+        inputs: Inputs<'_>,
+        scratch: &mut Scratch,
+        latents: &mut Vec<f32>,
+    ) -> Result<usize> {
+        scratch.input.clear();
+        onnx.run(&inputs, &mut scratch.input)?;
+        self.standardise(&scratch.input, latents);
+        Rows::new(&latents[..], self.latent())?.check("latents", self.latent())?;
+        Ok(0)
     }
 
     /// Clipped numbers and mean embeddings of some rows, side by side. Returns how many numbers were clipped.

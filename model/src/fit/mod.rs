@@ -9,6 +9,8 @@ mod split;
 
 use networks::{Plan, fit_networks};
 pub use settings::FitSettings;
+#[cfg(feature = "onnx")]
+pub(crate) use split::Split;
 
 use crate::{
     Bundle, Error, NamedTensors, Result, Rows,
@@ -145,6 +147,7 @@ fn black_box(
         classes: labelled.classes.to_vec(),
         input,
         model: None,
+        black_box: None,
         temperature: Temperature::ONE,
         training_proportions,
     };
@@ -157,7 +160,7 @@ fn black_box(
 }
 
 /// Class shares of some labels.
-fn proportions_of(labels: &[u32], classes: usize) -> Result<LabelProportions> {
+pub(crate) fn proportions_of(labels: &[u32], classes: usize) -> Result<LabelProportions> {
     let mut counts = vec![0.0; classes];
     class_counts(labels.iter().copied(), &mut counts);
     LabelProportions::from_counts(&counts)

@@ -136,6 +136,7 @@ pub(super) fn fit_networks(
         classes: labelled.classes.to_vec(),
         input: plan.input,
         model: Some(model),
+        black_box: None,
         training_proportions: prior,
         temperature,
     };
@@ -146,7 +147,7 @@ pub(super) fn fit_networks(
 /// The linear layer that sees the inputs.
 fn first_layer(model: &LatentModel) -> &'static str {
     match model.encoder {
-        EncoderShape::Identity => "f_s.fc1",
+        EncoderShape::Identity | EncoderShape::Onnx(_) => "f_s.fc1",
         EncoderShape::Mlp { .. } | EncoderShape::Fields { .. } => "g.fc1",
         #[cfg(feature = "experiments")]
         EncoderShape::Convolution { .. } => "g.conv1",

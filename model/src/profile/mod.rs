@@ -19,7 +19,7 @@ pub use self::{
 use crate::{
     Error, Result,
     bundle::Input,
-    fields::{FieldKind, FieldSchema},
+    fields::{FieldKind, FieldSchema, is_missing},
 };
 
 /// Most inputs that are watched: the first of the model. Bounds metrics, checkpoints and work.
@@ -249,9 +249,4 @@ impl FieldValues {
             _ => 2 + common.len(),
         }
     }
-}
-
-/// Whether the number is that of a missing value, which [`FieldSchema::push`] writes as -0.
-fn is_missing(value: f32) -> bool {
-    value == 0.0 && value.is_sign_negative()
 }

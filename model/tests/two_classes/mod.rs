@@ -52,6 +52,7 @@ pub(crate) fn black_box(probabilities: Vec<f32>, labels: Vec<u32>) -> Bundle {
         classes: vec!["ham".into(), "spam".into()],
         input: Input::Logits,
         model: None,
+        black_box: None,
         training_proportions: LabelProportions::uniform(2),
         temperature: Temperature::ONE,
     };

@@ -1,6 +1,6 @@
-//! Runs every shell command of the README and the quick start.
+//! Runs every shell command of the README, the quick start and the page about ONNX models.
 //!
-//! A block of `sh` is run, in a folder that is empty at first. Nothing may be on the error stream: what a command has to
+//! A block of `sh` is run, in a folder that has nothing but the checkout's examples at first. Nothing may be on the error stream: what a command has to
 //! say goes to the other one, and nothing goes wrong. The log of what runs in the background has no warning but
 //! alarms about the stream.
 //!
@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use ostar_tests::kafka::Kafka;
+use ostar_tests::{kafka::Kafka, python::environment};
 
 use crate::{PROGRAM, Test};
 
@@ -30,6 +30,15 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     }),
 ];
 
+/// Documents whose commands run Python, with the packages of a requirements file.
+pub(crate) const PYTHON_TESTS: &[(&str, Test)] =
+    &[("the_commands_of_bring_your_model_run", |kafka| {
+        let python = environment("onnx", "../../examples/models/requirements-onnx.txt")?;
+        let folder = python.parent().context("a folder with programs")?;
+        let topics = ["digits", "digit-predictions"];
+        run_with("docs/BRING_YOUR_MODEL.md", &topics, kafka, Some(folder))
+    })];
+
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// How a block of commands is run.
@@ -40,8 +49,12 @@ enum Block {
     LeftToCi { command: String, text: String },
 }
 
-/// Creates the topics that a document expects, then runs its commands in one shell.
 fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
+    run_with(document, topics, kafka, None)
+}
+
+/// Creates the topics that a document expects, then runs its commands in one shell, with further programs from a folder.
+fn run_with(document: &str, topics: &[&str], kafka: &Kafka, programs: Option<&Path>) -> Result<()> {
     for topic in topics {
         kafka.create_topic(topic, 1, &[])?;
     }
@@ -65,12 +78,15 @@ fn run(document: &str, topics: &[&str], kafka: &Kafka) -> Result<()> {
     script.push_str(END);
     let (folder, aside) = (tempfile::tempdir()?, tempfile::tempdir()?);
     symlink(PROGRAM, aside.path().join("ostard"))?;
+    let examples = Path::new(ROOT).join("examples").canonicalize()?;
+    symlink(examples, folder.path().join("examples"))?;
     let (log, trace) = (aside.path().join("log"), aside.path().join("trace"));
     let output = Command::new("timeout")
         .args(["--kill-after=5", "300", "bash", "-c"])
         .arg(with_own_ports(&script, kafka)?)
         .current_dir(folder.path())
-        .env("PATH", path_with(aside.path()))
+        .env("PATH", path_with(aside.path(), programs))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("LOG", &log)
         .env("TRACE", &trace)
         .stdin(Stdio::null())
@@ -119,9 +135,12 @@ fn with_own_ports(script: &str, kafka: &Kafka) -> Result<String> {
     Ok(script)
 }
 
-fn path_with(folder: &Path) -> String {
+fn path_with(folder: &Path, programs: Option<&Path>) -> String {
     let others = std::env::var("PATH").unwrap_or_default();
-    format!("{}:{others}", folder.display())
+    match programs {
+        Some(programs) => format!("{}:{}:{others}", folder.display(), programs.display()),
+        None => format!("{}:{others}", folder.display()),
+    }
 }
 
 fn blocks(text: &str) -> Result<Vec<Block>> {

@@ -82,7 +82,12 @@ fn main() {
     let missing = missing_tool();
     let tests = tests.into_iter().map(|test| (test, missing));
     let missing = missing.or_else(ostar_tests::python::missing_tool);
-    let python_tests = [python::TESTS, registry::TESTS, rolling::TESTS];
+    let python_tests = [
+        python::TESTS,
+        registry::TESTS,
+        rolling::TESTS,
+        documents::PYTHON_TESTS,
+    ];
     let python_tests = python_tests.into_iter().flatten();
     let python_tests = python_tests.map(|test| (*test, missing));
     let trials = tests.chain(python_tests).map(|((name, test), missing)| {

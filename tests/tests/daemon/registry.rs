@@ -1,4 +1,4 @@
-//! Avro and JSON Schema events of a real registry, written by Confluent's own serialisers.
+//! Avro, Protobuf and JSON Schema events of a real registry, written by Confluent's own serialisers.
 
 use std::{
     fs,
@@ -23,6 +23,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     (
         "avro_events_evolve_without_a_restart_and_bad_ones_are_counted_exactly",
         avro,
+    ),
+    (
+        "protobuf_events_evolve_without_a_restart_and_bad_ones_are_counted_exactly",
+        protobuf,
     ),
     (
         "json_schema_events_are_read_and_those_of_an_unknown_schema_are_not",
@@ -198,6 +202,114 @@ fn avro(kafka: &mut Kafka) -> Result<()> {
     daemon.metric_is("ostar_learned_events_total", EVENTS as f64)?;
     // The renamed price was found by its alias.
     daemon.metric_is("ostar_input_broken{field=\"price\"}", 0.0)?;
+    let missing = daemon.metric("ostar_input_missing_ratio{field=\"price\"}")?;
+    ensure!(missing == Some(0.0), "{missing:?}");
+    daemon.stop_cleanly()
+}
+
+/// Two versions of an order; its message is not the first of the file. The second has a field more and another order.
+fn messages() -> [String; 2] {
+    let order = |item: &str, more: &str| {
+        format!(
+            "syntax = \"proto3\"; package shop; message Unused {{ string x = 1; }} message Order {{ message Item {{ {item} \
+             repeated string tags = 2; }} string id = 1; int64 at = 2; {more} Item item = 3; optional string country = 4; }}"
+        )
+    };
+    [
+        order("float price = 1;", ""),
+        order("double price = 5;", "string colour = 7;"),
+    ]
+}
+
+/// An order as its bytes: id, price of the item as a float, country.
+fn order_bytes(number: usize, order: &Order) -> Vec<u8> {
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let price = [&[1 << 3 | 5][..], &(order.price as f32).to_le_bytes()].concat();
+    let id = format!("order-{number}");
+    [
+        field(1, id.as_bytes()),
+        field(3, &price),
+        field(4, order.country.as_bytes()),
+    ]
+    .concat()
+}
+
+fn protobuf(kafka: &mut Kafka) -> Result<()> {
+    let folder = fitted()?;
+    let registry = Registry::start()?;
+    let topic = "protobuf-orders";
+    kafka.create_topic(topic, 1, &[])?;
+    let orders = orders::draw(EVENTS, 0.3, 9);
+    let events = |more: bool| -> Vec<Value> {
+        let numbered = orders.iter().enumerate();
+        let written = numbered.map(|(number, order)| {
+            let mut event = event(order, number, "price");
+            if !more && let Some(object) = event.as_object_mut() {
+                object.remove("colour");
+            }
+            event
+        });
+        written.collect()
+    };
+    let mut files = Vec::new();
+    for (number, source) in messages().iter().enumerate() {
+        let name = folder.path().join(format!("order-{number}.proto"));
+        fs::write(&name, source)?;
+        let set = protox::compile([&name], [folder.path()])?;
+        let file = name.with_extension("pb");
+        fs::write(&file, prost::Message::encode_to_vec(&set))?;
+        files.push(file);
+    }
+    produce(
+        kafka,
+        &registry,
+        topic,
+        "protobuf",
+        &files[0],
+        &events(false),
+    )?;
+    let settings = settings(kafka, folder.path(), topic, &registry);
+    let daemon = start(&settings.with("events.format", "protobuf"))?;
+    daemon.metric_is("ostar_learned_events_total", EVENTS as f64)?;
+    // Registered as a source, as other languages' clients do it.
+    let source = registry.register_text("orders-by-source", "PROTOBUF", &messages()[0])? as u32;
+    let other = "syntax = \"proto3\"; message Other { int32 x = 1; }";
+    let other = registry.register_text("something-else", "PROTOBUF", other)? as u32;
+    let prefixed =
+        |id: u32, path: &[u8], body: &[u8]| [&[0], &id.to_be_bytes()[..], path, body].concat();
+    let mut bad = Vec::new();
+    for _ in 0..EVENTS / 100 {
+        bad.push(prefixed(999_999, &[0], b"x"));
+        bad.push(prefixed(other, &[0], &[8, 1]));
+        // The first message has nothing that is wanted.
+        bad.push(prefixed(source, &[0], &[10, 0]));
+        // There is no tenth one.
+        bad.push(prefixed(source, &[2, 18], &[10, 0]));
+        bad.push(prefixed(source, &[2, 2], &[10, 200]));
+        bad.push(b"{\"id\": 1}".to_vec());
+    }
+    kafka.produce_at(topic, 0, &bad, None)?;
+    let numbered = orders.iter().enumerate();
+    let by_source = numbered.map(|(n, order)| prefixed(source, &[2, 2], &order_bytes(n, order)));
+    kafka.produce_at(topic, 0, by_source.collect::<Vec<_>>(), None)?;
+    produce(
+        kafka,
+        &registry,
+        topic,
+        "protobuf",
+        &files[1],
+        &events(true),
+    )?;
+    daemon.metric_is("ostar_learned_events_total", 3.0 * EVENTS as f64)?;
+    let each = (EVENTS / 100) as f64;
+    for (reason, count) in [
+        ("unknown_schema", each),
+        ("incompatible_schema", 2.0 * each),
+        ("malformed", 3.0 * each),
+    ] {
+        let series = format!("ostar_events_rejected_total{{reason=\"{reason}\"}}");
+        daemon.metric_is(&series, count)?;
+    }
     let missing = daemon.metric("ostar_input_missing_ratio{field=\"price\"}")?;
     ensure!(missing == Some(0.0), "{missing:?}");
     daemon.stop_cleanly()

@@ -209,3 +209,24 @@ proptest! {
         let _ = read(&program, &whole, &names);
     }
 }
+
+#[test]
+fn fuzz_avro_events() {
+    let events = events();
+    let (first, second) = (schema(&events, "first"), schema(&events, "second"));
+    let programs = [
+        Program::compile(&first, &[], None, &wanted()).unwrap(),
+        Program::compile(&second, &[], Some(&first), &wanted()).unwrap(),
+    ];
+    let cases = events["cases"].as_array().unwrap().iter();
+    let seeds = cases.map(|case| bytes(case["payload"].as_str().unwrap()));
+    let seeds: Vec<_> = seeds.collect();
+    let names = names();
+    ostar_fuzzing::fuzz!("avro_events", seeds, |payload: &[u8]| {
+        for program in &programs {
+            if let Ok(slots) = read(program, payload, &names) {
+                assert_eq!(slots.cells.len(), FIELDS.len());
+            }
+        }
+    });
+}

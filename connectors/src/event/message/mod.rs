@@ -5,7 +5,10 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 
@@ -54,8 +57,9 @@ impl Plan {
         message: &str,
         wanted: &Node,
     ) -> Result<Self, String> {
-        let pool = DescriptorPool::decode(descriptors)
-            .map_err(|error| format!("expected a descriptor set: {error}"))?;
+        let pool =
+            caught(|| DescriptorPool::decode(descriptors).map_err(|error| error.to_string()))
+                .map_err(|problem| format!("expected a descriptor set: {problem}"))?;
         let Some(found) = pool.get_message_by_name(message) else {
             let names: Vec<_> = pool.all_messages().take(10).collect();
             let names: Vec<_> = names.iter().map(MessageDescriptor::full_name).collect();
@@ -64,10 +68,18 @@ impl Plan {
                 names.join(", ")
             ));
         };
+        Self::of_message(&found, wanted)
+    }
+
+    /// The same of a message that was found.
+    pub(super) fn of_message(message: &MessageDescriptor, wanted: &Node) -> Result<Self, String> {
         let mut count = 0;
-        let plan = Self::of(&found, wanted, 0, &mut count)?;
+        let plan = Self::of(message, wanted, 0, &mut count)?;
         match count {
-            0 => Err(format!("{message} has none of the fields that are wanted")),
+            0 => Err(format!(
+                "{} has none of the fields that are wanted",
+                message.full_name()
+            )),
             _ => Ok(plan),
         }
     }
@@ -108,6 +120,12 @@ impl Plan {
         }
         Ok(plan)
     }
+}
+
+/// What a library makes of descriptors. It panics on some that are broken.
+pub(super) fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("they contradict themselves".into()))
 }
 
 fn entry(

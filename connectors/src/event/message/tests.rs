@@ -213,3 +213,26 @@ proptest! {
         let _ = Plan::compile(&payload, "shop.Order", &Node::Numbers);
     }
 }
+
+/// The first byte says whether the rest is a descriptor set or a payload.
+#[test]
+fn fuzz_descriptor_sets() {
+    let (folder, bytes) = descriptors();
+    let decoder = Decoder::new(&settings(&folder), &input(), 2).unwrap();
+    let latent = Input::Latent { width: 2 };
+    let layout = crate::event::layout::Layout::new(&latent, 2);
+    let places = EventSettings {
+        fields: BTreeMap::new(),
+        ..settings(&folder)
+    };
+    let wanted = crate::event::places::tree(&places, &layout).unwrap();
+    let tagged = |tag: u8, bytes: &[u8]| [&[tag], bytes].concat();
+    let seeds = [tagged(0, &bytes), tagged(1, &order(&bytes).encode_to_vec())];
+    ostar_fuzzing::fuzz!("descriptor_sets", seeds, |bytes: &[u8]| {
+        match bytes.split_first() {
+            Some((0, set)) => drop(Plan::compile(set, "shop.Order", &wanted)),
+            Some((_, payload)) => drop(read(&decoder, payload)),
+            None => (),
+        }
+    });
+}

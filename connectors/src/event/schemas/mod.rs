@@ -1,5 +1,6 @@
 //! Schemas of events: from a file, or from a registry by the id in front of each payload.
 
+mod protobuf;
 mod registry;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,10 @@ use std::{
 
 use apache_avro::Schema;
 
-use self::registry::{FIRST_RETRY, Registered, Registry, RegistryError};
+use self::{
+    protobuf::Messages,
+    registry::{FIRST_RETRY, Named, Registered, Registry, RegistryError},
+};
 use super::{
     Cell, EventFormat, EventSettings, Reject, RejectReason,
     avro::{Bounds, Program},
@@ -39,6 +43,8 @@ pub(super) struct Schemas {
     bounds: Bounds,
     names: HeaderNames,
     wanted: Node,
+    /// Full name of the message that is taken, if others are not.
+    message: Option<String>,
     /// The schema that wanted names are of.
     reader: Option<Schema>,
     /// Without one, all events have the schema of the file.
@@ -60,6 +66,7 @@ struct Kept {
 enum Known {
     Avro(Arc<Program>),
     Message(Arc<Plan>),
+    Messages(Arc<Messages>),
     Json,
     /// Its events cannot be used, and why.
     Refused(RejectReason, String, Instant),
@@ -118,12 +125,13 @@ impl Schemas {
                     "events.format is avro, expected events.registry.url or events.schema_file to be set".into(),
                 );
             }
-            (EventFormat::Avro | EventFormat::Json, Some(_), _) => None,
-            (format, Some(_), _) => {
-                return refuse(format!(
-                    "events.registry.url is set, expected events.format to be avro or json, not {format:?}"
-                ));
+            (EventFormat::Raw, Some(_), _) => {
+                return refuse(
+                    "events.registry.url is set, expected events.format to be avro, protobuf or json, not raw"
+                        .into(),
+                );
             }
+            (_, Some(_), _) => None,
             (_, None, _) => return Ok(None),
         };
         let (fields, width) = match layout {
@@ -142,6 +150,7 @@ impl Schemas {
                 unit: settings.time_unit,
             },
             format: settings.format,
+            message: settings.message.clone(),
             wanted: wanted.clone(),
             reader,
             registry,
@@ -166,9 +175,15 @@ impl Schemas {
                 let slots = plan.read(body, &self.names, fields, width)?;
                 take(slots.header, slots.cells, &slots.values, slots.has_input)
             }
+            (Known::Messages(messages), body) => {
+                let (plan, body) = messages.of(body)?;
+                let Bounds { fields, width, .. } = self.bounds;
+                let slots = plan.read(body, &self.names, fields, width)?;
+                take(slots.header, slots.cells, &slots.values, slots.has_input)
+            }
             _ => Err(Reject::new(
                 RejectReason::IncompatibleSchema,
-                "the schema is not Avro's",
+                "the schema is of JSON",
             )),
         }
     }
@@ -253,7 +268,7 @@ impl Schemas {
         Ok(())
     }
 
-    fn compile(&self, id: u32, registered: &Registered, references: &[String]) -> Known {
+    fn compile(&self, id: u32, registered: &Registered, references: &[Named]) -> Known {
         let refuse = |problem: String| {
             let detail = format!("schema {id}: {problem}");
             Known::Refused(RejectReason::IncompatibleSchema, detail, Instant::now())
@@ -267,6 +282,13 @@ impl Schemas {
                 });
                 match program {
                     Ok(program) => Known::Avro(Arc::new(program)),
+                    Err(problem) => refuse(problem),
+                }
+            }
+            (EventFormat::Protobuf, "PROTOBUF") => {
+                let only = self.message.as_deref();
+                match Messages::compile(&registered.schema, references, only, &self.wanted) {
+                    Ok(messages) => Known::Messages(Arc::new(messages)),
                     Err(problem) => refuse(problem),
                 }
             }
@@ -291,7 +313,8 @@ fn message_plan(settings: &EventSettings, wanted: &Node) -> Result<Plan, Unsuita
 }
 
 /// A schema, and those that it refers to.
-fn parse(text: &str, references: &[String]) -> Result<(Schema, Vec<Schema>), String> {
+fn parse(text: &str, references: &[Named]) -> Result<(Schema, Vec<Schema>), String> {
+    let references = references.iter().map(|reference| &reference.schema);
     Schema::parse_str_with_list(text, references).map_err(|error| error.to_string())
 }
 

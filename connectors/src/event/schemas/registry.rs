@@ -43,8 +43,18 @@ pub(super) struct Registered {
 
 #[derive(Debug, Clone, Deserialize)]
 struct Reference {
+    /// What the schema that refers to it calls it.
+    #[serde(default)]
+    name: String,
     subject: String,
     version: i64,
+}
+
+/// A schema that another refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) schema: String,
 }
 
 fn avro() -> String {
@@ -103,23 +113,31 @@ impl Registry {
         })
     }
 
-    /// The schema with this id, and the texts of those that it refers to, the inner ones first.
-    pub(super) fn schema(&self, id: u32) -> Result<(Registered, Vec<String>), RegistryError> {
+    /// The schema with this id, and those that it refers to, the inner ones first.
+    pub(super) fn schema(&self, id: u32) -> Result<(Registered, Vec<Named>), RegistryError> {
         let registered: Registered = self.get(&format!("/schemas/ids/{id}"))?;
-        let mut texts = Vec::new();
+        let mut found = Vec::new();
         let mut open: Vec<Reference> = registered.references.clone();
-        while let Some(Reference { subject, version }) = open.pop() {
-            if texts.len() == MOST_REFERENCES {
+        while let Some(reference) = open.pop() {
+            if found.len() == MOST_REFERENCES {
                 let problem = format!("schema {id} refers to more than {MOST_REFERENCES} others");
                 return Err(RegistryError::Unknown(problem));
             }
+            let Reference {
+                name,
+                subject,
+                version,
+            } = reference;
             let path = format!("/subjects/{}/versions/{version}", encoded(&subject));
             let inner: Registered = self.get(&path)?;
-            texts.push(inner.schema);
+            found.push(Named {
+                name,
+                schema: inner.schema,
+            });
             open.extend(inner.references);
         }
-        texts.reverse();
-        Ok((registered, texts))
+        found.reverse();
+        Ok((registered, found))
     }
 
     fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, RegistryError> {

@@ -212,6 +212,153 @@ fn json_events_of_a_registry_are_read_without_their_prefix() {
     assert!(decode(&decoder, &payload).is_err());
 }
 
+const ORDER: &str = r#"
+    syntax = "proto3";
+    package shop;
+    import "item.proto";
+    import "google/protobuf/timestamp.proto";
+    message Other { string name = 1; }
+    message Order {
+        message Inner { double price = 1; }
+        shop.Item item = 1;
+        double price = 2;
+        google.protobuf.Timestamp at = 3;
+    }
+"#;
+const ITEM: &str = r#"syntax = "proto3"; package shop; message Item { double price = 1; }"#;
+
+/// A double in a field.
+fn double(field: u8, value: f64) -> Vec<u8> {
+    [&[field << 3 | 1][..], &value.to_le_bytes()].concat()
+}
+
+fn protobuf(schema: &str, references: serde_json::Value) -> String {
+    json!({"schema": schema, "schemaType": "PROTOBUF", "references": references}).to_string()
+}
+
+#[test]
+fn protobuf_messages_of_a_registry_are_found_by_their_numbers_and_bad_ones_have_their_reason() {
+    let reference = json!([{"name": "item.proto", "subject": "item", "version": 1}]);
+    let item = protobuf(ITEM, json!([]));
+    let descriptor = prost_types::FileDescriptorProto {
+        // Python's client registers encoded descriptors.
+        name: Some("x.proto".into()),
+        syntax: Some("proto3".into()),
+        message_type: vec![prost_types::DescriptorProto {
+            name: Some("X".into()),
+            field: vec![prost_types::FieldDescriptorProto {
+                name: Some(PRICE.into()),
+                number: Some(4),
+                label: Some(1),
+                r#type: Some(1),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let encoded = base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD,
+        prost::Message::encode_to_vec(&descriptor),
+    );
+    let (url, requests) = registry(&[
+        ("/schemas/ids/1", 200, protobuf(ORDER, reference)),
+        ("/subjects/item/versions/1", 200, item),
+        ("/schemas/ids/2", 200, protobuf(&encoded, json!([]))),
+        ("/schemas/ids/3", 200, protobuf("message {", json!([]))),
+        (
+            "/schemas/ids/4",
+            200,
+            avro(json!([{"name": PRICE, "type": "int"}])),
+        ),
+        (
+            "/schemas/ids/5",
+            200,
+            protobuf("import \"none.proto\";", json!([])),
+        ),
+    ]);
+    let decoder = Decoder::new(&settings(&url, EventFormat::Protobuf), &input(), 2).unwrap();
+    let prefixed = |id: u32, path: &[u8], body: Vec<u8>| event(id, &[path, &body].concat());
+    // The second message, and the one inside it.
+    for (path, field) in [(&[2, 2][..], 2), (&[4, 2, 0], 1)] {
+        let payload = prefixed(1, path, double(field, 2.5));
+        assert_eq!(decode(&decoder, &payload).unwrap().unwrap(), 2.5);
+    }
+    // No numbers name the first message.
+    let payload = prefixed(2, &[0], double(4, 7.0));
+    assert_eq!(decode(&decoder, &payload).unwrap().unwrap(), 7.0);
+    assert_eq!(requests.try_iter().count(), 3, "one request a schema");
+    let refused = |payload: &[u8]| decode(&decoder, payload).unwrap().unwrap_err();
+    for (payload, reason) in [
+        (prefixed(1, &[0], vec![10, 0]), "incompatible_schema"),
+        (prefixed(1, &[2, 18], vec![]), "malformed"),
+        (prefixed(1, &[0x80], vec![]), "malformed"),
+        (prefixed(1, &[2, 2], vec![17, 0]), "malformed"),
+        (prefixed(3, &[0], vec![]), "incompatible_schema"),
+        (prefixed(4, &[0], vec![]), "incompatible_schema"),
+        (prefixed(5, &[0], vec![]), "incompatible_schema"),
+        (prefixed(99, &[0], vec![]), "unknown_schema"),
+        (b"\x01\x00".to_vec(), "malformed"),
+    ] {
+        assert_eq!(refused(&payload).reason.as_str(), reason, "{payload:?}");
+    }
+    // With a name, another message of the same schema is not taken.
+    let settings = EventSettings {
+        message: Some("shop.Order".into()),
+        ..settings(&url, EventFormat::Protobuf)
+    };
+    let decoder = Decoder::new(&settings, &input(), 2).unwrap();
+    let inner = prefixed(1, &[4, 2, 0], double(1, 2.5));
+    let refused = decode(&decoder, &inner).unwrap().unwrap_err();
+    assert!(
+        refused.to_string().contains("expected shop.Order"),
+        "{refused}"
+    );
+}
+
+/// A seed of each kind of schema, and bytes of events.
+#[test]
+fn fuzz_registry_answers() {
+    let wanted = |format| {
+        let settings = settings("http://127.0.0.1:1", format);
+        let layout = Layout::new(&input(), 2);
+        let tree = crate::event::places::tree(&settings, &layout).unwrap();
+        Schemas::new(&settings, &layout, &tree).unwrap().unwrap()
+    };
+    let schemas = [EventFormat::Avro, EventFormat::Protobuf, EventFormat::Json].map(wanted);
+    let references = json!([{"name": "item.proto", "subject": "a", "version": 1}]);
+    let seeds = [
+        avro(
+            json!([{"name": PRICE, "type": ["null", "int"]}, {"name": "x", "type": {"type": "map", "values": "long"}}]),
+        ),
+        protobuf(ORDER, references),
+        protobuf(ITEM, json!([])),
+        json!({"schema": "{}", "schemaType": "JSON"}).to_string(),
+    ];
+    let seeds = seeds.map(String::into_bytes);
+    let item = Named {
+        name: "item.proto".into(),
+        schema: ITEM.into(),
+    };
+    ostar_fuzzing::fuzz!("registry_answers", seeds, |bytes: &[u8]| {
+        let Ok(registered) = serde_json::from_slice::<Registered>(bytes) else {
+            return;
+        };
+        for schemas in &schemas {
+            let known = schemas.compile(1, &registered, std::slice::from_ref(&item));
+            schemas.kept.lock().unwrap().by_id.insert(1, known);
+            for body in [
+                &[][..],
+                &[0, 9, 0, 0, 0, 0, 0, 0, 4, 64],
+                &[2, 2, 2],
+                &[0; 40],
+            ] {
+                let _ = schemas.fields(&event(1, body));
+            }
+        }
+    });
+}
+
 #[test]
 fn avro_with_a_schema_file_has_no_prefix_and_needs_one_of_the_two() {
     let folder = tempfile::tempdir().unwrap();
