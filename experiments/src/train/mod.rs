@@ -40,12 +40,15 @@ pub struct Setup<'t> {
     pub seed: u64,
 }
 
+/// Called with the measures of an epoch. An error ends the training.
+pub type TellEpoch<'w> = Box<dyn FnMut(&EpochTrace) -> Result<()> + 'w>;
+
 /// Where a training saves itself, and what it tells while it runs.
 pub struct Watch<'w> {
     /// Called with the fraction that is done, from 0 to 1.
     pub progress: Box<dyn FnMut(f64) + 'w>,
     /// Called after each epoch of OSTAR's alignment. Measuring for it takes time.
-    pub epochs: Option<Box<dyn FnMut(&EpochTrace) -> Result<()> + 'w>>,
+    pub epochs: Option<TellEpoch<'w>>,
     /// The file to continue from.
     pub checkpoints: Checkpoints,
 }
