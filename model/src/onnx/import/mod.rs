@@ -84,9 +84,10 @@ pub fn import(
             ),
         },
         None => {
-            let reason = match settings.black_box {
-                true => "as --black-box asks, only its predictions are taken",
-                false => "it has no linear layer before its output, so only its predictions are taken",
+            let reason = if settings.black_box {
+                "as --black-box asks, only its predictions are taken"
+            } else {
+                "it has no linear layer before its output, so only its predictions are taken"
             };
             (part.black_box()?, None, reason.into())
         }
@@ -128,9 +129,10 @@ fn inputs_of<'a>(
         ) if schema == found => {
             let rewritten = rewrite(model.graph.clone()).map_err(wrong)?;
             let inputs = block.inputs();
-            let missing = match rewritten.takes_nan {
-                true => vec![None; schema.numbers()],
-                false => means(&inputs, schema),
+            let missing = if rewritten.takes_nan {
+                vec![None; schema.numbers()]
+            } else {
+                means(&inputs, schema)
             };
             Ok((Input::Fields(schema.clone()), inputs, missing))
         }

@@ -94,9 +94,10 @@ fn predictions(graph: &Graph, wanted: Option<&str>) -> Result<(String, Option<Ve
     {
         let strings = texts(node, "classlabels_strings");
         let numbers = integers(node, "classlabels_int64s");
-        let classes = match strings.is_empty() {
-            true => numbers.iter().map(i64::to_string).collect(),
-            false => strings,
+        let classes = if strings.is_empty() {
+            numbers.iter().map(i64::to_string).collect()
+        } else {
+            strings
         };
         let input = node
             .input
@@ -160,13 +161,14 @@ fn takes(graph: &Graph) -> Result<Takes> {
     }
     let fields = inputs.iter().map(|input| Field {
         name: input.name.clone(),
-        kind: match is_text(input) {
-            true => FieldKind::Category,
+        kind: if is_text(input) {
+            FieldKind::Category
+        } else {
             // The graph takes numbers as events carry them.
-            false => FieldKind::Number {
+            FieldKind::Number {
                 mean: 0.0,
                 deviation: 1.0,
-            },
+            }
         },
     });
     let mut schema = FieldSchema {

@@ -42,9 +42,10 @@ impl Rewriter<'_> {
     pub(super) fn one_hot_encoder(&mut self, node: &NodeProto) -> Result<(), String> {
         let (input, output) = (input_of(node)?, output_of(node, 0)?);
         let texts = texts(node, "cats_strings");
-        let categories = match texts.is_empty() {
-            true => integers(node, "cats_int64s").to_vec(),
-            false => self.numbers_of(&texts),
+        let categories = if texts.is_empty() {
+            integers(node, "cats_int64s").to_vec()
+        } else {
+            self.numbers_of(&texts)
         };
         if categories.is_empty() {
             return Err("has no categories".into());
