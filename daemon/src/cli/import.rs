@@ -146,13 +146,13 @@ fn describe_few(imported: &Imported) -> String {
         .filter(|(_, count)| **count < FEWEST)
         .map(|(name, count)| format!("{name} ({count})"))
         .collect();
-    match few.is_empty() {
-        true => String::new(),
-        false => format!(
-            "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are told and nothing is adapted: {}",
-            few.join(", ")
-        ),
+    if few.is_empty() {
+        return String::new();
     }
+    format!(
+        "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are told and nothing is adapted: {}",
+        few.join(", ")
+    )
 }
 
 /// Which tensor was taken, which could have been, and why.
@@ -162,9 +162,10 @@ fn describe_cut(imported: &Imported) -> String {
         .iter()
         .map(|(name, width)| format!("`{name}` ({width} wide)"))
         .collect();
-    let found = match candidates.is_empty() {
-        true => String::new(),
-        false => format!("it can be cut at {}\n", candidates.join(", ")),
+    let found = if candidates.is_empty() {
+        String::new()
+    } else {
+        format!("it can be cut at {}\n", candidates.join(", "))
     };
     match &imported.latent {
         Some(latent) => format!("{found}latent: `{latent}`, because {}", imported.reason),

@@ -49,9 +49,10 @@ impl Messages {
         }
         let mut problems: Vec<String> = plans.into_values().filter_map(Result::err).collect();
         problems.sort();
-        Err(match problems.is_empty() {
-            true => "has no message".into(),
-            false => problems.join("; "),
+        Err(if problems.is_empty() {
+            "has no message".into()
+        } else {
+            problems.join("; ")
         })
     }
 
