@@ -23,7 +23,7 @@ pub enum Method {
 }
 
 /// Where a reweighted source's proportions come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Reweighting {
     /// The source classifier's confusion matrix (IW-WD).
     Confusion,
@@ -44,6 +44,18 @@ pub enum Stage {
     Classifier,
     /// SS first, then with the encoder in training, too (SSg).
     Encoder,
+}
+
+impl Reweighting {
+    /// Name on the command line and in results files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Confusion => "confusion",
+            Self::Ward => "ward",
+            Self::Mixture => "mixture",
+            Self::Truth => "truth",
+        }
+    }
 }
 
 impl Method {

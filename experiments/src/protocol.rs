@@ -1,5 +1,6 @@
 //! Sizes and schedules of training: those behind the paper's numbers, and smaller ones.
 
+use crate::method::Reweighting;
 use ostar_model::{
     Architecture,
     architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape, Norm},
@@ -42,6 +43,11 @@ pub struct Protocol {
     pub refresh_epochs: [usize; 2],
     /// Gain of the map's orthogonal weights.
     pub map_gain: f64,
+    /// Where OSTAR's proportions come from: the confusion matrix in the paper.
+    pub estimator: Reweighting,
+    /// Whether stage SSg also trains the encoder by the loss of mapped source rows, through the map, as the paper's
+    /// equation has it.
+    pub encoder_learns_through_map: bool,
 }
 
 /// How large a run is.
@@ -100,6 +106,8 @@ pub fn digits(scale: Scale, from_usps: bool) -> Protocol {
         domain_weight: 0.01,
         refresh_epochs: [2, 5],
         map_gain: 0.02,
+        estimator: Reweighting::Confusion,
+        encoder_learns_through_map: false,
     };
     match scale {
         Scale::Paper => paper,
@@ -175,5 +183,7 @@ pub fn features(name: &str, source: &str, inputs: usize, classes: usize) -> Prot
         domain_weight: 0.01,
         refresh_epochs: [2, if visda { 5 } else { 10 }],
         map_gain: 0.02,
+        estimator: Reweighting::Confusion,
+        encoder_learns_through_map: false,
     }
 }

@@ -37,6 +37,31 @@ pub struct Line {
     pub seconds: f64,
 }
 
+/// One epoch of OSTAR's alignment: [`EpochTrace`](crate::train::EpochTrace) with the run that it belongs to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(
+    missing_docs,
+    reason = "the columns of Line and the fields of EpochTrace"
+)]
+pub struct TraceLine {
+    pub scale: String,
+    pub setting: String,
+    pub variant: String,
+    pub method: String,
+    pub seed: u64,
+    pub epoch: usize,
+    pub distance: f64,
+    pub transport_cost: f64,
+    pub displacement: f64,
+    pub source_spread: f64,
+    pub target_spread: f64,
+    pub class_gap: f64,
+    pub mapped_class_gap: f64,
+    pub class_distance: f64,
+    pub balanced_accuracy: f64,
+    pub proportion_error: f64,
+}
+
 /// A line of a results file.
 pub trait Record: Serialize + DeserializeOwned {
     /// Equal for two lines of the same run.
@@ -62,6 +87,21 @@ impl Record for Line {
             ..
         } = self;
         format!("{experiment}|{scale}|{setting}|{variant}|{method}|{seed}")
+    }
+}
+
+impl Record for TraceLine {
+    fn key(&self) -> String {
+        let Self {
+            scale,
+            setting,
+            variant,
+            method,
+            seed,
+            epoch,
+            ..
+        } = self;
+        format!("{scale}|{setting}|{variant}|{method}|{seed}|{epoch}")
     }
 }
 
@@ -112,6 +152,16 @@ impl Results {
         write_all(file, &bytes).with_context(place)?;
         self.done.insert(line.key());
         Ok(())
+    }
+}
+
+impl Results {
+    /// Appends a line unless the file holds one with its key: a resumed run repeats the epochs after its checkpoint.
+    pub fn append_new(&mut self, line: &impl Record) -> Result<()> {
+        if self.has(&line.key()) {
+            return Ok(());
+        }
+        self.append(line)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Labelled rows, and the pairs of them that methods adapt between.
 
 use anyhow::{Result, ensure};
-use ostar_model::{Inputs, Rows};
+use ostar_model::{Generator, Inputs, Rows};
 
 /// Rows of one domain with their labels.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +53,35 @@ impl Domain {
         }
     }
 
+    /// The same rows in random order.
+    pub fn shuffled(&self, seed: u64) -> Self {
+        let mut numbers: Vec<usize> = (0..self.count()).collect();
+        Generator::new(seed ^ 0x0b5f).shuffle(&mut numbers);
+        self.select(&numbers)
+    }
+
+    /// As many rows as possible of which `share` are of the second of two classes, without replacement.
+    pub fn with_positive_share(&self, share: f64, seed: u64) -> Self {
+        let positive = self.labels.iter().filter(|label| **label == 1).count() as f64;
+        let negative = self.count() as f64 - positive;
+        let total = (positive / share).min(negative / (1.0 - share));
+        let mut left = [((1.0 - share) * total) as usize, (share * total) as usize];
+        let kept = (0..self.count()).filter(|row| {
+            let room = &mut left[self.labels[*row] as usize];
+            let keep = *room > 0;
+            *room -= usize::from(keep);
+            keep
+        });
+        let kept: Vec<usize> = kept.collect();
+        self.select(&kept).shuffled(seed)
+    }
+
+    /// The first rows, or all if there are fewer.
+    pub fn first(&self, rows: usize) -> Self {
+        let numbers: Vec<usize> = (0..self.count().min(rows)).collect();
+        self.select(&numbers)
+    }
+
     /// [`proportions`] of the domain's labels.
     pub fn proportions(&self, classes: usize) -> Vec<f64> {
         proportions(&self.labels, classes)
@@ -89,5 +118,29 @@ impl Task {
             anyhow::bail!("the source has no row of class {class}");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_as_many_rows_as_the_share_allows() {
+        let labels: Vec<u32> = (0..100).map(|row| u32::from(row % 2 == 0)).collect();
+        let domain = Domain {
+            width: 1,
+            rows: (0..100u8).map(f32::from).collect(),
+            labels,
+        };
+        for (share, rows) in [(0.2, 62), (0.5, 100), (0.8, 62)] {
+            let thinned = domain.with_positive_share(share, 1);
+            assert_eq!(thinned.count(), rows, "{share}");
+            let found = thinned.proportions(2)[1];
+            assert!((found - share).abs() < 0.01, "{share}: {found}");
+            for (row, label) in thinned.rows.iter().zip(&thinned.labels) {
+                assert_eq!(*label, u32::from(row % 2.0 == 0.0), "labels stay with rows");
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use std::{fs, path::Path};
 
-use common::{Npz, refusal, succeed, write_digits};
+use common::{refusal, succeed, write_digits, write_features};
 use tempfile::{TempDir, tempdir};
 
 fn digits_folder() -> TempDir {
@@ -115,34 +115,11 @@ fn a_results_file_that_was_cut_off_is_named_with_its_line() {
     assert!(message.contains("line 2 of"), "{message}");
 }
 
-/// Classes as corners, the second domain shifted: the form of the Office31 files.
-fn write_features(path: &Path, width: usize) {
-    let mut generator = ostar_model::Generator::new(4);
-    let mut npz = Npz::create(path);
-    for (domain, shift) in [("amazon", 0.0), ("webcam", 0.4)] {
-        let labels: Vec<u8> = (0..120).map(|row| (row % 4) as u8).collect();
-        let mut rows = Vec::new();
-        for label in &labels {
-            for column in 0..width {
-                let corner = if column % 4 == usize::from(*label) {
-                    2.0
-                } else {
-                    0.0
-                };
-                rows.push((corner + shift + generator.normal()) as f32);
-            }
-        }
-        npz.add(&format!("x_{domain}"), &[labels.len(), width], rows);
-        npz.add(&format!("y_{domain}"), &[labels.len()], labels);
-    }
-    npz.finish();
-}
-
 #[test]
 fn a_feature_file_of_office31s_form_runs_by_its_protocol() {
     let folder = tempdir().unwrap();
     let folder = folder.path();
-    write_features(&folder.join("data/office31.npz"), 2_048);
+    write_features(&folder.join("data/office31.npz"), 2_048, 120, 4);
     let arguments = ["features", "--data", "data", "--set", "office31"];
     let more = [
         "--setting",
@@ -156,5 +133,45 @@ fn a_feature_file_of_office31s_form_runs_by_its_protocol() {
     for line in text.lines().skip(1) {
         let accuracy: f64 = line.split(',').nth(6).unwrap().parse().unwrap();
         assert!(accuracy > 60.0, "{line}");
+    }
+}
+
+#[test]
+fn a_target_of_two_classes_is_thinned_to_the_shares_asked_for() {
+    let folder = tempdir().unwrap();
+    let folder = folder.path();
+    write_features(&folder.join("data/reviews.npz"), 20, 400, 2);
+    let arguments = ["features", "--data", "data", "--set", "reviews"];
+    let more = ["--setting", "amazon-webcam", "--method", "source,di-oracle"];
+    let shares = ["--positive", "20,80", "--rows", "100"];
+    succeed(folder, &[&arguments[..], &more, &shares].concat());
+    let text = results(folder, "features");
+    let variants: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .map(|l| l.split(',').nth(3).unwrap())
+        .collect();
+    let expected = ["reviews-20-rows100", "reviews-80-rows100"];
+    assert_eq!(
+        variants,
+        [expected[0], expected[0], expected[1], expected[1]]
+    );
+
+    write_features(&folder.join("data/objects.npz"), 20, 400, 4);
+    for (set, percent, expected) in [
+        (
+            "objects",
+            "20",
+            "--positive is for two classes, objects has 4",
+        ),
+        (
+            "reviews",
+            "0",
+            "--positive 0: expected a percentage from 1 to 99",
+        ),
+    ] {
+        let arguments = ["features", "--data", "data", "--set", set, "--resume"];
+        let message = refusal(folder, &[&arguments[..], &["--positive", percent]].concat());
+        assert!(message.contains(expected), "{message}");
     }
 }

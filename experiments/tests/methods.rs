@@ -7,7 +7,7 @@ use ostar_experiments::{
     protocol::{self, Protocol},
     stream::{Drift, replay, train},
     task::{Domain, Task},
-    train::{Setup, pretrain, run},
+    train::{Setup, Watch, pretrain, run},
 };
 use ostar_model::Generator;
 
@@ -73,10 +73,15 @@ fn setup<'t>(task: &'t Task, protocol: &'t Protocol) -> Setup<'t> {
 fn every_method_classifies_the_target_and_the_estimates_find_its_proportions() {
     let (task, protocol) = (task(), small_protocol());
     let setup = setup(&task, &protocol);
-    let pretrained = pretrain(&setup, &mut |_| ()).unwrap();
+    let pretrained = pretrain(&setup, &mut Watch::none()).unwrap();
     for method in Method::ALL {
         let mut progress = Vec::new();
-        let outcome = run(&setup, method, &pretrained, &mut |f| progress.push(f)).unwrap();
+        let mut watch = Watch {
+            progress: Box::new(|fraction| progress.push(fraction)),
+            ..Watch::none()
+        };
+        let outcome = run(&setup, method, &pretrained, &mut watch).unwrap();
+        drop(watch);
         let score = outcome.score;
         // Asymmetric alignment need not match the whole target: WD with beta 2 is poor in the paper, too.
         let least = if method == (Method::Wasserstein { beta: 2 }) {
@@ -104,12 +109,12 @@ fn the_same_seed_gives_the_same_score() {
     let (task, protocol) = (task(), small_protocol());
     let score = || {
         let setup = setup(&task, &protocol);
-        let pretrained = pretrain(&setup, &mut |_| ()).unwrap();
+        let pretrained = pretrain(&setup, &mut Watch::none()).unwrap();
         run(
             &setup,
             Method::Ostar(Stage::Encoder),
             &pretrained,
-            &mut |_| (),
+            &mut Watch::none(),
         )
         .unwrap()
         .score

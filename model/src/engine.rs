@@ -226,6 +226,9 @@ pub struct ClassifierStep<'a> {
 pub struct EncoderStep<'a> {
     /// The target classifier's terms of the loss.
     pub objective: ClassifierObjective<'a>,
+    /// Whether the cross-entropy of mapped source rows trains the encoder, too, through the map. Otherwise it trains
+    /// the target classifier alone.
+    pub through_map: bool,
     /// Optimiser settings for this step of the encoder.
     pub encoder_adam: Adam,
     /// Optimiser settings for this step of the target classifier.

@@ -32,6 +32,7 @@ fn trajectory(engine: &mut dyn Engine, problem: &Problem) -> Vec<(Kind, Vec<f64>
             Kind::Map,
             Kind::Classifier(Terms::MarginalEntropy),
             Kind::Encoder(Terms::Divergence),
+            Kind::EncoderThroughMap(Terms::Divergence),
         ]);
         for kind in kinds {
             let batch: Vec<u32> = (0..BATCH).map(|_| generator.below(ROWS) as u32).collect();

@@ -169,16 +169,27 @@ fn golden_classifier_step_with_information_maximisation_agrees() {
 
 #[test]
 fn golden_encoder_step_agrees() {
-    check_encoder("encoder_mlp");
+    check_encoder("encoder_mlp", false);
+}
+
+#[test]
+fn golden_encoder_step_through_the_map_agrees() {
+    check_encoder("encoder_mlp_through_map", true);
 }
 
 #[cfg(feature = "experiments")]
 #[test]
 fn golden_convolution_encoder_step_agrees() {
-    check_encoder("encoder_conv");
+    check_encoder("encoder_conv", false);
 }
 
-fn check_encoder(name: &str) {
+#[cfg(feature = "experiments")]
+#[test]
+fn golden_convolution_encoder_step_through_the_map_agrees() {
+    check_encoder("encoder_conv_through_map", true);
+}
+
+fn check_encoder(name: &str, through_map: bool) {
     let case = Case::read(name);
     let labels = case.labels();
     let class_weights = case.values("ratios");
@@ -218,6 +229,7 @@ fn check_encoder(name: &str) {
                     weight: case.scalars["div_weight"],
                 },
             },
+            through_map,
             encoder_adam: still(),
             classifier_adam: still(),
         };

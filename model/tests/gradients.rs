@@ -44,8 +44,8 @@ fn report(
     take(kind, engine, problem, &rows, still, &mut generator).unwrap()
 }
 
-/// What the gradient of the parameter `name` belongs to. It is the loss, except for the encoder in an encoder step: the
-/// encoder does not learn from mapped rows.
+/// What the gradient of the parameter `name` belongs to. It is the loss, except for the encoder in an encoder step that
+/// does not learn from mapped rows.
 fn objective(kind: Kind, name: &str, report: &[f64]) -> f64 {
     match kind {
         Kind::Encoder(_) if name.starts_with("g.") => report[0] - CROSS_ENTROPY_WEIGHT * report[3],
@@ -65,7 +65,9 @@ fn networks(kind: Kind) -> Vec<Network> {
         Kind::Critic { .. } => vec![Network::Critic],
         Kind::Map => vec![Network::Map],
         Kind::Classifier(_) => vec![Network::TargetClassifier],
-        Kind::Encoder(_) => vec![Network::Encoder, Network::TargetClassifier],
+        Kind::Encoder(_) | Kind::EncoderThroughMap(_) => {
+            vec![Network::Encoder, Network::TargetClassifier]
+        }
         Kind::Pretrain => vec![Network::Encoder, Network::SourceClassifier],
     }
 }
@@ -203,6 +205,7 @@ fn classifier_gradients_match_central_differences_with_dropout() {
         for kind in [
             Kind::Classifier(Terms::Divergence),
             Kind::Encoder(Terms::MarginalEntropy),
+            Kind::EncoderThroughMap(Terms::MarginalEntropy),
             Kind::Pretrain,
         ] {
             check(&format!("{norm:?} with dropout"), kind, &architecture);
@@ -226,6 +229,7 @@ fn encoder_gradients_match_central_differences_with_every_encoder_and_term() {
         architecture.encoder = encoder;
         for terms in Terms::ALL {
             check(name, Kind::Encoder(terms), &architecture);
+            check(name, Kind::EncoderThroughMap(terms), &architecture);
         }
     }
 }
@@ -233,8 +237,37 @@ fn encoder_gradients_match_central_differences_with_every_encoder_and_term() {
 #[test]
 fn encoder_gradients_match_central_differences_with_every_norm() {
     for norm in NORMS {
-        let kind = Kind::Encoder(Terms::MarginalEntropy);
-        check(&format!("{norm:?}"), kind, &small_architecture(norm));
+        for kind in [Kind::Encoder, Kind::EncoderThroughMap] {
+            let kind = kind(Terms::MarginalEntropy);
+            check(&format!("{norm:?}"), kind, &small_architecture(norm));
+        }
+    }
+}
+
+#[test]
+fn mapped_rows_train_the_encoder_only_through_the_map() {
+    let architecture = small_architecture(Norm::Batch);
+    let problem = Problem::random(&architecture, ROWS, 11);
+    let parameters = lively_parameters(&architecture, 7);
+    for mut tested in engines(&architecture, &parameters) {
+        let engine = tested.engine.as_mut();
+        let mut gradients_of = |kind| {
+            report(engine, kind, &problem, &parameters);
+            engine.gradients().unwrap()
+        };
+        let stopped = gradients_of(Kind::Encoder(Terms::Entropy));
+        let through = gradients_of(Kind::EncoderThroughMap(Terms::Entropy));
+        for (name, stopped) in stopped {
+            let (stopped, through) = (stopped.to_f64(), through[&name].to_f64());
+            let changes = stopped.iter().zip(&through);
+            let change = changes.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            let what = format!("{}: {name} changes by {change}", tested.name);
+            if name.starts_with("g.") {
+                assert!(change > 1e-3 * largest(&stopped), "{what}");
+            } else {
+                assert_close(&what, &through, &stopped, largest(&stopped), 1e-6);
+            }
+        }
     }
 }
 

@@ -200,7 +200,7 @@ fn non_finite_input_is_refused_with_its_row_and_changes_nothing() {
             let generator = &mut Generator::new(1);
             let adam = Adam::with_rate(1e-3);
             let pretrain = problem.pretrain_step(adam);
-            let encoder = problem.encoder_step(Terms::Entropy, adam);
+            let encoder = problem.encoder_step(Terms::Entropy, false, adam);
             let refusals = [
                 engine.set_source(bad_rows, &problem.labels),
                 engine.set_target(0, bad_rows),

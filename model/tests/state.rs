@@ -26,6 +26,7 @@ fn iterate(engine: &mut dyn Engine, problem: &Problem, generator: &mut Generator
         Kind::Map,
         Kind::Classifier(Terms::MarginalEntropy),
         Kind::Encoder(Terms::Divergence),
+        Kind::EncoderThroughMap(Terms::Divergence),
         Kind::Pretrain,
     ] {
         let batch: Vec<u32> = (0..8).map(|_| generator.below(ROWS) as u32).collect();

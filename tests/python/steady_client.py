@@ -58,7 +58,11 @@ def main():
     arguments = parser.parse_args()
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    options = [("grpc.service_config", json.dumps(SERVICE_CONFIG))]
+    options = [
+        ("grpc.service_config", json.dumps(SERVICE_CONFIG)),
+        # A list of addresses is no name of a host.
+        ("grpc.default_authority", "localhost"),
+    ]
     outcomes = collections.Counter()
     with grpc.insecure_channel(f"ipv4:{arguments.addresses}", options=options) as channel:
         call, request_type = predict_method(channel)

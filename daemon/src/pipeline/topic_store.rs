@@ -77,6 +77,7 @@ impl TopicStore {
         state: &[u8],
         block_learner: &BlockLearner,
     ) -> Result<String, TopicError> {
+        self.observe_rate(block_learner);
         self.publish(block_learner, Some((manifest.sealed(state), state)))?;
         let manifest = self.writer.manifest();
         Ok(format!(
@@ -90,9 +91,7 @@ impl TopicStore {
         &mut self,
         block_learner: &BlockLearner,
     ) -> Result<bool, TopicError> {
-        if let Some(rate) = &mut self.rate {
-            rate.observe(&block_learner.progress().sampled, block_learner.scored_ms());
-        }
+        self.observe_rate(block_learner);
         let waited = self.attempted.elapsed();
         let is_new = self.published != Some(block_learner.revision());
         let is_due = is_new || self.is_in_doubt();
@@ -102,6 +101,13 @@ impl TopicStore {
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// Looks at how fast events come. Also where each block ends with a checkpoint.
+    fn observe_rate(&mut self, block_learner: &BlockLearner) {
+        if let Some(rate) = &mut self.rate {
+            rate.observe(&block_learner.progress().sampled, block_learner.scored_ms());
+        }
     }
 
     /// The group may have chosen another learner, or only have lost sight of this one while no broker answered. The next

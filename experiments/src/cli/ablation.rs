@@ -1,12 +1,12 @@
 //! `ablation`: the effect of the map's settings, on MNIST to USPS with high label shift.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::{
     Common,
-    progress::JobProgress,
     queue::{Job, PlannedRun},
+    training::Saving,
 };
 use crate::{
     data::digits::{Digits, Intensity, Preparation, Setting, Shift},
@@ -14,7 +14,7 @@ use crate::{
     protocol::{Protocol, Scale, digits as protocol},
     results::{Line, Results},
     score::Score,
-    train::{Latents, Setup, pretrain},
+    train::{Latents, Setup},
     transport,
 };
 
@@ -27,12 +27,17 @@ const GAINS: [f64; 4] = [0.02, 0.1, 0.2, 0.3];
 pub(super) struct Options {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    saving: Saving,
     /// Which setting is varied, or measured.
     #[arg(long, value_enum, default_value_t = Subject::Lambda)]
     subject: Subject,
     /// Size of the networks, samples and schedule.
     #[arg(long, value_enum, default_value_t = Scale::Quick)]
     scale: Scale,
+    /// Variants to run, such as lambda=0.01, separated by commas [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    variant: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,12 +67,9 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let common = &options.common;
     let results = Results::open::<Line>(&common.results("ablation"), common.resume)?;
     let digits = Digits::read(&common.data, Preparation::Fill, Intensity::Signed)?;
-    let variants = variants(options.subject);
-    let mut job = Job {
-        results,
-        progress: JobProgress::new(common.seeds as usize * (variants.len() + 1)),
-        threads: common.threads,
-    };
+    let variants = chosen(options)?;
+    let runs = common.seeds as usize * (variants.len() + 1);
+    let mut job = Job::new(common, &options.saving, "ablation", results, runs)?;
     for seed in 0..common.seeds {
         run_seed(options, &digits, &variants, seed, &mut job)?;
     }
@@ -105,7 +107,7 @@ fn run_seed(
     };
     job.progress.name(&format!("seed {seed}: pretraining"));
     // One encoder and source classifier for all: only the alignment differs.
-    let pretrained = pretrain(&setup, &mut |_| ())?;
+    let (pretrained, checkpoints) = job.pretrain(&setup, &source)?;
     if !source_done {
         let outcome = job.run_one(&setup, &source, &pretrained)?;
         if options.subject == Subject::Bound {
@@ -132,7 +134,7 @@ fn run_seed(
             write_terms(&setup, &terms, &outcome.latents, &mut job.results)?;
         }
     }
-    Ok(())
+    checkpoints.remove()
 }
 
 fn planned(options: &Options, variant: &str, method: Method, seed: u64) -> PlannedRun {
@@ -168,6 +170,24 @@ fn write_terms(
         proportion_error: None,
     };
     results.append(&run.line(&score, None, 0.0))
+}
+
+/// The variants asked for, or all.
+fn chosen(options: &Options) -> Result<Vec<Variant>> {
+    let mut all = variants(options.subject);
+    for name in &options.variant {
+        if !all.iter().any(|variant| variant.name == *name) {
+            let known: Vec<&str> = all.iter().map(|variant| variant.name.as_str()).collect();
+            bail!(
+                "unknown variant {name:?}, expected one of {}",
+                known.join(", ")
+            );
+        }
+    }
+    if !options.variant.is_empty() {
+        all.retain(|variant| options.variant.contains(&variant.name));
+    }
+    Ok(all)
 }
 
 fn variants(subject: Subject) -> Vec<Variant> {

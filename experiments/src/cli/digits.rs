@@ -5,8 +5,8 @@ use clap::Args;
 
 use super::{
     Common, methods,
-    progress::JobProgress,
     queue::{Job, PlannedRun},
+    training::{Changes, Saving},
 };
 use crate::{
     data::digits::{Digits, Intensity, Preparation, Setting, variant},
@@ -19,6 +19,8 @@ use crate::{
 pub(super) struct Options {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    saving: Saving,
     /// Methods to run, separated by commas [default: all].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     method: Vec<Method>,
@@ -34,6 +36,8 @@ pub(super) struct Options {
     /// Range that pixels are scaled to.
     #[arg(long, value_enum, default_value_t = Intensity::Signed)]
     intensity: Intensity,
+    #[command(flatten)]
+    changes: Changes,
 }
 
 pub(super) fn run(options: &Options) -> Result<()> {
@@ -43,6 +47,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         [] => Setting::all(),
         some => some.to_vec(),
     };
+    let prepared = variant(options.preparation, options.intensity);
     let mut groups: Vec<(Setting, u64, Vec<PlannedRun>)> = Vec::new();
     for seed in 0..common.seeds {
         for setting in &settings {
@@ -52,7 +57,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
                     experiment: "digits",
                     scale: options.scale.name(),
                     setting: setting.name(),
-                    variant: variant(options.preparation, options.intensity),
+                    variant: options.changes.name(&prepared),
                     method,
                     seed,
                 });
@@ -60,15 +65,13 @@ pub(super) fn run(options: &Options) -> Result<()> {
             groups.push((*setting, seed, pending.collect()));
         }
     }
-    let mut job = Job {
-        results,
-        progress: JobProgress::new(groups.iter().map(|(_, _, runs)| runs.len()).sum()),
-        threads: common.threads,
-    };
+    let runs = groups.iter().map(|(_, _, runs)| runs.len()).sum();
+    let mut job = Job::new(common, &options.saving, "digits", results, runs)?;
     let digits = Digits::read(&common.data, options.preparation, options.intensity)?;
     for (setting, seed, planned) in groups.iter().filter(|(_, _, runs)| !runs.is_empty()) {
         let task = digits.task(*setting, options.scale, *seed)?;
-        let protocol = protocol(options.scale, setting.from_usps);
+        let mut protocol = protocol(options.scale, setting.from_usps);
+        options.changes.apply(&mut protocol)?;
         job.run_all(&task, &protocol, planned)?;
     }
     Ok(())

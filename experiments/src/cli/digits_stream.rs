@@ -18,7 +18,7 @@ use crate::{
     results::{Record, Results},
     score::Score,
     task::Task,
-    train::{Setup, pretrain, run as run_method},
+    train::{Setup, Watch, pretrain, run as run_method},
 };
 
 /// Events of a block, and usual steps after one: the daemon's defaults.
@@ -129,8 +129,8 @@ fn encode(task: &Task, protocol: &Protocol, threads: usize, seed: u64) -> Result
         threads,
         seed,
     };
-    let pretrained = pretrain(&setup, &mut |_| ())?;
-    let source = run_method(&setup, Method::Source, &pretrained, &mut |_| ())?;
+    let pretrained = pretrain(&setup, &mut Watch::none())?;
+    let source = run_method(&setup, Method::Source, &pretrained, &mut Watch::none())?;
     Ok(Encoded {
         width: protocol.architecture.latent,
         source: source.latents.source,

@@ -11,6 +11,7 @@ mod progress;
 mod queue;
 pub(crate) mod shares;
 pub(crate) mod stream;
+mod training;
 
 use std::path::PathBuf;
 

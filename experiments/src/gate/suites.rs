@@ -285,11 +285,11 @@ fn amazon(data: &Path, seed: u64, visit: Visit<'_>) -> Result<()> {
     for source in file.names() {
         for target in file.names().into_iter().filter(|target| *target != source) {
             let task = file.task(source, target, 1.0, seed)?;
-            let shuffled = shuffle(&task.target, seed);
+            let shuffled = task.target.shuffled(seed);
             for (name, positive) in [("as it is", None), ("20 %", Some(0.2)), ("80 %", Some(0.8))] {
                 let stream = match positive {
                     None => shuffled.clone(),
-                    Some(share) => thin(&shuffled, share, seed),
+                    Some(share) => shuffled.with_positive_share(share, seed),
                 };
                 visit(Scenario {
                     name: format!("{source}-{target} {name}"),
@@ -314,33 +314,11 @@ fn office(data: &Path, seed: u64, visit: Visit<'_>) -> Result<()> {
                 visit(Scenario {
                     name: format!("{source}-{target}"),
                     source: task.source.clone(),
-                    stream: shuffle(&task.target, seed),
+                    stream: task.target.shuffled(seed),
                     classes: file.classes(),
                 })?;
             }
         }
     }
     Ok(())
-}
-
-fn shuffle(domain: &Domain, seed: u64) -> Domain {
-    let mut numbers: Vec<usize> = (0..domain.count()).collect();
-    Generator::new(seed ^ 0x0b5f).shuffle(&mut numbers);
-    domain.select(&numbers)
-}
-
-/// As many rows as possible of which `share` are of the second class, without replacement.
-fn thin(domain: &Domain, share: f64, seed: u64) -> Domain {
-    let positive = domain.labels.iter().filter(|label| **label == 1).count() as f64;
-    let negative = domain.count() as f64 - positive;
-    let total = (positive / share).min(negative / (1.0 - share));
-    let mut left = [((1.0 - share) * total) as usize, (share * total) as usize];
-    let kept = (0..domain.count()).filter(|row| {
-        let room = &mut left[domain.labels[*row] as usize];
-        let keep = *room > 0;
-        *room -= usize::from(keep);
-        keep
-    });
-    let kept: Vec<usize> = kept.collect();
-    shuffle(&domain.select(&kept), seed)
 }

@@ -1,4 +1,4 @@
-//! Tables of the experiments on whole domains: digits and features.
+//! Tables of the digits.
 
 use anyhow::Result;
 
@@ -149,43 +149,4 @@ fn compared(lines: &[Line], title: &str, columns: &[(String, &str)]) -> String {
     head.extend(columns.iter().map(|(_, head)| (*head).to_owned()));
     head.push("paper".to_owned());
     format!("\n### {title}\n\n{}", table(&head, &rows))
-}
-
-/// One table for each set of features, with its pairs of domains as columns.
-pub(super) fn features(lines: &[Line]) -> String {
-    let mut page = String::new();
-    let mut sets: Vec<&str> = lines.iter().map(|line| line.variant.as_str()).collect();
-    sets.sort_unstable();
-    sets.dedup();
-    for set in sets {
-        let of_set: Vec<&Line> = lines.iter().filter(|line| line.variant == set).collect();
-        let mut settings: Vec<&str> = of_set.iter().map(|line| line.setting.as_str()).collect();
-        settings.sort_unstable();
-        settings.dedup();
-        let mut head = vec!["method".to_owned()];
-        head.extend(settings.iter().map(|setting| (*setting).to_owned()));
-        head.push("mean".to_owned());
-        let mut rows = Vec::new();
-        for method in Method::ALL {
-            let values = |setting: Option<&str>| -> Vec<f64> {
-                let same = of_set.iter().filter(|line| {
-                    line.method == method.name() && setting.is_none_or(|s| line.setting == s)
-                });
-                same.map(|line| line.balanced_accuracy).collect()
-            };
-            let mut row = vec![method.title().to_owned()];
-            row.extend(
-                settings
-                    .iter()
-                    .map(|s| Summary::text(Summary::of(&values(Some(s))))),
-            );
-            let all = Summary::of(&values(None));
-            row.push(all.map_or(String::new(), |summary| format!("{:.2}", summary.mean)));
-            if all.is_some() {
-                rows.push(row);
-            }
-        }
-        page += &format!("\n## Features: {set}\n\n{}", table(&head, &rows));
-    }
-    page
 }

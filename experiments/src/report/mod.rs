@@ -3,13 +3,16 @@
 mod ablations;
 mod alarms;
 mod batch;
+mod comparison;
 mod digits_stream;
+mod features;
 mod gate;
 mod gate_labels;
 mod paper;
 mod plot;
 mod shares;
 mod streams;
+mod traces;
 
 use std::{
     fs,
@@ -47,20 +50,18 @@ what is run, and how to run it.
 /// Writes the page and its plots.
 pub fn run(options: &Options) -> Result<()> {
     let folder = &options.results;
-    let mut page = HEAD.to_owned();
-    let notes = folder.join("notes.md");
-    if notes.exists() {
-        page += "\n";
-        page += &read_text(&notes)?;
-    }
     let images = Images {
         folder: &options.images,
         link: link(&options.out, &options.images),
     };
     let digits = lines(folder, "digits")?;
     let ablation = lines(folder, "ablation")?;
-    let features = lines(folder, "features")?;
-    let streams = lines(folder, "stream")?;
+    let reasons: Vec<comparison::Reason> = lines(folder, "reasons")?;
+    let mut page = HEAD.to_owned();
+    page += &comparison::section(&digits, &ablation, &reasons);
+    page += &notes(folder, "notes-paper.md")?;
+    page += "\n## Streams\n";
+    page += &notes(folder, "notes.md")?;
     page += &gate::section(&lines(folder, "gate")?);
     page += &gate_labels::section(
         &lines(folder, "gate-labels")?,
@@ -68,11 +69,13 @@ pub fn run(options: &Options) -> Result<()> {
     );
     page += &shares::section(&lines(folder, "shares")?);
     page += &alarms::section(&lines(folder, "alarms")?);
-    page += &batch::digits(&digits, &images)?;
     page += &digits_stream::section(&lines(folder, "digits_stream")?, &digits);
+    page += &streams::section(&lines(folder, "stream")?, &images)?;
+    page += "\n## The paper's tables in full\n";
+    page += &batch::digits(&digits, &images)?;
+    page += &features::section(&lines(folder, "features")?);
     page += &ablations::section(&ablation, &images)?;
-    page += &batch::features(&features);
-    page += &streams::section(&streams, &images)?;
+    page += &traces::section(&lines(folder, "trace")?);
     fs::write(&options.out, page).with_context(|| format!("cannot write {}", options.out.display()))
 }
 
@@ -106,6 +109,16 @@ fn lines<R: Record>(folder: &Path, name: &str) -> Result<Vec<R>> {
         results::read(&path)
     } else {
         Ok(Vec::new())
+    }
+}
+
+/// What was written by hand about the results, if anything.
+fn notes(folder: &Path, name: &str) -> Result<String> {
+    let path = folder.join(name);
+    if path.exists() {
+        Ok(format!("\n{}", read_text(&path)?))
+    } else {
+        Ok(String::new())
     }
 }
 

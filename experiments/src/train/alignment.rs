@@ -6,91 +6,79 @@ use ostar_model::{
     cpu::CpuEngine,
     engine::{
         Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, EncoderStep, Head,
-        MapStep,
+        MapReport, MapStep,
     },
     optimiser::{Adam, RateSchedule},
     weights::class_ratios,
 };
 
 use super::{
-    Latents, Outcome, Pretrained, Progress, Setup,
-    batches::{Batches, Gathered, Numbers},
+    Latents, Outcome, Pretrained, Setup, Watch,
+    batches::{Gathered, Numbers},
+    checkpoints::TrainingState,
     finish,
-    proportions::{RunningProportions, confusion},
+    proportions::estimate,
+    trace::EpochTrace,
 };
 use crate::method::Stage;
 
 /// Weight of the critic's gradient penalty (gamma).
 pub(super) const PENALTY_WEIGHT: f64 = 10.0;
 
-struct Alignment<'s, 'g> {
+struct Alignment<'s> {
     setup: &'s Setup<'s>,
     stage: Stage,
     engine: CpuEngine,
-    generator: &'g mut Generator,
-    /// Batches of the critic's steps, and of the others.
-    critic_batches: Batches,
-    batches: Batches,
+    state: TrainingState,
     gathered: Gathered,
-    proportions: RunningProportions,
     source_proportions: Vec<f64>,
     /// Rate multiplier of this step.
     decay: f64,
-    transport_cost: f64,
+    /// Of this epoch's map steps, for [`EpochTrace`].
+    map_reports: Vec<MapReport>,
 }
 
 pub(super) fn run(
     setup: &Setup<'_>,
     stage: Stage,
     pretrained: &Pretrained,
-    generator: &mut Generator,
-    progress: Progress<'_>,
+    generator: Generator,
+    watch: &mut Watch<'_>,
 ) -> Result<Outcome> {
     let (task, protocol) = (setup.task, setup.protocol);
     let mut alignment = Alignment {
         setup,
         stage,
         engine: pretrained.engine(setup)?,
-        generator,
-        critic_batches: Batches::new(task, protocol.batch),
-        batches: Batches::new(task, protocol.batch),
+        state: TrainingState::new(task, protocol.batch, protocol.alignment_epoch, generator),
         gathered: Gathered::default(),
-        proportions: RunningProportions::new(task.classes),
         source_proportions: task.source.proportions(task.classes),
         decay: 1.0,
-        transport_cost: 0.0,
+        map_reports: Vec::new(),
     };
-    alignment.load_latents()?;
-    let epoch_steps = task.source.count() / protocol.batch;
-    let all = (protocol.epochs - protocol.alignment_epoch + 1) * epoch_steps;
-    let schedule = RateSchedule::Decaying { steps: all as u64 };
-    let work = Work::new(setup, stage, epoch_steps);
-    let mut done = 0;
-    for epoch in protocol.alignment_epoch..=protocol.epochs {
-        let encoder_learns = stage == Stage::Encoder && epoch >= protocol.encoder_epoch;
-        if is_refreshed(setup, epoch) {
-            alignment.refresh()?;
-        }
-        for _ in 0..epoch_steps {
-            alignment.decay = schedule.rate(1.0, done as u64);
-            if encoder_learns {
-                alignment.step_with_encoder()?;
-            } else {
-                alignment.step()?;
-            }
-            done += 1;
-            progress(work.fraction(done));
-        }
+    if let Some((tensors, state)) = watch.checkpoints.load()? {
+        alignment.engine.import(&tensors)?;
+        alignment.state = state;
     }
-    let proportions = alignment.proportions.value().to_vec();
-    let cost = alignment.transport_cost;
-    finish(
-        setup,
-        &mut alignment.engine,
-        Head::Target,
-        Some(proportions),
-        cost,
-    )
+    // The encoder is fixed until SSg, which fills the buffers batch by batch.
+    alignment.load_latents()?;
+    let work = Work::new(setup, stage);
+    while alignment.state.epoch <= protocol.epochs {
+        alignment.epoch(&work, watch)?;
+        alignment.state.epoch += 1;
+        let engine = &alignment.engine;
+        watch
+            .checkpoints
+            .save_if_due(|| engine.export(), &alignment.state)?;
+    }
+    let TrainingState {
+        proportions,
+        transport_cost,
+        ..
+    } = alignment.state;
+    let proportions = Some(proportions.value().to_vec());
+    let engine = &mut alignment.engine;
+    finish(setup, engine, Head::Target, proportions, transport_cost)
 }
 
 /// Whether proportions are estimated at the start of this epoch: at the first one of alignment and every few after it.
@@ -105,7 +93,38 @@ pub(super) fn is_refreshed(setup: &Setup<'_>, epoch: usize) -> bool {
     }
 }
 
-impl Alignment<'_, '_> {
+impl Alignment<'_> {
+    fn epoch(&mut self, work: &Work, watch: &mut Watch<'_>) -> Result<()> {
+        let (protocol, epoch) = (self.setup.protocol, self.state.epoch);
+        let encoder_learns = self.stage == Stage::Encoder && epoch >= protocol.encoder_epoch;
+        if is_refreshed(self.setup, epoch) {
+            self.refresh()?;
+        }
+        let schedule = RateSchedule::Decaying {
+            steps: work.steps() as u64,
+        };
+        self.map_reports.clear();
+        let mut done = (epoch - protocol.alignment_epoch) * work.epoch_steps;
+        for _ in 0..work.epoch_steps {
+            self.decay = schedule.rate(1.0, done as u64);
+            if encoder_learns {
+                self.step_with_encoder()?;
+            } else {
+                self.step()?;
+            }
+            done += 1;
+            (watch.progress)(work.fraction(done));
+        }
+        if let Some(tell) = &mut watch.epochs {
+            let proportions = self.state.proportions.value();
+            let reports = &self.map_reports;
+            let engine = &mut self.engine;
+            let trace = EpochTrace::measure(self.setup, epoch, engine, reports, proportions)?;
+            tell(&trace)?;
+        }
+        Ok(())
+    }
+
     /// Encodes both domains in evaluation mode into the buffers that batches are drawn from.
     fn load_latents(&mut self) -> Result<()> {
         let latents = self.encode()?;
@@ -135,9 +154,10 @@ impl Alignment<'_, '_> {
         let rows = Rows::new(&latents.source[..], width)?;
         self.engine.transport(rows, &mut mapped)?;
         latents.source = mapped;
-        let labels = &self.setup.task.source.labels;
-        let estimate = confusion(&mut self.engine, Head::Target, &latents, labels)?;
-        self.proportions.add(&estimate);
+        let (setup, engine) = (self.setup, &mut self.engine);
+        let estimator = setup.protocol.estimator;
+        let estimate = estimate(setup, estimator, engine, Head::Target, &latents)?;
+        self.state.proportions.add(&estimate);
         Ok(())
     }
 
@@ -148,17 +168,17 @@ impl Alignment<'_, '_> {
 
     fn positions(&mut self) -> Vec<f64> {
         let batch = self.setup.protocol.batch;
-        (0..batch).map(|_| self.generator.uniform()).collect()
+        (0..batch).map(|_| self.state.generator.uniform()).collect()
     }
 
     /// One alignment step on the stored latents.
     fn step(&mut self) -> Result<()> {
-        let proportions = self.proportions.floored();
+        let proportions = self.state.proportions.floored();
         for _ in 0..self.setup.protocol.critic_steps {
-            let numbers = self.critic_batches.draw(self.generator);
+            let numbers = self.state.critic_batches.draw(&mut self.state.generator);
             self.critic_step(&numbers, &proportions)?;
         }
-        let numbers = self.batches.draw(self.generator);
+        let numbers = self.state.batches.draw(&mut self.state.generator);
         self.map_step(&numbers, &proportions)?;
         let class_weights = class_ratios(&proportions, &self.source_proportions, f64::INFINITY);
         let step = ClassifierStep {
@@ -169,34 +189,36 @@ impl Alignment<'_, '_> {
             source: &numbers.source,
             target: &numbers.target,
         };
-        self.engine.classifier_step(batch, &step, self.generator)?;
+        self.engine
+            .classifier_step(batch, &step, &mut self.state.generator)?;
         Ok(())
     }
 
     /// One alignment step in which every batch is encoded anew, and encoder and target classifier learn together.
     fn step_with_encoder(&mut self) -> Result<()> {
-        let proportions = self.proportions.floored();
+        let proportions = self.state.proportions.floored();
         let all: Vec<u32> = (0..self.setup.protocol.batch as u32).collect();
         let whole = Numbers {
             source: all.clone(),
             target: all,
         };
         for _ in 0..self.setup.protocol.critic_steps {
-            let numbers = self.critic_batches.draw(self.generator);
+            let numbers = self.state.critic_batches.draw(&mut self.state.generator);
             self.encode_batch(&numbers)?;
             self.critic_step(&whole, &proportions)?;
         }
-        let numbers = self.batches.draw(self.generator);
+        let numbers = self.state.batches.draw(&mut self.state.generator);
         self.encode_batch(&numbers)?;
         self.map_step(&whole, &proportions)?;
         let class_weights = class_ratios(&proportions, &self.source_proportions, f64::INFINITY);
         let step = EncoderStep {
             objective: self.objective(&class_weights),
+            through_map: self.setup.protocol.encoder_learns_through_map,
             encoder_adam: self.adam(0),
             classifier_adam: self.adam(1),
         };
         self.engine
-            .encoder_step(self.gathered.borrow()?, &step, self.generator)?;
+            .encoder_step(self.gathered.borrow()?, &step, &mut self.state.generator)?;
         Ok(())
     }
 
@@ -233,7 +255,8 @@ impl Alignment<'_, '_> {
             target: &numbers.target,
         };
         let report = self.engine.map_step(batch, &step)?;
-        self.transport_cost = report.transport_cost / self.setup.task.classes as f64;
+        self.state.transport_cost = report.transport_cost / self.setup.task.classes as f64;
+        self.map_reports.push(report);
         Ok(())
     }
 
@@ -268,31 +291,39 @@ pub(super) fn encode_into_buffers(engine: &mut CpuEngine, gathered: &Gathered) -
     Ok(())
 }
 
-/// Progress by time instead of steps: a step with the encoder in training takes about 30 times as long.
+/// How many steps an alignment takes, and how long: a step with the encoder in training takes about 30 times as long.
 struct Work {
+    epoch_steps: usize,
     light: f64,
     heavy: f64,
-    heavy_weight: f64,
 }
 
+const HEAVY_WEIGHT: f64 = 30.0;
+
 impl Work {
-    fn new(setup: &Setup<'_>, stage: Stage, epoch_steps: usize) -> Self {
+    fn new(setup: &Setup<'_>, stage: Stage) -> Self {
         let protocol = setup.protocol;
+        let epoch_steps = setup.task.source.count() / protocol.batch;
         let all = (protocol.epochs - protocol.alignment_epoch + 1) * epoch_steps;
         let heavy = match stage {
             Stage::Encoder => (protocol.epochs - protocol.encoder_epoch + 1) * epoch_steps,
             Stage::Alignment | Stage::Classifier => 0,
         };
         Self {
+            epoch_steps,
             light: (all - heavy) as f64,
             heavy: heavy as f64,
-            heavy_weight: 30.0,
         }
     }
 
+    fn steps(&self) -> usize {
+        (self.light + self.heavy) as usize
+    }
+
+    /// The share of the time that is over after so many steps.
     fn fraction(&self, done: usize) -> f64 {
         let light = (done as f64).min(self.light);
         let heavy = done as f64 - light;
-        (light + self.heavy_weight * heavy) / (self.light + self.heavy_weight * self.heavy)
+        (light + HEAVY_WEIGHT * heavy) / (self.light + HEAVY_WEIGHT * self.heavy)
     }
 }

@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use ostar_model::{Generator, Inputs, Rows, engine::RawBatch};
+use serde::{Deserialize, Serialize};
 
 use crate::task::{Domain, Task};
 
 /// Draws row numbers; none comes again before the deck is reshuffled.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Deck {
     numbers: Vec<u32>,
     next: usize,
@@ -29,7 +30,7 @@ pub(super) struct Numbers {
 }
 
 /// A deck of row numbers for each domain.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Batches {
     source: Deck,
     target: Deck,

@@ -10,26 +10,23 @@ use ostar_model::{
 };
 
 use super::{
-    Latents, Outcome, Pretrained, Progress, Setup,
+    Latents, Outcome, Pretrained, Setup, Watch,
     alignment::{PENALTY_WEIGHT, encode_into_buffers, is_refreshed},
-    batches::{Batches, Gathered},
+    batches::Gathered,
+    checkpoints::TrainingState,
     finish,
-    proportions::{RunningProportions, confusion},
+    proportions::estimate,
 };
 use crate::{
-    cluster,
     method::{Method, Reweighting},
     task,
 };
 
-struct Invariant<'s, 'g> {
+struct Invariant<'s> {
     setup: &'s Setup<'s>,
     method: Method,
     engine: CpuEngine,
-    generator: &'g mut Generator,
-    /// Batches of the critic's steps, and of the others.
-    critic_batches: Batches,
-    batches: Batches,
+    state: TrainingState,
     gathered: Gathered,
     source_proportions: Vec<f64>,
     /// Rate multiplier of this step.
@@ -40,36 +37,33 @@ pub(super) fn run(
     setup: &Setup<'_>,
     method: Method,
     pretrained: &Pretrained,
-    generator: &mut Generator,
-    progress: Progress<'_>,
+    generator: Generator,
+    watch: &mut Watch<'_>,
 ) -> Result<Outcome> {
     let (task, protocol) = (setup.task, setup.protocol);
     let mut training = Invariant {
         setup,
         method,
         engine: pretrained.engine(setup)?,
-        generator,
-        critic_batches: Batches::new(task, protocol.batch),
-        batches: Batches::new(task, protocol.batch),
+        state: TrainingState::new(task, protocol.batch, protocol.alignment_epoch, generator),
         gathered: Gathered::default(),
         source_proportions: task.source.proportions(task.classes),
         decay: 1.0,
     };
-    let mut running = RunningProportions::new(task.classes);
+    if let Some((tensors, state)) = watch.checkpoints.load()? {
+        training.engine.import(&tensors)?;
+        training.state = state;
+    }
     let epoch_steps = task.source.count() / protocol.batch;
     let all = (protocol.epochs - protocol.alignment_epoch + 1) * epoch_steps;
     let schedule = RateSchedule::Decaying { steps: all as u64 };
-    let mut done = 0;
-    for epoch in protocol.alignment_epoch..=protocol.epochs {
-        if let Method::Reweighted(reweighting) = method
-            && is_refreshed(setup, epoch)
-        {
-            running.add(&estimate(setup, reweighting, &mut training.engine)?);
-        }
+    while training.state.epoch <= protocol.epochs {
+        training.refresh()?;
         let proportions = match method {
-            Method::Reweighted(_) => running.floored(),
+            Method::Reweighted(_) => training.state.proportions.floored(),
             _ => training.source_proportions.clone(),
         };
+        let mut done = (training.state.epoch - protocol.alignment_epoch) * epoch_steps;
         for _ in 0..epoch_steps {
             training.decay = schedule.rate(1.0, done as u64);
             for _ in 0..protocol.invariant_critic_steps {
@@ -77,17 +71,41 @@ pub(super) fn run(
             }
             training.step(&proportions)?;
             done += 1;
-            progress(done as f64 / all as f64);
+            (watch.progress)(done as f64 / all as f64);
         }
+        training.state.epoch += 1;
+        let engine = &training.engine;
+        watch
+            .checkpoints
+            .save_if_due(|| engine.export(), &training.state)?;
     }
     let proportions = match method {
-        Method::Reweighted(_) => Some(running.value().to_vec()),
+        Method::Reweighted(_) => Some(training.state.proportions.value().to_vec()),
         _ => None,
     };
     finish(setup, &mut training.engine, Head::Source, proportions, 0.0)
 }
 
-impl Invariant<'_, '_> {
+impl Invariant<'_> {
+    /// Estimates the proportions, if the method has any and this epoch asks for it.
+    fn refresh(&mut self) -> Result<()> {
+        let Method::Reweighted(reweighting) = self.method else {
+            return Ok(());
+        };
+        if !is_refreshed(self.setup, self.state.epoch) {
+            return Ok(());
+        }
+        let (task, engine) = (self.setup.task, &mut self.engine);
+        let mut latents = Latents::default();
+        if reweighting != Reweighting::Truth {
+            engine.encode(task.source.inputs()?, &mut latents.source)?;
+            engine.encode(task.target.inputs()?, &mut latents.target)?;
+        }
+        let estimate = estimate(self.setup, reweighting, engine, Head::Source, &latents)?;
+        self.state.proportions.add(&estimate);
+        Ok(())
+    }
+
     fn adam(&self, part: usize) -> Adam {
         let protocol = self.setup.protocol;
         Adam::with_rate(protocol.base_rate * protocol.multipliers[part] * self.decay)
@@ -96,7 +114,7 @@ impl Invariant<'_, '_> {
     /// One step of the critic, or of DANN's discriminator, on a fresh batch.
     fn critic_step(&mut self, proportions: &[f64]) -> Result<()> {
         let task = self.setup.task;
-        let numbers = self.critic_batches.draw(self.generator);
+        let numbers = self.state.critic_batches.draw(&mut self.state.generator);
         self.gathered.gather(task, &numbers);
         encode_into_buffers(&mut self.engine, &self.gathered)?;
         let all_rows: Vec<u32> = (0..self.setup.protocol.batch as u32).collect();
@@ -105,7 +123,8 @@ impl Invariant<'_, '_> {
             target: &all_rows,
         };
         // Drawn for DANN as well, which does not use them: all methods see the same batches.
-        let positions: Vec<f64> = all_rows.iter().map(|_| self.generator.uniform()).collect();
+        let generator = &mut self.state.generator;
+        let positions: Vec<f64> = all_rows.iter().map(|_| generator.uniform()).collect();
         if self.method == Method::Dann {
             self.engine.discriminator_step(batch, self.adam(2))?;
             return Ok(());
@@ -127,7 +146,7 @@ impl Invariant<'_, '_> {
     /// One step of encoder and classifier against the critic, on a fresh batch.
     fn step(&mut self, proportions: &[f64]) -> Result<()> {
         let task = self.setup.task;
-        let numbers = self.batches.draw(self.generator);
+        let numbers = self.state.batches.draw(&mut self.state.generator);
         self.gathered.gather(task, &numbers);
         let own = task::proportions(self.gathered.labels(), task.classes);
         let weight = self.setup.protocol.domain_weight;
@@ -147,7 +166,7 @@ impl Invariant<'_, '_> {
             classifier_adam: self.adam(1),
         };
         self.engine
-            .invariant_step(self.gathered.borrow()?, &step, self.generator)?;
+            .invariant_step(self.gathered.borrow()?, &step, &mut self.state.generator)?;
         Ok(())
     }
 }
@@ -165,33 +184,5 @@ fn target_weight(method: Method) -> f64 {
     match method {
         Method::Wasserstein { beta } => 1.0 + f64::from(beta),
         _ => 1.0,
-    }
-}
-
-fn estimate(
-    setup: &Setup<'_>,
-    reweighting: Reweighting,
-    engine: &mut CpuEngine,
-) -> Result<Vec<f64>> {
-    let task = setup.task;
-    let truth = task.target.proportions(task.classes);
-    if reweighting == Reweighting::Truth {
-        return Ok(truth);
-    }
-    let mut latents = Latents::default();
-    engine.encode(task.source.inputs()?, &mut latents.source)?;
-    engine.encode(task.target.inputs()?, &mut latents.target)?;
-    let width = engine.architecture().latent;
-    let source = (&latents.source[..], &task.source.labels[..]);
-    match reweighting {
-        Reweighting::Ward => {
-            cluster::ward_proportions(source, &latents.target, width, task.classes, setup.seed)
-        }
-        Reweighting::Mixture => {
-            cluster::mixture_proportions(source, &latents.target, width, task.classes, setup.seed)
-        }
-        Reweighting::Confusion | Reweighting::Truth => {
-            confusion(engine, Head::Source, &latents, &task.source.labels)
-        }
     }
 }

@@ -2,11 +2,20 @@
 
 mod alignment;
 mod batches;
+mod checkpoints;
 mod invariant;
 mod pretraining;
 mod proportions;
+mod trace;
 
+pub use checkpoints::Checkpoints;
 pub use pretraining::{Pretrained, pretrain};
+pub use trace::EpochTrace;
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use anyhow::Result;
 use ostar_model::{Engine, Generator, cpu::CpuEngine, engine::Head};
@@ -31,8 +40,18 @@ pub struct Setup<'t> {
     pub seed: u64,
 }
 
-/// Called with the fraction of a run that is done, from 0 to 1.
-pub type Progress<'p> = &'p mut dyn FnMut(f64);
+/// Called with the measures of an epoch. An error ends the training.
+pub type TellEpoch<'w> = Box<dyn FnMut(&EpochTrace) -> Result<()> + 'w>;
+
+/// Where a training saves itself, and what it tells while it runs.
+pub struct Watch<'w> {
+    /// Called with the fraction that is done, from 0 to 1.
+    pub progress: Box<dyn FnMut(f64) + 'w>,
+    /// Called after each epoch of OSTAR's alignment. Measuring for it takes time.
+    pub epochs: Option<TellEpoch<'w>>,
+    /// The file to continue from.
+    pub checkpoints: Checkpoints,
+}
 
 /// The result of a run; ablations use more of it than the score.
 #[derive(Debug, Clone)]
@@ -57,23 +76,63 @@ pub struct Latents {
     pub target: Vec<f32>,
 }
 
+impl Watch<'_> {
+    /// Tells and saves nothing.
+    pub fn none() -> Self {
+        Self {
+            progress: Box::new(|_| ()),
+            epochs: None,
+            checkpoints: Checkpoints::none(),
+        }
+    }
+}
+
+impl fmt::Debug for Watch<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let checkpoints = &self.checkpoints;
+        formatter
+            .debug_struct("Watch")
+            .field("checkpoints", checkpoints)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Setup<'_> {
+    /// Equal for two setups whose trainings give the same bytes.
+    pub fn identity(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        for domain in [&self.task.source, &self.task.target] {
+            domain.width.hash(&mut hasher);
+            domain.labels.hash(&mut hasher);
+            for value in &domain.rows {
+                value.to_bits().hash(&mut hasher);
+            }
+        }
+        let (protocol, data) = (self.protocol, hasher.finish());
+        format!(
+            "data {data:016x}, seed {}, {} threads, {protocol:?}",
+            self.seed, self.threads
+        )
+    }
+}
+
 /// Runs a method, starting from the pretrained weights.
 pub fn run(
     setup: &Setup<'_>,
     method: Method,
     pretrained: &Pretrained,
-    progress: Progress<'_>,
+    watch: &mut Watch<'_>,
 ) -> Result<Outcome> {
     // A generator of its own: a method's batches do not depend on the methods that ran before it.
-    let mut generator = Generator::new(setup.seed ^ 0x05_7a_12);
+    let generator = Generator::new(setup.seed ^ 0x05_7a_12);
     match method {
         Method::Source => {
             let mut engine = pretrained.engine(setup)?;
             finish(setup, &mut engine, Head::Source, None, 0.0)
         }
-        Method::Ostar(stage) => alignment::run(setup, stage, pretrained, &mut generator, progress),
+        Method::Ostar(stage) => alignment::run(setup, stage, pretrained, generator, watch),
         Method::Dann | Method::Wasserstein { .. } | Method::Reweighted(_) => {
-            invariant::run(setup, method, pretrained, &mut generator, progress)
+            invariant::run(setup, method, pretrained, generator, watch)
         }
     }
 }

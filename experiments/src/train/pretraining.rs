@@ -11,10 +11,7 @@ use ostar_model::{
     optimiser::Adam,
 };
 
-use super::{
-    Progress, Setup,
-    batches::{Batches, Gathered},
-};
+use super::{Setup, Watch, batches::Gathered, checkpoints::TrainingState};
 
 /// The gain that [`initial_parameters`] gives the map's weights.
 const INITIAL_GAIN: f64 = 0.02;
@@ -55,31 +52,44 @@ impl Pretrained {
     }
 }
 
-/// Pretrains for the epochs before alignment.
-pub fn pretrain(setup: &Setup<'_>, progress: Progress<'_>) -> Result<Pretrained> {
+/// Pretrains for the epochs before alignment. The checkpoint of the last epoch stays: who continues from it has
+/// nothing left to train.
+pub fn pretrain(setup: &Setup<'_>, watch: &mut Watch<'_>) -> Result<Pretrained> {
     let (task, protocol) = (setup.task, setup.protocol);
     task.check(protocol.batch)?;
     let mut generator = Generator::new(setup.seed);
     let parameters = initial_parameters(&protocol.architecture, &mut generator);
     let mut engine = CpuEngine::new(protocol.architecture.clone(), &parameters, setup.threads)?;
-    let mut batches = Batches::new(task, protocol.batch);
+    let mut state = TrainingState::new(task, protocol.batch, 1, generator);
+    if let Some((tensors, saved)) = watch.checkpoints.load()? {
+        engine.import(&tensors)?;
+        state = saved;
+    }
     let mut gathered = Gathered::default();
     let class_weights = vec![1.0; task.classes];
     let [encoder_rate, classifier_rate] = protocol.pretraining_rates;
-    let steps = task.source.count() / protocol.batch * (protocol.alignment_epoch - 1);
-    for step_number in 0..steps {
-        let numbers = batches.draw(&mut generator);
-        gathered.gather(task, &numbers);
-        let step = InvariantStep {
-            class_weights: &class_weights,
-            adversary: Adversary::None,
-            encoder_adam: Adam::with_rate(encoder_rate),
-            classifier_adam: Adam::with_rate(classifier_rate),
-        };
-        engine.invariant_step(gathered.borrow()?, &step, &mut generator)?;
-        progress((step_number + 1) as f64 / steps as f64);
+    let step = InvariantStep {
+        class_weights: &class_weights,
+        adversary: Adversary::None,
+        encoder_adam: Adam::with_rate(encoder_rate),
+        classifier_adam: Adam::with_rate(classifier_rate),
+    };
+    while state.epoch < protocol.alignment_epoch {
+        for _ in 0..task.source.count() / protocol.batch {
+            let numbers = state.batches.draw(&mut state.generator);
+            gathered.gather(task, &numbers);
+            engine.invariant_step(gathered.borrow()?, &step, &mut state.generator)?;
+        }
+        (watch.progress)(state.epoch as f64 / (protocol.alignment_epoch - 1) as f64);
+        state.epoch += 1;
+        if state.epoch == protocol.alignment_epoch {
+            watch.checkpoints.save(&engine.export()?, &state)?;
+        } else {
+            watch.checkpoints.save_if_due(|| engine.export(), &state)?;
+        }
     }
-    Ok(Pretrained::new(setup, engine.export()?, &mut generator))
+    let trained = engine.export()?;
+    Ok(Pretrained::new(setup, trained, &mut state.generator))
 }
 
 fn scale_map(tensors: &mut NamedTensors, factor: f64) {

@@ -7,14 +7,16 @@ use ostar_model::{
     engine::Head,
     proportions::{Confusion, Probabilities},
 };
+use serde::{Deserialize, Serialize};
 
-use super::Latents;
+use super::{Latents, Setup};
+use crate::{cluster, method::Reweighting};
 
 /// Least proportion of a class: at 0 the class would have no weight in any later step.
 const LEAST_PROPORTION: f64 = 1e-3;
 
 /// Running mean of estimates: p <- p (k - 1) / k + estimate / k.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RunningProportions {
     mean: Vec<f64>,
     count: f64,
@@ -51,7 +53,7 @@ impl RunningProportions {
 
 /// Solves for the target's proportions from a classifier's confusion matrix on labelled latents and its mean prediction
 /// on the target.
-pub(super) fn confusion(
+fn confusion(
     engine: &mut CpuEngine,
     head: Head,
     latents: &Latents,
@@ -70,4 +72,27 @@ pub(super) fn confusion(
     let confusion = Confusion::new(&score(&latents.source)?, labels)?;
     let estimate = confusion.solve(&score(&latents.target)?.mean())?;
     Ok(estimate.as_ref().to_vec())
+}
+
+/// The target's proportions by one of the estimators, from latents of both domains that `head` classifies.
+pub(super) fn estimate(
+    setup: &Setup<'_>,
+    reweighting: Reweighting,
+    engine: &mut CpuEngine,
+    head: Head,
+    latents: &Latents,
+) -> Result<Vec<f64>> {
+    let (task, seed) = (setup.task, setup.seed);
+    let (width, classes) = (engine.architecture().latent, task.classes);
+    let source = (&latents.source[..], &task.source.labels[..]);
+    match reweighting {
+        Reweighting::Truth => Ok(task.target.proportions(classes)),
+        Reweighting::Ward => {
+            cluster::ward_proportions(source, &latents.target, width, classes, seed)
+        }
+        Reweighting::Mixture => {
+            cluster::mixture_proportions(source, &latents.target, width, classes, seed)
+        }
+        Reweighting::Confusion => confusion(engine, head, latents, &task.source.labels),
+    }
 }

@@ -80,6 +80,29 @@ pub(crate) fn write_digits(folder: &Path, stem: &str, side: usize, a_class: usiz
     path
 }
 
+/// Classes as corners, the second domain shifted: the form of the Office31 files.
+pub(crate) fn write_features(path: &Path, width: usize, rows: usize, classes: usize) {
+    let mut generator = Generator::new(4);
+    let mut npz = Npz::create(path);
+    for (domain, shift) in [("amazon", 0.0), ("webcam", 0.4)] {
+        let labels: Vec<u8> = (0..rows).map(|row| (row % classes) as u8).collect();
+        let mut rows = Vec::new();
+        for label in &labels {
+            for column in 0..width {
+                let corner = if column % classes == usize::from(*label) {
+                    2.0
+                } else {
+                    0.0
+                };
+                rows.push((corner + shift + generator.normal()) as f32);
+            }
+        }
+        npz.add(&format!("x_{domain}"), &[labels.len(), width], rows);
+        npz.add(&format!("y_{domain}"), &[labels.len()], labels);
+    }
+    npz.finish();
+}
+
 /// Runs the program under test in a folder.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ostar-experiments"))

@@ -136,8 +136,12 @@ pub(super) fn encoder(
     let latents = pass.encode(Tensor::cat(&features, 0)?, Mode::Training)?;
     let source = latents.narrow(0, 0, count)?;
     let target = latents.narrow(0, count, count)?;
-    // Detached: source rows train the encoder through f_S, not through the map.
-    let mapped = pass.map(&source.detach(), Mode::Evaluation)?.latents;
+    let to_map = if step.through_map {
+        source.clone()
+    } else {
+        source.detach()
+    };
+    let mapped = pass.map(&to_map, Mode::Evaluation)?.latents;
     let terms = ClassifierTerms::new(
         &mut pass,
         &mapped,

@@ -48,18 +48,21 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
             .encoder
             .forward(Mode::Training, layers, input, workspace, member);
         let latents = scratch.encoder.output(input);
-        let layers = networks.layers(Network::Map);
-        scratch.map.forward(
-            Mode::Evaluation,
-            layers,
-            &latents[..split],
-            workspace,
-            member,
-        );
+        let (layers, source) = (networks.layers(Network::Map), &latents[..split]);
+        let mode = Mode::Evaluation;
+        if arguments.through_map {
+            let map = &mut scratch.map;
+            map.forward_and_keep(mode, layers, source, workspace, member);
+        } else {
+            scratch.map.forward(mode, layers, source, workspace, member);
+        }
         scratch.points.clear();
         scratch.points.extend_from_slice(&latents[split..]);
     }
     target_classifier(state, arguments, scratch, gradients, member);
+    if arguments.through_map {
+        mapped_rows_backward(state, scratch, gradients, rows.len(), member);
+    }
 
     let Scratch {
         workspace,
@@ -67,6 +70,7 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
         encoder_input,
         classifiers: [_, on_target, source_classifier],
         unused_gradients,
+        map_backward,
         ..
     } = scratch;
     let layers = networks.layers(Network::SourceClassifier);
@@ -101,6 +105,11 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
     let gradient = encoder.gradient_mut();
     gradient.clear();
     gradient.extend_from_slice(&source_classifier.gradient);
+    if arguments.through_map {
+        for (sum, value) in gradient.iter_mut().zip(&map_backward.gradient) {
+            *sum += value;
+        }
+    }
     if arguments.objective.uses_target {
         on_target.backward_input(networks.layers(Network::TargetClassifier), workspace);
         gradient.extend_from_slice(&on_target.gradient);
@@ -109,6 +118,36 @@ pub(crate) fn encoder_chain(state: &State, member: &Member<'_>) {
     }
     encoder_backward(state, arguments, scratch, gradients, rows, member);
     scratch.sums.source_cross_entropy = source_loss;
+}
+
+/// From the gradient behind the target classifier's first layer on mapped source rows to that at their latents, in
+/// `scratch.map_backward`.
+fn mapped_rows_backward(
+    state: &State,
+    scratch: &mut Scratch,
+    gradients: &mut Gradients,
+    rows: usize,
+    member: &Member<'_>,
+) {
+    let Scratch {
+        workspace,
+        map,
+        map_backward,
+        row_weights,
+        classifiers: [on_source, ..],
+        ..
+    } = scratch;
+    let networks = &state.networks;
+    on_source.backward_input(networks.layers(Network::TargetClassifier), workspace);
+    std::mem::swap(&mut map_backward.gradient, &mut on_source.gradient);
+    map_backward.to_latents = true;
+    // The encoder does not learn from the transport cost.
+    row_weights.clear();
+    row_weights.resize(rows, 0.0);
+    // The map is fixed: its gradients are computed on the way and not used.
+    let parts = gradients.of_mut(Network::Map);
+    let layers = networks.layers(Network::Map);
+    map.backward(layers, row_weights, map_backward, parts, workspace, member);
 }
 
 /// Encoder and source classifier by cross-entropy.

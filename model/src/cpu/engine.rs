@@ -250,6 +250,7 @@ impl Engine for CpuEngine {
                 .target_inputs
                 .copy(&batch.target, &state.architecture);
             arguments.objective.copy(&step.objective);
+            arguments.through_map = step.through_map;
             let forwards = 1 + usize::from(arguments.objective.uses_target);
             arguments.draw_dropout_masks(&state.architecture, rows, forwards, generator);
         }

@@ -24,8 +24,10 @@ struct BlockTrace {
 /// Buffers of a backward pass.
 #[derive(Debug, Default)]
 pub(crate) struct MapBackward {
-    /// On entry the gradient at phi's output, on return that behind its first layer: latents need none.
+    /// On entry the gradient at phi's output, on return that behind its first layer or at the latents.
     pub(crate) gradient: Vec<f32>,
+    /// Whether to go back to the latents. Only an encoder in training needs it.
+    pub(crate) to_latents: bool,
     residual: Vec<f32>,
     hidden: Vec<f32>,
 }
@@ -58,9 +60,10 @@ impl MapTrace {
         }
     }
 
-    /// Training-mode forward that keeps every block for [`MapTrace::backward`].
+    /// Forward that keeps every block for [`MapTrace::backward`].
     pub(crate) fn forward_and_keep(
         &mut self,
+        mode: Mode,
         layers: &[SharedLayer],
         input: &[f32],
         workspace: &mut LayerWorkspace,
@@ -73,7 +76,6 @@ impl MapTrace {
         for ((first, second), block) in pairs(layers).zip(&mut self.blocks) {
             block.input.clear();
             block.input.extend_from_slice(&self.output);
-            let mode = Mode::Training;
             first.forward(
                 mode,
                 &block.input,
@@ -159,7 +161,7 @@ impl MapTrace {
                 workspace,
                 member,
             );
-            if number > 0 {
+            if number > 0 || space.to_latents {
                 first.backward_input(&space.hidden, Epilogue::Add, &mut space.gradient, workspace);
             }
         }

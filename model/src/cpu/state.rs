@@ -64,6 +64,8 @@ pub(crate) struct Arguments {
     pub(crate) adversary: AdversaryTerm,
     pub(crate) transport_weight: f64,
     pub(crate) objective: Objective,
+    /// Whether an encoder step's mapped source rows train the encoder.
+    pub(crate) through_map: bool,
     /// Encoder inputs of the source batch, or the rows of an evaluation.
     pub(crate) inputs: OwnedInputs,
     pub(crate) target_inputs: OwnedInputs,

@@ -143,6 +143,7 @@ pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
     let source_sum = weighted_sum(factors, &critic.values, 0..factors.len());
     let cost = map.transport_cost(map_layers.len() / 2, row_weights);
 
+    map_backward.to_latents = false;
     let gradient = &mut map_backward.gradient;
     gradient.clear();
     for (row, factor) in critic.gradient.chunks_exact(width).zip(&*factors) {
@@ -281,7 +282,7 @@ fn map_and_keep(state: &State, arguments: &Arguments, scratch: &mut Scratch, mem
     gather_source(state, arguments, scratch, member);
     let layers = state.networks.layers(Network::Map);
     let (map, source, workspace) = (&mut scratch.map, &scratch.source, &mut scratch.workspace);
-    map.forward_and_keep(layers, source, workspace, member);
+    map.forward_and_keep(Mode::Training, layers, source, workspace, member);
 }
 
 fn gather_source(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {

@@ -134,9 +134,15 @@ impl Problem {
         }
     }
 
-    pub(crate) fn encoder_step(&self, terms: Terms, adam: Adam) -> EncoderStep<'_> {
+    pub(crate) fn encoder_step(
+        &self,
+        terms: Terms,
+        through_map: bool,
+        adam: Adam,
+    ) -> EncoderStep<'_> {
         EncoderStep {
             objective: terms.objective(self),
+            through_map,
             encoder_adam: adam,
             classifier_adam: adam,
         }
@@ -154,10 +160,14 @@ impl Problem {
 /// A step of [`Engine`] and the settings that tests vary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
-    Critic { penalty_weight: f64 },
+    Critic {
+        penalty_weight: f64,
+    },
     Map,
     Classifier(Terms),
     Encoder(Terms),
+    /// With the loss of mapped source rows in the encoder, too.
+    EncoderThroughMap(Terms),
     Pretrain,
 }
 
@@ -244,13 +254,14 @@ pub(crate) fn take(
                 report.diversity,
             ]
         }
-        Kind::Encoder(terms) => {
+        Kind::Encoder(terms) | Kind::EncoderThroughMap(terms) => {
             let batch = RawBatch {
                 source,
                 labels: &problem.labels,
                 target: problem.target_inputs.borrow(architecture),
             };
-            let step = problem.encoder_step(terms, adam);
+            let through_map = matches!(kind, Kind::EncoderThroughMap(_));
+            let step = problem.encoder_step(terms, through_map, adam);
             let report = engine.encoder_step(batch, &step, generator)?;
             vec![
                 report.loss,

@@ -90,6 +90,8 @@ pub(crate) struct Names {
 
 /// How long everything may take after the last fault, on a slow machine.
 const SETTLING: Duration = Duration::from_secs(300);
+/// How long an undisturbed daemon may take for all events of a round, which come at once.
+const REPLAY: Duration = Duration::from_secs(1_200);
 /// The bundle's name, unless another is given.
 const MODEL: &str = "model";
 /// Events in a block.
@@ -201,7 +203,7 @@ impl Round {
             .with("kafka.group", &copy)
             .with("checkpoints.folder", &checkpoints.display().to_string());
         let daemon = Daemon::start(&self.program, &settings)?;
-        until("the replay", SETTLING, || {
+        until("the replay", REPLAY, || {
             learned_events(&checkpoints).map(|events| (events >= learned).then_some(()))
         })
         .with_context(|| format!("{:#?}", daemon.log()))?;

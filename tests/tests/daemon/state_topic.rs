@@ -90,7 +90,7 @@ fn zombie(kafka: &mut Kafka) -> Result<()> {
             Ok((second.metric(version)? == first.metric(version)?).then_some(()))
         })?;
     }
-    ensure!(second.get("/readyz")?.0 == 200);
+    second.is_ready()?;
 
     kafka.produce("zombie", 0, &events[1_000..2_000])?;
     first.metric_reaches("ostar_learned_events_total", 1_250.0)?;

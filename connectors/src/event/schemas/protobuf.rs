@@ -49,10 +49,11 @@ impl Messages {
         }
         let mut problems: Vec<String> = plans.into_values().filter_map(Result::err).collect();
         problems.sort();
-        if problems.is_empty() {
-            return Err("has no message".into());
-        }
-        Err(problems.join("; "))
+        Err(if problems.is_empty() {
+            "has no message".into()
+        } else {
+            problems.join("; ")
+        })
     }
 
     /// The plan of a payload's message, and the payload behind the numbers that name it.
