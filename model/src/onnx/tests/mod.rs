@@ -53,10 +53,12 @@ fn import_rows(
 }
 
 fn probabilities(imported: &Imported, values: &[f32]) -> Vec<f32> {
-    let frozen = FrozenModel::new(&imported.bundle).unwrap();
+    let frozen = FrozenModel::new(&imported.bundle).expect("an imported bundle is a model");
     let (mut scratch, mut scores) = (Scratch::default(), FrozenScores::default());
-    let rows = Inputs::Dense(Rows::new(values, 3).unwrap());
-    frozen.score(rows, &mut scratch, &mut scores).unwrap();
+    let rows = Inputs::Dense(Rows::new(values, 3).expect("rows of three"));
+    frozen
+        .score(rows, &mut scratch, &mut scores)
+        .expect("the model takes these rows");
     scores.probabilities().to_vec()
 }
 
@@ -238,7 +240,7 @@ fn texts_are_categories_by_name_and_missing_numbers_are_the_mean() {
     };
     let imported = import(&model, labelled, &settings()).unwrap();
     assert_eq!(imported.latent.as_deref(), Some("all"), "{imported:?}");
-    let frozen = FrozenModel::new(&imported.bundle).unwrap();
+    let frozen = FrozenModel::new(&imported.bundle).expect("an imported bundle is a model");
     let (mut scratch, mut scores) = (Scratch::default(), FrozenScores::default());
     frozen
         .score(block.inputs(), &mut scratch, &mut scores)
