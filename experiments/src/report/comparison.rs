@@ -73,8 +73,8 @@ pub(super) fn section(digits: &[Line], ablation: &[Line], reasons: &[Reason]) ->
     if !missing.is_empty() {
         page += &format!("\nNot run at the paper's sizes: {}.\n", missing.join(", "));
     }
-    page += "\nNot run at all: VisDA12, Office31 and OfficeHome. Their features are not available here; their loaders and \
-             protocols run on generated files ([EXPERIMENTS.md](EXPERIMENTS.md#sets-of-the-paper-that-are-not-here)).\n";
+    page += "\nNot run at all: VisDA12, Office31 and OfficeHome. Their features are not available here \
+             ([EXPERIMENTS.md](EXPERIMENTS.md#sets-of-the-paper-that-are-not-here)).\n";
     page
 }
 
