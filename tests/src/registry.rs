@@ -11,6 +11,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::link::Link;
+
 /// Later ones need Java 21.
 const VERSION: &str = "3.0.9";
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -35,7 +37,13 @@ impl Registry {
 
     /// Address of Confluent's API.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/apis/ccompat/v7", self.port)
+        url(self.port)
+    }
+
+    /// A network to the registry that can be cut, and the address to reach it by.
+    pub fn link(&self) -> Result<(Link, String)> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        Ok((Link::start(port, self.port)?, url(port)))
     }
 
     /// Sends SIGKILL and waits for the end. The schemas are gone.
@@ -83,6 +91,10 @@ impl Registry {
         let answer: Value = serde_json::from_str(&answer)?;
         answer["id"].as_u64().with_context(|| answer.to_string())
     }
+}
+
+fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}/apis/ccompat/v7")
 }
 
 impl Drop for Registry {

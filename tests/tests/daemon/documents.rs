@@ -154,7 +154,8 @@ fn blocks(text: &str) -> Result<Vec<Block>> {
         }
         let inside = lines.by_ref().take_while(|line| *line != "```");
         let commands: String = inside.map(|line| format!("{line}\n")).collect();
-        let comment = above
+        // It belongs to this block alone.
+        let comment = std::mem::take(&mut above)
             .strip_prefix("<!-- ")
             .and_then(|comment| comment.strip_suffix(" -->"));
         blocks.push(match comment {
