@@ -1,8 +1,8 @@
 //! A scorer and two learners over a broker, for the panels and alerts that are about roles.
 
-use std::cell::Cell;
+use std::{cell::Cell, fs, process::Command};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use ostar_tests::{
     daemon::Daemon,
     distributed::{self, PARTITIONS},
@@ -18,9 +18,13 @@ pub(crate) struct Split {
     daemons: Vec<Daemon>,
     kafka: Kafka,
     fed: Cell<u64>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
+/// Place of the scorer among the daemons.
+const SCORER: usize = 2;
+/// A file with one event.
+const EVENT: &str = "event.jsonl";
 /// Events of one feed: a block, after which the learner publishes.
 const EVENTS: usize = 250;
 
@@ -31,6 +35,9 @@ impl Split {
         gaussians::write_bundle(&folder.path().join("bundle"))?;
         distributed::create_topics(&kafka)?;
         let shared = distributed::settings(&kafka.bootstrap(), folder.path());
+        let (rows, _) = gaussians::draw(1, 0.4, 0.2, 0);
+        let event = gaussians::json("", &rows[0]);
+        fs::write(folder.path().join(EVENT), event)?;
         let (scorer, learner) = (distributed::scorer(&shared), distributed::learner(&shared));
         let daemons = [&learner, &learner, &scorer];
         let daemons = daemons.map(|settings| Daemon::start(PROGRAM, settings));
@@ -42,7 +49,7 @@ impl Split {
             daemons,
             kafka,
             fed: Cell::new(0),
-            _folder: folder,
+            folder,
         })
     }
 
@@ -54,8 +61,13 @@ impl Split {
             .collect()
     }
 
-    /// Further events, so that something is published.
+    /// A request to the scorer, and further events, so that something is published.
     pub(crate) fn feed(&self) -> Result<()> {
+        let address = self.daemons[SCORER].address("grpc_address")?;
+        let mut request = Command::new(PROGRAM);
+        request.arg("predict").arg(self.folder.path().join(EVENT));
+        let answer = request.args(["--address", &address]).output()?;
+        ensure!(answer.status.success(), "{answer:?}");
         let fed = self.fed.get();
         self.fed.set(fed + 1);
         let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.2, fed);
