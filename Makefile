@@ -31,9 +31,9 @@ test: ## All tests.
 format: ## Checks the format of the code.
 	cargo fmt --all --check
 
-lint: ## Clippy on every target; the model also without its optional parts.
+lint: ## Clippy on every target; the model's library also without its optional parts.
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p ostar-model --all-targets --no-default-features -- -D warnings
+	cargo clippy -p ostar-model --no-default-features -- -D warnings
 
 docs: ## Builds the crates' documentation; warnings fail.
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

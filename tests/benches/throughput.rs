@@ -1,7 +1,8 @@
 //! Events per second through the daemon with the learner off, compared with a consumer that discards them.
 //!
-//! Raw, Protobuf and Avro events, in that order. Both read the same topic of a real broker, in turns. OSTARD names the program to measure. `-- --predictions` measures raw
-//! events whose predictions are written to a topic instead; an event counts when its prediction is delivered.
+//! Raw, Protobuf and Avro events, in that order. Both read the same topic of a real broker, in turns. OSTARD names the
+//! program to measure. `-- --predictions` measures raw events whose predictions are written to a topic instead; an event
+//! counts when its prediction is delivered.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -91,10 +92,12 @@ impl Bench<'_> {
         kafka.produce(format, 0, payloads.iter().cycle().take(EVENTS))?;
         // Warms the broker and the page cache.
         empty_consumer(kafka, format)?;
-        let (mut peers, mut ours) = (Vec::new(), Vec::new());
+        let (mut peers, mut ours, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..ROUNDS {
             peers.push(empty_consumer(kafka, format)?);
-            ours.push(self.daemon(format, round)?);
+            let (speed, microseconds) = self.daemon(format, round)?;
+            ours.push(speed);
+            cpu.push(microseconds);
         }
         let pairs = ours.iter().zip(&peers);
         let ratios: Vec<f64> = pairs.map(|(ours, peer)| ours / peer).collect();
@@ -108,11 +111,16 @@ impl Bench<'_> {
             "  ratio          {ratios:>9.2?}, median {:.2}",
             median(&ratios)
         );
+        println!(
+            "  processor time {cpu:>9.2?}, median {:.2} microseconds an event of ostard",
+            median(&cpu)
+        );
         kafka.delete_topic(format)
     }
 
-    /// Events per second of the daemon, from the first look that finds learned events until all have gone through it.
-    fn daemon(&self, format: &str, round: usize) -> Result<f64> {
+    /// Events per second of the daemon, from the first look that finds learned events until all have gone through it, and
+    /// its processor time for an event in microseconds.
+    fn daemon(&self, format: &str, round: usize) -> Result<(f64, f64)> {
         let mut settings = Settings::new(
             &self.kafka.bootstrap(),
             format,
@@ -134,13 +142,16 @@ impl Bench<'_> {
         }
         let daemon = Daemon::start(&self.program, &settings)?;
         let (start, first) = self.reaches(&daemon, 1)?;
+        let before = daemon.cpu_seconds()?;
         let (end, last) = self.reaches(&daemon, EVENTS)?;
+        let cpu = daemon.cpu_seconds()? - before;
         ensure!(last == EVENTS, "{last} events came of {EVENTS}");
         let rejected = "ostar_events_rejected_total";
         let (_, metrics) = daemon.get("/metrics")?;
         ensure!(sum(&metrics, rejected) == 0.0, "{rejected} is not 0");
         daemon.stop_cleanly()?;
-        Ok((last - first) as f64 / (end - start).as_secs_f64())
+        let events = (last - first) as f64;
+        Ok((events / (end - start).as_secs_f64(), 1e6 * cpu / events))
     }
 
     /// Waits until `least` events have gone through the daemon; returns that moment and their number.

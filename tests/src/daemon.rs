@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -15,6 +16,9 @@ use serde_json::Value;
 
 /// Longer than any wait in a healthy run on a machine that is busy with builds.
 pub const TIMEOUT: Duration = Duration::from_secs(180);
+
+/// Ticks a second in `/proc`.
+const TICKS: f64 = 100.0;
 
 /// Keys of the configuration and their values, passed to the daemon with `--set`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,6 +128,15 @@ impl Daemon {
             .trim_start_matches("Some(")
             .trim_end_matches(')')
             .to_owned())
+    }
+
+    /// Processor time of all its threads so far.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id()))?;
+        let (_, fields) = stat.rsplit_once(") ").context("no process name")?;
+        let ticks = fields.split(' ').skip(11).take(2);
+        let ticks = ticks.map(|text| Ok(text.parse::<f64>()?));
+        Ok(ticks.sum::<Result<f64>>()? / TICKS)
     }
 
     /// Status and body of an HTTP endpoint.

@@ -27,7 +27,7 @@ use crate::{
     config::{BundleConfig, Config},
     current::{Current, Version},
     metrics::Metrics,
-    pipeline::{BlockLearner, FrozenScoring, Progress, Publisher, Scoring, load_learner},
+    pipeline::{BlockLearner, FrozenScoring, Pace, Progress, Publisher, Scoring, load_learner},
     status::Status,
 };
 
@@ -180,8 +180,10 @@ impl Replay {
             .score(std::mem::replace(&mut self.chunk, next))?;
         self.scoring.score(&chunk)?;
         let report = self.join_labels(&chunk.events);
-        self.block_learner
-            .take(&chunk, || false, |_| ControlFlow::Continue(()))?;
+        let taken =
+            self.block_learner
+                .take(&chunk, || Pace::Step, |_| ControlFlow::Continue(()))?;
+        debug_assert!(taken.is_continue(), "no block is given up");
         let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
         let status = self.status.borrow_and_update().clone();
         self.moments.push(Moment::new(time_ms, status, report));

@@ -65,6 +65,16 @@ pub(crate) struct BlockLearner {
     repeated: Vec<usize>,
 }
 
+/// What becomes of a step that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    Step,
+    /// It is left out, to keep up or to end.
+    Skip,
+    /// The rest of the block is left out, too. The state is then between two blocks, and no checkpoint may have it.
+    GiveUp,
+}
+
 /// A learner: a new one, or one restored from the state of a checkpoint, which may come from another device.
 pub(crate) fn load_learner(
     device: Device,
@@ -273,32 +283,37 @@ impl BlockLearner {
     }
 
     /// Learns from the blocks that a chunk's events complete, and calls `after_block` after each; a break leaves the rest
-    /// of the chunk out. While `behind` says so, steps are skipped to keep up.
+    /// of the chunk out. Asks for the `pace` before each step; a break is returned if it gave a block up.
     pub(crate) fn take(
         &mut self,
         chunk: &ScoredChunk,
-        behind: impl Fn() -> bool,
+        pace: impl Fn() -> Pace,
         mut after_block: impl FnMut(&Self) -> ControlFlow<()>,
-    ) -> Result<()> {
+    ) -> Result<ControlFlow<()>> {
+        let done = Ok(ControlFlow::Continue(()));
         if let Some(rewound) = &chunk.rewound {
             self.rewind(rewound);
             if after_block(self).is_break() {
-                return Ok(());
+                return done;
             }
         }
         let mut number = 0;
         while self.observe_next(chunk, &mut number)? {
-            self.take_steps(&behind)?;
+            let steps = self.take_steps(&pace)?;
+            if steps.is_break() {
+                return Ok(steps);
+            }
             // Together with the state below, not before the steps: whoever compares the two must find the same shares.
             if let Some(block) = &self.status.block {
                 self.publisher.metrics.learner.observe_block(block);
             }
             self.publish();
             if after_block(self).is_break() {
-                return Ok(());
+                return done;
             }
         }
-        self.track_waiting()
+        self.track_waiting()?;
+        done
     }
 
     /// Learns from these offsets on, whatever had them before.
@@ -389,20 +404,22 @@ impl BlockLearner {
         Ok(())
     }
 
-    fn take_steps(&mut self, behind: &impl Fn() -> bool) -> Result<()> {
+    fn take_steps(&mut self, pace: &impl Fn() -> Pace) -> Result<ControlFlow<()>> {
         if self.status.paused {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         }
         let always = self.publisher.current.mode().always_aligns();
         for _ in 0..self.learner.steps_due(self.steps_per_block, always) {
-            if behind() {
-                self.status.skipped_steps += 1;
-                self.publisher.metrics.learner.skipped_steps(1);
-            } else {
-                self.step()?;
+            match pace() {
+                Pace::Step => self.step()?,
+                Pace::Skip => {
+                    self.status.skipped_steps += 1;
+                    self.publisher.metrics.learner.skipped_steps(1);
+                }
+                Pace::GiveUp => return Ok(ControlFlow::Break(())),
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     fn step(&mut self) -> Result<()> {

@@ -339,7 +339,7 @@ impl Emission {
             // These errors come without waiting.
             thread::sleep(FLUSH_TIMEOUT);
         }
-        if self.flags.gives_up_outputs() {
+        if self.flags.gives_up() {
             return Err(GivenUp);
         }
         Ok(())

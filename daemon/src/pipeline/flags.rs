@@ -12,26 +12,25 @@ use std::{
 #[derive(Debug, Default)]
 pub(crate) struct PipelineFlags {
     stopping: AtomicBool,
-    /// Set by [`PipelineFlags::stop`]: until then outputs may be waited for.
-    outputs_until: OnceLock<Instant>,
+    /// Set by [`PipelineFlags::stop`]: until then outputs and the block at hand may be waited for.
+    work_until: OnceLock<Instant>,
     /// Ingest has stopped after too many bad events.
     reading_stopped: AtomicBool,
     resume_reading: AtomicBool,
 }
 
-/// Longest that outputs are waited for at the end. The next start sends what is left.
-const LAST_OUTPUTS: Duration = Duration::from_secs(5);
+/// Longest that outputs and the block at hand are waited for at the end. The next start does what is left.
+const LAST_WORK: Duration = Duration::from_secs(5);
 /// Time that is left for the last commit and checkpoint.
 const MARGIN: Duration = Duration::from_millis(1_500);
 
 impl PipelineFlags {
-    /// Ingest and labels stop polling; the learner ends after the block at hand. Emission ends when its channel does, or
-    /// when outputs cannot be delivered in time.
+    /// Ingest and labels stop polling; the learner ends after the block at hand, and emission when its channel does; both
+    /// give up what cannot be done in time.
     pub(crate) fn stop(&self, deadline: Instant) {
         let now = Instant::now();
         let latest = deadline.checked_sub(MARGIN).unwrap_or(now);
-        self.outputs_until
-            .get_or_init(|| latest.min(now + LAST_OUTPUTS));
+        self.work_until.get_or_init(|| latest.min(now + LAST_WORK));
         self.stopping.store(true, Ordering::Relaxed);
     }
 
@@ -39,9 +38,9 @@ impl PipelineFlags {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Whether the process stops and outputs that still wait are left to the next start.
-    pub(crate) fn gives_up_outputs(&self) -> bool {
-        let until = self.outputs_until.get();
+    /// Whether the process stops and what is not done by now is left to the next start.
+    pub(crate) fn gives_up(&self) -> bool {
+        let until = self.work_until.get();
         until.is_some_and(|until| Instant::now() >= *until)
     }
 

@@ -343,13 +343,13 @@ impl Ingest {
             done,
         });
         while let Err(SendTimeoutError::Timeout(unsent)) = self.chunks.send_timeout(release, POLL) {
-            if self.flags.gives_up_outputs() {
+            if self.flags.gives_up() {
                 return Ok(());
             }
             release = unsent;
         }
         while let Err(RecvTimeoutError::Timeout) = settled.recv_timeout(POLL) {
-            if self.flags.gives_up_outputs() || (!lost && self.reader.has_lost_assignment()) {
+            if self.flags.gives_up() || (!lost && self.reader.has_lost_assignment()) {
                 break;
             }
         }

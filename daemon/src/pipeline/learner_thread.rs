@@ -7,7 +7,10 @@ use crossbeam_channel::{Receiver, never, select};
 use tracing::{error, info};
 
 use super::{
-    WAITING_CHUNKS, block_learner::BlockLearner, checkpoints::Checkpoints, flags::PipelineFlags,
+    WAITING_CHUNKS,
+    block_learner::{BlockLearner, Pace},
+    checkpoints::Checkpoints,
+    flags::PipelineFlags,
     scored::ScoredChunk,
 };
 use crate::{
@@ -45,7 +48,14 @@ impl LearnerThread {
         } = self;
         lower_priority(nice.into());
         let mut superseded = None;
-        let behind = || when_behind == WhenBehind::Skip && chunks.len() > WAITING_CHUNKS / 2;
+        let pace = || match when_behind {
+            WhenBehind::Skip if flags.is_stopping() || chunks.len() > WAITING_CHUNKS / 2 => {
+                Pace::Skip
+            }
+            // What is learned must not depend on when the process stops.
+            WhenBehind::Wait if flags.gives_up() => Pace::GiveUp,
+            WhenBehind::Skip | WhenBehind::Wait => Pace::Step,
+        };
         loop {
             select! {
                 recv(orders) -> order => match order {
@@ -57,14 +67,21 @@ impl LearnerThread {
                     Err(_) => orders = never(),
                 },
                 recv(chunks) -> chunk => match chunk {
-                    Ok(chunk) => block_learner.take(&chunk, behind, |block_learner| {
-                        superseded = checkpoints.write_if_due(block_learner).err();
-                        if superseded.is_some() || flags.is_stopping() {
-                            ControlFlow::Break(())
-                        } else {
-                            ControlFlow::Continue(())
+                    Ok(chunk) => {
+                        let taken = block_learner.take(&chunk, pace, |block_learner| {
+                            superseded = checkpoints.write_if_due(block_learner).err();
+                            if superseded.is_some() || flags.is_stopping() {
+                                ControlFlow::Break(())
+                            } else {
+                                ControlFlow::Continue(())
+                            }
+                        })?;
+                        // As after a kill: the next start learns the block again from the newest checkpoint.
+                        if taken.is_break() {
+                            info!("learner stopped in the middle of a block; the next start learns it again");
+                            return Ok(());
                         }
-                    })?,
+                    }
                     Err(_) => break,
                 },
                 // A burst may have ended before the next checkpoint was allowed. And labels are measured even while no

@@ -52,7 +52,7 @@ use ostar_model::Bundle;
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
-    block_learner::{BlockLearner, Publisher, load_learner, recall, recall_shares},
+    block_learner::{BlockLearner, Pace, Publisher, load_learner, recall, recall_shares},
     checkpoints::{Checkpoints, Identity, Store},
     commits::Emitted,
     learner_thread::carry_out_before_reading,

@@ -43,7 +43,8 @@ pub(super) struct Options {
     /// Alignment steps in all. The target is streamed again until they are taken.
     #[arg(long, default_value_t = 5_000)]
     steps: u64,
-    /// Settings of the learner that differ from the daemon's defaults, as JSON, one run each: '{"entropy_weight": 1}'.
+    /// Settings of the learner that differ from the daemon's defaults, as JSON, one run each: '{"entropy_weight": 1}'. Under
+    /// the key "fit": settings of the frozen classifier that differ from those of `ostard fit`.
     #[arg(long, value_name = "JSON", default_value = "{}")]
     settings: Vec<String>,
 }
@@ -106,10 +107,10 @@ pub(super) fn run(options: &Options) -> Result<()> {
         let protocol = protocol(options.scale, options.setting.from_usps);
         let encoded = encode(&task, &protocol, common.threads, seed)?;
         for changed in &options.settings {
-            let mut settings: LearnerSettings =
-                serde_json::from_str(changed).context("--settings")?;
+            let (fit, mut settings) = read_settings(changed).context("--settings")?;
             (settings.threads, settings.seed) = (common.threads, seed);
-            let learner = Learner::new(&train(&task, &encoded, seed)?, settings)?;
+            let fit = FitSettings { seed, ..fit };
+            let learner = Learner::new(&train(&task, &encoded, &fit)?, settings)?;
             let run = Run {
                 options,
                 task: &task,
@@ -120,6 +121,15 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Settings of the frozen classifier and of the learner.
+fn read_settings(text: &str) -> Result<(FitSettings, LearnerSettings)> {
+    let mut values: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)?;
+    let fit = values.remove("fit");
+    let fit = fit.map(serde_json::from_value).transpose()?;
+    let settings = serde_json::from_value(values.into())?;
+    Ok((fit.unwrap_or_default(), settings))
 }
 
 fn encode(task: &Task, protocol: &Protocol, threads: usize, seed: u64) -> Result<Encoded> {
@@ -139,18 +149,14 @@ fn encode(task: &Task, protocol: &Protocol, threads: usize, seed: u64) -> Result
     })
 }
 
-fn train(task: &Task, encoded: &Encoded, seed: u64) -> Result<Bundle> {
+fn train(task: &Task, encoded: &Encoded, settings: &FitSettings) -> Result<Bundle> {
     let classes: Vec<String> = (0..task.classes).map(|class| class.to_string()).collect();
     let labelled = Labelled {
         classes: &classes,
         labels: &task.source.labels,
         rows: LabelledRows::Latents(Rows::new(&encoded.source[..], encoded.width)?),
     };
-    let settings = FitSettings {
-        seed,
-        ..FitSettings::default()
-    };
-    Ok(fit(labelled, &settings, &mut |_| ())?)
+    Ok(fit(labelled, settings, &mut |_| ())?)
 }
 
 /// One learner on one stream.

@@ -1,9 +1,6 @@
 //! CPU of each role.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use ostar_connectors::kafka::{
@@ -26,8 +23,6 @@ const RATES: [usize; 2] = [20_000, 40_000];
 const SETTLING: Duration = Duration::from_secs(15);
 const MEASURED: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Ticks of /proc a second.
-const TICKS: f64 = 100.0;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<()> {
     let (rows, _) = large::draw(10_000, 0.2, 2);
@@ -96,7 +91,7 @@ fn cost(bench: &Bench<'_>, role: &str, round: usize) -> Result<f64> {
         ensure!(began.elapsed() < PATIENCE, "{role} is too slow");
         std::thread::sleep(Duration::from_millis(500));
     }
-    let cpu = cpu_seconds(&daemon)?;
+    let cpu = daemon.cpu_seconds()?;
     daemon.stop_cleanly()?;
     Ok(1e6 * cpu / SCORED as f64)
 }
@@ -118,12 +113,12 @@ fn learner(bench: &Bench<'_>, rate: usize, events: &[Vec<u8>]) -> Result<f64> {
     loop {
         let elapsed = began.elapsed();
         if from.is_none() && elapsed >= SETTLING {
-            from = Some((Instant::now(), cpu_seconds(&learner)?));
+            from = Some((Instant::now(), learner.cpu_seconds()?));
         }
         if let Some((at, cpu)) = from
             && at.elapsed() >= MEASURED
         {
-            let cores = (cpu_seconds(&learner)? - cpu) / at.elapsed().as_secs_f64();
+            let cores = (learner.cpu_seconds()? - cpu) / at.elapsed().as_secs_f64();
             let share = scorer.metric("ostar_sample_share")?.context("no share")?;
             println!(
                 "  {rate} events a second: share {share}, {sent} events sent, learner {cores:.3} cores"
@@ -140,15 +135,6 @@ fn learner(bench: &Bench<'_>, rate: usize, events: &[Vec<u8>]) -> Result<f64> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-}
-
-/// CPU time of a process so far.
-fn cpu_seconds(daemon: &Daemon) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", daemon.id()))?;
-    let (_, fields) = stat.rsplit_once(") ").context("no process name")?;
-    let ticks = fields.split(' ').skip(11).take(2);
-    let ticks = ticks.map(|text| Ok(text.parse::<f64>()?));
-    Ok(ticks.sum::<Result<f64>>()? / TICKS)
 }
 
 fn median(values: &[f64]) -> f64 {

@@ -5,6 +5,8 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -36,6 +38,12 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 ];
 
 const EVENTS: usize = 1_000;
+
+/// How long a registry is away, in addition to its start: REGISTRY_AWAY seconds, by default 2.
+fn away() -> Duration {
+    let seconds = std::env::var("REGISTRY_AWAY");
+    Duration::from_secs(seconds.ok().and_then(|text| text.parse().ok()).unwrap_or(2))
+}
 
 /// Three versions of an order: the second promotes and adds, the third renames and keeps the old name as an alias.
 fn versions() -> [Value; 3] {
@@ -198,6 +206,7 @@ fn avro(kafka: &mut Kafka) -> Result<()> {
         daemon.get("/readyz")?.0 == 200,
         "predictions are served meanwhile"
     );
+    thread::sleep(away());
     registry.restart()?;
     ensure!(
         register(&registry)? == ids,
@@ -275,8 +284,11 @@ fn protobuf(kafka: &mut Kafka) -> Result<()> {
         &files[0],
         &events(false),
     )?;
-    let settings = settings(kafka, folder.path(), topic, &registry);
-    let daemon = start(&settings.with("events.format", "protobuf"))?;
+    let (link, linked) = registry.link()?;
+    let settings = settings(kafka, folder.path(), topic, &registry)
+        .with("events.format", "protobuf")
+        .with("events.registry.url", &linked);
+    let daemon = start(&settings)?;
     daemon.metric_is("ostar_learned_events_total", EVENTS as f64)?;
     // Registered as a source, as other languages' clients do it.
     let source = registry.register_text("orders-by-source", "PROTOBUF", &messages()[0])? as u32;
@@ -299,6 +311,9 @@ fn protobuf(kafka: &mut Kafka) -> Result<()> {
     let numbered = orders.iter().enumerate();
     let by_source = numbered.map(|(n, order)| prefixed(source, &[2, 2], &order_bytes(n, order)));
     kafka.produce_at(topic, 0, by_source.collect::<Vec<_>>(), None)?;
+    daemon.metric_is("ostar_learned_events_total", 2.0 * EVENTS as f64)?;
+    // The second version comes while the registry is away.
+    link.set(Quality::Cut);
     produce(
         kafka,
         &registry,
@@ -307,6 +322,12 @@ fn protobuf(kafka: &mut Kafka) -> Result<()> {
         &files[1],
         &events(true),
     )?;
+    daemon.logged("reading waits for the schema registry")?;
+    thread::sleep(away());
+    let accepted = daemon.metric("ostar_events_total{outcome=\"accepted\"}")?;
+    ensure!(accepted == Some(2.0 * EVENTS as f64), "{accepted:?}");
+    link.set(Quality::Good);
+    daemon.logged("the schema registry answers again")?;
     daemon.metric_is("ostar_learned_events_total", 3.0 * EVENTS as f64)?;
     let each = (EVENTS / 100) as f64;
     for (reason, count) in [
