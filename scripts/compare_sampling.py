@@ -80,8 +80,8 @@ def demo(program, folder):
 def mails(program, folder, path):
     inboxes = {}
     with gzip.open(path, "rt") as file:
-        for line in file:
-            mail = json.loads(line)
+        for row in file:
+            mail = json.loads(row)
             text = " ".join(mail["text"].split()[:WORDS])
             inboxes.setdefault(mail["domain"], ([], []))[mail["y"]].append(text)
     # Trained on, streamed, share of spam in the first and in the second half; None leaves it as it is.

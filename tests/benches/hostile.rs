@@ -1,7 +1,7 @@
 //! An honest client beside hostile ones: `make bench-hostile`.
 //!
 //! Open loop: requests are sent on a schedule, and their time counts from the scheduled moment. OSTARD names the program to
-//! measure; it needs no broker. `-- --seconds 15` is how long each attack lasts. Fails if a request of the honest client
+//! measure; it needs no broker. `-- --seconds 15` is how long each attack lasts, `--attack Pings` runs one. Fails if a request of the honest client
 //! fails or the daemon takes more than 512 MiB.
 #![expect(
     clippy::print_stdout,
@@ -33,7 +33,7 @@ const MEMORY: u64 = 512 << 10;
 
 fn main() -> Result<()> {
     let program = std::env::var("OSTARD").context("OSTARD names the ostard to measure")?;
-    let mut seconds = 15;
+    let (mut seconds, mut only) = (15, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -43,8 +43,9 @@ fn main() -> Result<()> {
                     .context("--seconds needs a number")?
                     .parse()?
             }
+            "--attack" => only = arguments.next(),
             "--bench" => {}
-            other => bail!("{other} is no flag, expected --seconds 15"),
+            other => bail!("{other} is no flag, expected --seconds 15 or --attack Pings"),
         }
     }
     let phase = Duration::from_secs(seconds);
@@ -67,9 +68,11 @@ fn main() -> Result<()> {
         "{RATE} one-row requests a second, milliseconds; memory in MiB, at its highest so far"
     );
     let mut failed = 0;
-    for attack in [None].into_iter().chain(Attack::ALL.map(Some)) {
+    let attacks = Attack::ALL.into_iter();
+    let attacks = attacks.filter(|attack| only.is_none() || only == Some(format!("{attack:?}")));
+    for attack in [None].into_iter().chain(attacks.map(Some)) {
         let stop = AtomicBool::new(false);
-        let before = cuts(&daemon)?;
+        let (before, cpu) = (cuts(&daemon)?, daemon.cpu_seconds()?);
         let measured = thread::scope(|scope| {
             let (target, stop) = (&target, &stop);
             if let Some(attack) = attack {
@@ -83,7 +86,7 @@ fn main() -> Result<()> {
         let milliseconds = |quantile| measured.times.value_at_quantile(quantile) as f64 / 1e3;
         let memory = status(&daemon, "VmHWM")?;
         println!(
-            "{name:16} p50 {:7.2}  p99 {:7.2}  max {:7.2}  {} requests, {} failed  {:4} MiB  {} cut",
+            "{name:16} p50 {:7.2}  p99 {:7.2}  max {:7.2}  {} requests, {} failed  {:4} MiB  {} cut  {:.2} cores",
             milliseconds(0.5),
             milliseconds(0.99),
             milliseconds(1.0),
@@ -91,6 +94,7 @@ fn main() -> Result<()> {
             measured.failed,
             memory >> 10,
             cuts(&daemon)? - before,
+            (daemon.cpu_seconds()? - cpu) / phase.as_secs_f64(),
         );
         failed += measured.failed;
         ensure!(memory < MEMORY, "the daemon took {memory} KiB");

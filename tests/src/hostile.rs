@@ -5,13 +5,14 @@ use std::{
     net::TcpStream,
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What hostile clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attack {
-    /// 200 clients announce 4 MB, send a part and stall; half of them over REST.
+    /// 200 clients announce 4 MB, send a part and stall; half of them over REST. One that is cut tries again after a
+    /// second: at once, they would be a flood of a gigabyte a second and no longer stall.
     StalledUploads,
     /// 2,000 connections that send a byte of a header, and no more.
     SlowHeaders,
@@ -123,16 +124,24 @@ fn is_over(stream: &mut TcpStream) -> bool {
     over || stream.set_nonblocking(false).is_err()
 }
 
-/// Keeps `count` connections that `open` makes.
-fn keep(stop: &AtomicBool, count: usize, open: impl Fn(usize) -> Option<TcpStream>) {
-    let mut held: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
+/// Keeps `count` connections that `open` makes. One that is over is opened again when it is `pause` old or older.
+fn keep(
+    stop: &AtomicBool,
+    count: usize,
+    pause: Duration,
+    open: impl Fn(usize) -> Option<TcpStream>,
+) {
+    let mut held: Vec<Option<(Instant, Option<TcpStream>)>> = (0..count).map(|_| None).collect();
     while going(stop) {
         for (number, slot) in held.iter_mut().enumerate() {
             if !going(stop) {
                 return;
             }
-            if slot.as_mut().is_none_or(is_over) {
-                *slot = open(number);
+            let is_due = slot.as_mut().is_none_or(|(opened, stream)| {
+                stream.as_mut().is_none_or(is_over) && opened.elapsed() >= pause
+            });
+            if is_due {
+                *slot = Some((Instant::now(), open(number)));
             }
         }
         thread::sleep(PAUSE);
@@ -166,7 +175,7 @@ fn stalled_uploads(target: &Target, stop: &AtomicBool) {
             rest()
         }
     };
-    keep(stop, 200, open);
+    keep(stop, 200, Duration::from_secs(1), open);
 }
 
 fn slow_headers(target: &Target, stop: &AtomicBool) {
@@ -176,7 +185,7 @@ fn slow_headers(target: &Target, stop: &AtomicBool) {
         stream.write_all(b"P").ok()?;
         Some(stream)
     };
-    keep(stop, 2_000, open);
+    keep(stop, 2_000, PAUSE, open);
 }
 
 fn flood(target: &Target, stop: &AtomicBool, frames: impl Fn(u32) -> Vec<u8>) {
@@ -205,7 +214,7 @@ fn streams(target: &Target, stop: &AtomicBool) {
         stream.write_all(&all).ok()?;
         Some(stream)
     };
-    keep(stop, 20, open);
+    keep(stop, 20, PAUSE, open);
 }
 
 fn endless_headers(target: &Target, stop: &AtomicBool) {

@@ -71,6 +71,8 @@ struct Reports {
 /// How long a send waits for room in a full queue before it returns, so that the caller can check for a shutdown.
 const QUEUE_FULL_WAIT: Duration = Duration::from_secs(1);
 const POLL_SLICE: Duration = Duration::from_millis(50);
+/// A report is noticed after this time at the latest.
+const REPORT_SLICE: Duration = Duration::from_millis(1);
 
 // === impl Delivery ===
 
@@ -128,10 +130,25 @@ impl Delivery {
         }
     }
 
-    /// Waits for reports, at most this long, and returns those that have arrived.
+    /// Waits for reports, at most this long, and returns as soon as there are some, with all that have arrived.
     pub(super) fn poll(&mut self, timeout: Duration) -> Result<Vec<Report>, KafkaError> {
-        self.producer.poll(timeout);
-        let arrived = self.producer.context().take();
+        let deadline = Instant::now() + timeout;
+        let mut arrived = Vec::new();
+        loop {
+            // The client's own poll waits until its time is over, whatever arrives. Without time it takes one event.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let wait = if arrived.is_empty() {
+                left
+            } else {
+                Duration::ZERO
+            };
+            self.producer.poll(wait.min(REPORT_SLICE));
+            let more = self.producer.context().take();
+            if more.is_empty() && (!arrived.is_empty() || left.is_zero()) {
+                break;
+            }
+            arrived.extend(more);
+        }
         self.waiting -= arrived.len();
         // After a fatal error an idempotent producer sends nothing any more.
         if self.waiting == 0 && self.producer.client().fatal_error().is_some() {

@@ -13,6 +13,7 @@ use axum::{
     routing::get,
 };
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tracing::error;
 
 use crate::{
@@ -24,6 +25,10 @@ use crate::{
 
 /// The content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Scrapes that are answered at a time. A text takes milliseconds: whoever asks for thousands of them must not keep the
+/// threads busy that answer requests for predictions.
+const SCRAPES: usize = 1;
 
 /// All paths. Tokens guard everything but health, because kubelets have none, and the page's files.
 pub(crate) fn router(
@@ -46,7 +51,8 @@ pub(crate) fn router(
         routes.route_layer(middleware::from_fn_with_state(state, ask_for_token))
     };
     let page = page::routes(page, tokens.guards(Role::Control));
-    let metrics = Router::new().route("/metrics", get(metrics));
+    let scrapes = Extension(Arc::new(Semaphore::new(SCRAPES)));
+    let metrics = Router::new().route("/metrics", get(metrics).layer(scrapes));
     let metrics = if settings.metrics_without_token {
         metrics
     } else {
@@ -166,22 +172,31 @@ fn answer(health: Result<(), String>) -> Response {
     }
 }
 
-async fn metrics(State(services): State<Arc<Services>>) -> Response {
-    let Services {
-        current,
-        health,
-        metrics,
-        status,
-        ..
-    } = &*services;
-    metrics.process.observe(current, health, &status.borrow());
-    match metrics.render() {
-        Ok(text) => ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
-        Err(problem) => {
-            error!(%problem, "cannot render metrics");
-            (StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()).into_response()
-        }
-    }
+async fn metrics(
+    State(services): State<Arc<Services>>,
+    Extension(scrapes): Extension<Arc<Semaphore>>,
+) -> Response {
+    let turn = scrapes.acquire_owned().await;
+    let rendered = tokio::task::spawn_blocking(move || {
+        // Held until the text is there, even if the client has gone.
+        let _turn = turn;
+        let Services {
+            current,
+            health,
+            metrics,
+            status,
+            ..
+        } = &*services;
+        metrics.process.observe(current, health, &status.borrow());
+        metrics.render()
+    });
+    let problem = match rendered.await {
+        Ok(Ok(text)) => return ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),
+        Ok(Err(problem)) => problem.to_string(),
+        Err(problem) => problem.to_string(),
+    };
+    error!(%problem, "cannot render metrics");
+    (StatusCode::INTERNAL_SERVER_ERROR, problem).into_response()
 }
 
 async fn ask_for_token(
