@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use ostar_model::{Bundle, Inputs, Rows, bundle::Input, evaluate::Scratch};
 
+/// The daemon's. The system's returns the memory of every run and clears it again for the next.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[expect(clippy::print_stdout, reason = "the figure is the result")]
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

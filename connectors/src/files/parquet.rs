@@ -1,10 +1,15 @@
 //! Reads Parquet files row by row.
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    iter,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
 
 use parquet::{
     file::reader::{FileReader, SerializedFileReader},
-    record::{Field, reader::RowIter},
+    record::{Field, Row, reader::RowIter},
 };
 
 use super::{
@@ -15,7 +20,8 @@ use crate::event::Cell;
 
 pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
     let file = File::open(path).map_err(|error| unreadable(path, error))?;
-    let reader = SerializedFileReader::new(file).map_err(|error| unreadable(path, error))?;
+    let opened = caught(|| SerializedFileReader::new(file).map_err(|error| error.to_string()));
+    let reader = opened.map_err(|problem| unreadable(path, problem))?;
     let schema = reader.metadata().file_metadata().schema();
     let names = schema
         .get_fields()
@@ -23,23 +29,36 @@ pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
         .map(|field| field.name().to_owned());
     let columns = names.collect();
     let path = path.to_owned();
-    let rows = (1u64..).zip(RowIter::from_file_into(Box::new(reader)));
-    let records = rows.map(move |(row, read)| {
-        let read = read.map_err(|error| FileError::Row {
+    let mut rows = RowIter::from_file_into(Box::new(reader));
+    let mut row = 0;
+    let records = iter::from_fn(move || {
+        row += 1;
+        let read = caught(|| {
+            let read = rows.next().transpose();
+            read.map_err(|error| error.to_string())
+        });
+        let read = read.map_err(|problem| FileError::Row {
             path: path.clone(),
             row,
-            problem: error.to_string(),
-        })?;
-        let cells = read
-            .into_columns()
-            .into_iter()
-            .map(|(_, field)| to_cell(field));
-        Ok(Record {
+            problem,
+        });
+        let to_record = |read: Row| Record {
             row,
-            cells: cells.collect(),
-        })
+            cells: read
+                .into_columns()
+                .into_iter()
+                .map(|(_, field)| to_cell(field))
+                .collect(),
+        };
+        read.transpose().map(|read| read.map(to_record))
     });
     Ok((columns, Box::new(records)))
+}
+
+/// What the library makes of a file. It panics on some that are damaged.
+fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("the file is damaged: it contradicts itself".to_owned()))
 }
 
 fn to_cell(field: Field) -> FileCell {

@@ -41,13 +41,31 @@ fn fuzz_json_lines() {
 }
 
 #[cfg(feature = "parquet")]
-#[test]
-fn fuzz_parquet() {
+fn parquet_bytes() -> Vec<u8> {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     super::parquet::write(&path);
-    let seeds = [fs::read(&path).unwrap()];
-    ostar_fuzzing::fuzz!("parquet", seeds, check("a.parquet"));
+    fs::read(&path).unwrap()
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn fuzz_parquet() {
+    ostar_fuzzing::fuzz!("parquet", [parquet_bytes()], check("a.parquet"));
+}
+
+/// The library panics on some of them, such as a column with a negative start.
+#[cfg(feature = "parquet")]
+#[test]
+fn a_parquet_file_with_any_byte_changed_is_read_or_refused() {
+    let (bytes, check) = (parquet_bytes(), check("a.parquet"));
+    for at in 0..bytes.len() {
+        for change in [1, 0x80] {
+            let mut changed = bytes.clone();
+            changed[at] ^= change;
+            check(&changed);
+        }
+    }
 }
 
 #[test]
