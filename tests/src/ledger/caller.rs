@@ -38,8 +38,9 @@ pub struct Witness {
     pub most_files: usize,
     /// See `most_memory`.
     pub most_threads: u64,
-    /// How far memory grew in the last life, in KiB: the least in the last quarter of it over the least in the second.
-    /// `None` if it was too short to tell. The least, because uploads and queues come and go.
+    /// How far memory grew in the last life, in KiB: the least when all work was done over the least in the life's second
+    /// quarter. `None` if it was too short to tell. The least, because uploads and queues come and go; and when all work
+    /// was done, because a daemon that catches up has full queues.
     pub growth: Option<i64>,
     /// How long the last life was.
     pub last_life: Duration,
@@ -47,6 +48,7 @@ pub struct Witness {
 
 /// The two threads.
 pub(super) struct Witnesses {
+    began: Instant,
     over: Arc<AtomicBool>,
     caller: JoinHandle<Witness>,
     watcher: JoinHandle<Witness>,
@@ -60,6 +62,8 @@ const MOST_THREADS: u64 = 100;
 /// What memory may grow by in a long life, in KiB, and how long a life must be to tell.
 const MOST_GROWTH: i64 = 5_000;
 const LONG_LIFE: Duration = Duration::from_secs(180);
+/// How long nothing is to be done at the end of such a life. The allocator returns memory after ten seconds.
+const CALM: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -84,13 +88,18 @@ impl Witnesses {
         let (told, seen) = (Arc::clone(&over), Arc::clone(disturbances));
         let watcher = thread::spawn(move || watch(&told, &seen));
         Self {
+            began: Instant::now(),
             over,
             caller,
             watcher,
         }
     }
 
+    /// To be called when all work is done.
     pub(super) fn stop(self) -> Result<Witness> {
+        if self.began.elapsed() >= LONG_LIFE {
+            thread::sleep(CALM);
+        }
         self.over.store(true, Ordering::Relaxed);
         let panicked = |_| anyhow!("a witness panicked");
         let called = self.caller.join().map_err(panicked)?;
@@ -167,7 +176,7 @@ fn call(url: &str, over: &AtomicBool, disturbances: &Disturbances) -> Witness {
 
 fn watch(over: &AtomicBool, disturbances: &Disturbances) -> Witness {
     let mut witness = Witness::default();
-    let mut life: (u32, Instant, Vec<u64>) = (0, Instant::now(), Vec::new());
+    let mut life: (u32, Instant, Vec<(Instant, u64)>) = (0, Instant::now(), Vec::new());
     while !over.load(Ordering::Relaxed) {
         thread::sleep(PAUSE * 4);
         let process = disturbances.process.load(Ordering::SeqCst);
@@ -180,7 +189,7 @@ fn watch(over: &AtomicBool, disturbances: &Disturbances) -> Witness {
         witness.most_memory = witness.most_memory.max(memory);
         witness.most_threads = witness.most_threads.max(threads);
         witness.most_files = witness.most_files.max(files);
-        life.2.push(memory);
+        life.2.push((Instant::now(), memory));
     }
     witness.last_life = life.1.elapsed();
     if witness.last_life >= LONG_LIFE {
@@ -189,13 +198,12 @@ fn watch(over: &AtomicBool, disturbances: &Disturbances) -> Witness {
     witness
 }
 
-/// From the second to the last quarter. The first quarter fills queues and caches.
-fn growth(memory: &[u64]) -> Option<i64> {
+/// From the second quarter to the calm at the end. The first quarter fills queues and caches.
+fn growth(memory: &[(Instant, u64)]) -> Option<i64> {
+    let least = |part: &[(Instant, u64)]| part.iter().map(|(_, memory)| *memory as i64).min();
     let quarter = memory.len() / 4;
-    let least = |part: &[u64]| part.iter().min().map(|least| *least as i64);
-    let before = least(memory.get(quarter..2 * quarter)?)?;
-    let after = least(memory.get(3 * quarter..)?)?;
-    Some(after - before)
+    let calm = memory.partition_point(|(at, _)| at.elapsed() > CALM);
+    Some(least(&memory[calm..])? - least(&memory[quarter..2 * quarter])?)
 }
 
 /// Memory in KiB, threads, open files; `None` if the process has ended.

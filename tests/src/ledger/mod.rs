@@ -143,7 +143,6 @@ impl Round {
             lives.ensure_running()?;
         }
         faults.end(kafka, &mut collector)?;
-        let witness = witnesses.map(Witnesses::stop).transpose()?;
         let events = feed.stop()?;
         (self.tell)(&format!(
             "faults are over; settling {} events",
@@ -164,6 +163,7 @@ impl Round {
         let caught_up = until("all events in a checkpoint", SETTLING, || {
             learned_events(&names.checkpoints).map(|events| (events >= learned).then_some(()))
         });
+        let witness = witnesses.map(Witnesses::stop).transpose()?;
         let log = lives.stop()?;
         collector.collect(kafka)?;
         account.settle(&collector.all(&lives)?, &lives);
