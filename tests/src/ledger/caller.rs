@@ -144,6 +144,7 @@ fn call(url: &str, over: &AtomicBool, disturbances: &Disturbances) -> Witness {
         .build()
         .new_agent();
     let mut witness = Witness::default();
+    let began = Instant::now();
     let mut up = None;
     while !over.load(Ordering::Relaxed) {
         let before = disturbances.generation.load(Ordering::SeqCst);
@@ -165,7 +166,9 @@ fn call(url: &str, over: &AtomicBool, disturbances: &Disturbances) -> Witness {
             }
             Some(problem) if undisturbed && up == Some(before) => {
                 witness.failed += 1;
-                witness.first_failure.get_or_insert(problem);
+                let at = (start - began).as_secs_f64();
+                let told = format!("{at:.1} s after the start: {problem}");
+                witness.first_failure.get_or_insert(told);
             }
             Some(_) => {}
         }

@@ -5,9 +5,11 @@ use std::{collections::BTreeSet, process::Command, thread, time::Duration};
 use anyhow::{Context, Result, ensure};
 use ostar_model::Generator;
 use ostar_tests::{
+    daemon::TIMEOUT,
     daemon::{checkpoint_reaches, newest_checkpoint, same_state},
     gaussians,
     kafka::Kafka,
+    until,
 };
 use serde_json::{Value, json};
 
@@ -160,6 +162,15 @@ fn ten_kills(kafka: &mut Kafka) -> Result<()> {
                 .with_context(|| format!("the log is {:#?}", daemon.log()))?;
             daemon.stop_cleanly()?;
         } else {
+            // Every second life makes requests first, so that there are labels on a slow machine, too. The others may be
+            // killed at any moment.
+            if life % 2 == 0 {
+                until("requests", TIMEOUT, || {
+                    let ids: BTreeSet<_> =
+                        requested(kafka, "evidence-killed")?.into_iter().collect();
+                    Ok((ids.len() > answered.len()).then_some(()))
+                })?;
+            }
             thread::sleep(Duration::from_millis(generator.below(1_500) as u64));
             daemon.kill()?;
         }
