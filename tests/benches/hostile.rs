@@ -1,8 +1,8 @@
 //! An honest client beside hostile ones: `make bench-hostile`.
 //!
 //! Open loop: requests are sent on a schedule, and their time counts from the scheduled moment. OSTARD names the program to
-//! measure; it needs no broker. `-- --seconds 15` is how long each attack lasts, `--attack Pings` runs one. Fails if a request of the honest client
-//! fails or the daemon takes more than 512 MiB.
+//! measure; it needs no broker. `-- --seconds 15` is how long each attack lasts, `--attack Pings` runs one. Fails if a
+//! request of the honest client fails or the daemon takes more than 512 MiB.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -68,9 +68,12 @@ fn main() -> Result<()> {
         "{RATE} one-row requests a second, milliseconds; memory in MiB, at its highest so far"
     );
     let mut failed = 0;
-    let attacks = Attack::ALL.into_iter();
-    let attacks = attacks.filter(|attack| only.is_none() || only == Some(format!("{attack:?}")));
-    for attack in [None].into_iter().chain(attacks.map(Some)) {
+    let mut attacks = Attack::ALL.to_vec();
+    if let Some(only) = only {
+        attacks.retain(|attack| format!("{attack:?}") == only);
+        ensure!(!attacks.is_empty(), "{only} is none of {:?}", Attack::ALL);
+    }
+    for attack in [None].into_iter().chain(attacks.into_iter().map(Some)) {
         let stop = AtomicBool::new(false);
         let (before, cpu) = (cuts(&daemon)?, daemon.cpu_seconds()?);
         let measured = thread::scope(|scope| {

@@ -71,7 +71,7 @@ pub(crate) enum Pace {
     Step,
     /// It is left out, to keep up or to end.
     Skip,
-    /// The rest of the block is left out, too. The state is then between two blocks, and no checkpoint may have it.
+    /// The rest of the block is left out, too. The state is then that of half a block, and no checkpoint may have it.
     GiveUp,
 }
 

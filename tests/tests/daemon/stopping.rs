@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use ostar_connectors::proto::{Input, Vector, input::Kind};
 use ostar_tests::{
-    daemon::{Settings, TIMEOUT},
+    daemon::{Daemon, Settings, TIMEOUT},
     gaussians,
     kafka::Kafka,
     until,
@@ -70,12 +70,7 @@ fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
         Ok((answered.load(Ordering::Relaxed) >= enough).then_some(()))
     })?;
     let before = answered.load(Ordering::Relaxed);
-    let terminated = Instant::now();
-    daemon.terminate()?;
-    let status = daemon.wait()?;
-    let took = terminated.elapsed();
-    ensure!(status.success(), "{status}: {:#?}", daemon.log());
-    ensure!(took < DEADLINE, "stopping took {took:?}");
+    ends_in_time(&mut daemon)?;
     runtime.block_on(async {
         while let Some(end) = clients.join_next().await {
             end.context("a client panicked")??;
@@ -116,13 +111,19 @@ fn stop_in_a_block(settings: &Settings, ending: &str) -> Result<()> {
     until("steps", TIMEOUT, || {
         Ok((daemon.metric("ostar_steps_total")? > Some(0.0)).then_some(()))
     })?;
+    ends_in_time(&mut daemon)?;
+    daemon.logged(ending)?;
+    Ok(())
+}
+
+/// SIGTERM ends the process before the deadline, with exit code 0.
+fn ends_in_time(daemon: &mut Daemon) -> Result<()> {
     let terminated = Instant::now();
     daemon.terminate()?;
     let status = daemon.wait()?;
     let took = terminated.elapsed();
     ensure!(status.success(), "{status}: {:#?}", daemon.log());
     ensure!(took < DEADLINE, "stopping took {took:?}");
-    daemon.logged(ending)?;
     Ok(())
 }
 
