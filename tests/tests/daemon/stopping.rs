@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use ostar_connectors::proto::{Input, Vector, input::Kind};
 use ostar_tests::{
-    daemon::{Daemon, Settings, TIMEOUT},
+    daemon::{Daemon, Settings, TIMEOUT, newest_checkpoint},
     gaussians,
     kafka::Kafka,
     until,
@@ -101,6 +101,12 @@ fn sigterm_in_a_block(kafka: &mut Kafka) -> Result<()> {
         &wait,
         "learner stopped in the middle of a block; the next start learns it again",
     )?;
+    if let Ok((_, manifest, _)) = newest_checkpoint(&place.checkpoints("state")) {
+        ensure!(
+            manifest["events"] == 0,
+            "half a block is kept: {manifest:#}"
+        );
+    }
     let skip = settings.with("learner.when_behind", "skip");
     stop_in_a_block(&skip, "learner stopped")
 }
