@@ -161,8 +161,9 @@ sbom: ## A CycloneDX bill of materials of the image's program, daemon/ostard.cdx
 demo: ## Runs the demo for 15 seconds.
 	cargo run --release -- demo --seconds 15 --json
 
+# With the features of the whole workspace, as tests build it: nothing is compiled twice.
 program:
-	cargo build -p ostar-tests
+	cargo build --workspace --bin ostard-under-test
 
 check-cuda: ## Type-checks and links the cuda feature, without a GPU (half an hour the first time).
 	scripts/check-cuda

@@ -11,6 +11,8 @@ const REFUSALS = {
   class_deformation: "it deforms a class too much",
   held_out_loss: "it is worse than the frozen model on held-out training rows",
   ill_conditioned: "shares cannot be estimated from its predictions",
+  one_class: "it predicts nearly everything as one class",
+  map_does_not_help: "training rows are no nearer to the stream after its map than before",
 };
 export const CANDIDATES = { frozen: "frozen", prior: "prior-corrected", adapted: "adapted" };
 

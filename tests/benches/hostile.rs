@@ -1,7 +1,8 @@
 //! An honest client beside hostile ones: `make bench-hostile`.
 //!
-//! Open loop: requests are sent on a schedule, and their time counts from the scheduled moment. OSTARD names the program to
-//! measure; it needs no broker. `-- --seconds 15` is how long each attack lasts, `--attack Pings` runs one. Fails if a
+//! Open loop: requests are sent on a schedule, and their time counts from the scheduled moment. Hostile clients would have
+//! machines of their own. Here they share the processors, so they take what the daemon and the honest client leave. OSTARD
+//! names the program to measure; it needs no broker. `-- --seconds 15` is how long each attack lasts, `--attack Pings` runs one. Fails if a
 //! request of the honest client fails or the daemon takes more than 512 MiB.
 #![expect(
     clippy::print_stdout,
@@ -11,7 +12,7 @@
 mod client;
 
 use std::{
-    fs,
+    fs, io,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -25,6 +26,7 @@ use ostar_tests::{
     hostile::{Attack, Target},
     large,
 };
+use rustix::process::setpriority_process;
 use tokio::runtime::Runtime;
 
 /// One-row requests per second of the honest client.
@@ -79,7 +81,12 @@ fn main() -> Result<()> {
         let measured = thread::scope(|scope| {
             let (target, stop) = (&target, &stop);
             if let Some(attack) = attack {
-                scope.spawn(move || attack.run(target, stop));
+                scope.spawn(move || {
+                    // A nice value is that of a thread, on Linux.
+                    setpriority_process(None, 19)?;
+                    attack.run(target, stop);
+                    io::Result::Ok(())
+                });
             }
             let measured = open_loop(&runtime, &target.grpc, phase);
             stop.store(true, Ordering::Relaxed);

@@ -61,7 +61,6 @@ impl LineFile {
         Ok(())
     }
 
-    /// Makes the lines durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if let Some(file) = &self.dirty {
             file.sync_data()?;

@@ -46,7 +46,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(500);
 
 impl Membership {
-    /// Joins the group.
     pub(super) fn join(topic: &Topic, writer: Writer) -> Result<Self, KafkaError> {
         let consumer = Arc::clone(&topic.consumer);
         consumer.context().defers.store(true, Ordering::Release);
@@ -167,7 +166,6 @@ impl Membership {
         self.consumer.assignment_lost()
     }
 
-    /// Continues at other positions.
     pub(super) fn seek(&self, progress: &Progress) -> Result<(), KafkaError> {
         let list = partition_list(&self.topic, progress.offsets().into_iter())?;
         let sought = self.consumer.seek_partitions(list, TIMEOUT);

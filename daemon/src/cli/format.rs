@@ -14,7 +14,6 @@ pub(super) enum Format {
     Json,
 }
 
-/// The flag `--format`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FormatArgs {
     /// How answers are printed. Without it, a table on a terminal and JSON elsewhere.

@@ -81,7 +81,6 @@ enum Command {
 }
 
 impl Cli {
-    /// Runs the chosen command.
     pub(crate) fn execute(self) -> Result<()> {
         match self.command {
             Command::Run(run) => run.execute(),

@@ -29,7 +29,6 @@ pub(crate) struct Layers {
     pub(crate) flags: Vec<Flag>,
 }
 
-/// A setting by flag.
 #[derive(Debug, Clone)]
 pub(crate) struct Flag {
     /// The flag as the user typed it, for messages.

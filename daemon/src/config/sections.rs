@@ -29,7 +29,8 @@ pub(crate) struct LearnerSection {
     /// Events that are learned together.
     #[schemars(range(min = 1))]
     pub(crate) block: usize,
-    /// Alignment steps after each block. With 0 the daemon only follows the class proportions.
+    /// Alignment steps after each block: in mode `adapted` always, in other modes once the classes changed. The first six
+    /// blocks after a change get sixteen times as many. With 0 the daemon only follows the class proportions.
     pub(crate) steps_per_block: usize,
     /// What to do when blocks arrive faster than they are learned.
     pub(crate) when_behind: WhenBehind,

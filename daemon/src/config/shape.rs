@@ -32,7 +32,6 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Reads a root schema.
     pub(super) fn of(schema: &schemars::Schema) -> Self {
         read(schema.as_value(), schema.as_value())
     }

@@ -54,7 +54,6 @@ pub(super) struct Plan {
 /// What measures the predictions.
 pub(super) type Measuring = Option<Arc<Mutex<LabelJoin>>>;
 
-/// A mail's id.
 pub(super) fn id_of(number: u64) -> String {
     format!("mail-{number}")
 }

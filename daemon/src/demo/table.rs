@@ -87,7 +87,6 @@ impl Table {
         }
     }
 
-    /// Prints the summary.
     pub(super) fn conclude(&self, summary: &Summary, labels: Option<&LabelReport>) {
         let Some(figures) = summary.figures(labels) else {
             return self.say("stopped before the first labels arrived");

@@ -34,7 +34,6 @@ pub(crate) struct FieldLook {
     pub(crate) distinct: Option<usize>,
     /// Share of values that training did not have, or beyond its range.
     pub(crate) unlike_training: Option<f64>,
-    /// Some values.
     pub(crate) examples: Vec<String>,
 }
 

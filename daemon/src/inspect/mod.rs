@@ -39,7 +39,6 @@ pub(crate) struct Event {
     pub(crate) timestamp_ms: i64,
 }
 
-/// What was found.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Inspection {
     /// Events that were looked at.

@@ -247,6 +247,26 @@ fn everything_that_can_be_refused_starts_at_zero() {
     }
 }
 
+/// METRICS.md, the runbook and the page name them one by one.
+#[test]
+fn every_reason_to_refuse_a_state_has_its_words() {
+    let runbook = include_str!("../../../docs/runbooks/OstardPublicationRefused.md");
+    let metrics = include_str!("../../../docs/METRICS.md");
+    let row = metrics
+        .lines()
+        .find(|l| l.contains("`ostar_guard_refusals_total`"));
+    for reason in Reason::LABELS {
+        let quoted = format!("`{reason}`");
+        assert!(row.unwrap().contains(&quoted), "METRICS.md: {reason}");
+        assert!(runbook.contains(&quoted), "the runbook: {reason}");
+        let words = include_str!("../../page/words.js");
+        assert!(
+            words.contains(&format!("  {reason}: ")),
+            "the page: {reason}"
+        );
+    }
+}
+
 #[test]
 fn the_gates_decision_is_shown_with_its_evidence() {
     let bundle = fixture::bundle();

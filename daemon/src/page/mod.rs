@@ -39,7 +39,6 @@ use self::{
 };
 use crate::serving::Services;
 
-/// Time between two frames.
 const FRAME_EVERY: Duration = Duration::from_secs(1);
 /// Most viewers at a time. Each holds a connection and at most one frame.
 const VIEWERS: usize = 64;

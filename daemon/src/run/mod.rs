@@ -195,12 +195,36 @@ impl Process {
         held: Held,
         signals: &mut Signals,
     ) -> Result<Option<Pipeline>> {
+        let (mut block_learner, known) = self.resume_learner(held.newest, held.epoch)?;
+        self.health.set_started();
+        let opened = self.open_source(&known, &mut block_learner, signals);
+        let Some(source) = opened.await? else {
+            return Ok(None);
+        };
+        let pipeline = Pipeline::start(PipelineSetup {
+            config: &self.config,
+            bundle: &self.bundle,
+            parts: self.parts(held.store, source, &known, block_learner),
+            labels: self.labels.clone(),
+            publisher: self.publisher.clone(),
+            health: Arc::clone(&self.health),
+        })?;
+        info!(
+            epoch = held.epoch,
+            topic = self.config.learned_topic(),
+            device = %self.config.learner.device,
+            "learning from the stream"
+        );
+        Ok(Some(pipeline))
+    }
+
+    /// The learner as the newest checkpoint has it. It is served and shown before anything waits for Kafka.
+    fn resume_learner(
+        &self,
+        newest: Option<Checkpoint>,
+        epoch: u64,
+    ) -> Result<(BlockLearner, Known)> {
         let config = &self.config;
-        let Held {
-            mut store,
-            newest,
-            epoch,
-        } = held;
         let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
         let learner = load_learner(
             config.learner.device,
@@ -216,7 +240,6 @@ impl Process {
             earlier: resumed.earlier,
             has_default_group: self.has_default_group,
         };
-        // What was learned is served and shown before anything waits for Kafka.
         let mut block_learner = BlockLearner::new(
             learner,
             &config.learner,
@@ -226,56 +249,64 @@ impl Process {
             self.publisher.clone(),
         );
         block_learner.obey(&resumed.orders);
-        self.health.set_started();
+        Ok((block_learner, known))
+    }
+
+    /// Waits until what the learner reads can be read, and carries out orders meanwhile. `None` if the process is told to
+    /// stop.
+    async fn open_source(
+        &mut self,
+        known: &Known,
+        block_learner: &mut BlockLearner,
+        signals: &mut Signals,
+    ) -> Result<Option<Source>> {
         let publisher = &self.publisher;
         let carry_out = |request: Request| match request.order {
             Order::SetMode(mode) => drop(request.reply.send(Ok(set_mode(publisher, mode)))),
-            _ => carry_out_before_reading(request, &mut block_learner),
+            _ => carry_out_before_reading(request, block_learner),
         };
-        let patience = config.kafka.patience.get();
-        let (health, orders) = (&self.health, &mut self.orders);
-        let settings_digest = config.learner.digest();
-        let learned_topic = config.learned_topic().to_owned();
-        let source = match config.role {
-            Role::Learner => {
-                let settings = learner_settings(config);
-                let known = known.clone();
-                let open = move || open_samples(&settings, &known);
-                let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
-                opened.map(|(reader, committer)| Source::Samples { reader, committer })
-            }
-            Role::All | Role::Scorer => {
-                let (settings, known) = (config.kafka.clone(), known.clone());
-                let open = move || OpenTopic::open(&settings, &known);
-                let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
-                opened.map(Source::Events)
-            }
-        };
-        let Some(source) = source else {
-            return Ok(None);
-        };
+        let patience = self.config.kafka.patience.get();
+        let (health, orders, known) = (&self.health, &mut self.orders, known.clone());
+        if self.config.role == Role::Learner {
+            let settings = learner_settings(&self.config);
+            let open = move || open_samples(&settings, &known);
+            let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
+            return Ok(opened.map(|(reader, committer)| Source::Samples { reader, committer }));
+        }
+        let settings = self.config.kafka.clone();
+        let open = move || OpenTopic::open(&settings, &known);
+        let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
+        Ok(opened.map(Source::Events))
+    }
+
+    /// What the pipeline runs. A first checkpoint claims the epoch and keeps where partitions began.
+    fn parts(
+        &self,
+        mut store: Store,
+        source: Source,
+        known: &Known,
+        mut block_learner: BlockLearner,
+    ) -> Parts {
         let (reader, emitted) = match &source {
             Source::Events(topic) => (&topic.reader, topic.emitted.clone()),
             Source::Samples { reader, .. } => (reader, Default::default()),
         };
-        // Where every partition began is part of the state from the first moment.
         block_learner.begin(&reader.offsets(), reader.topic_id());
-        let writer = &known.writer.id;
-        let identity = Identity::new(&self.bundle, settings_digest, &learned_topic, writer);
-        let metrics = Arc::clone(&self.publisher.metrics);
         let emitted = Emitted::new(emitted);
         if let (Store::Topic(store), Source::Samples { committer, .. }) = (&mut store, &source) {
             store.commit_with(committer.clone());
         }
+        let digest = self.config.learner.digest();
+        let topic = self.config.learned_topic();
         let mut checkpoints = Checkpoints::new(
             store,
             &self.config.checkpoints,
-            identity,
+            Identity::new(&self.bundle, digest, topic, &known.writer.id),
             Arc::clone(&emitted),
-            metrics,
+            Arc::clone(&self.publisher.metrics),
             Arc::clone(&self.health),
         );
-        // Claims the epoch, and keeps where partitions began. A full disk must not stop serving.
+        // A full disk must not stop serving.
         if let Err(error) = checkpoints.write(&block_learner) {
             error!(error = %one_line(&error), "cannot write a checkpoint");
         }
@@ -283,7 +314,7 @@ impl Process {
             block_learner,
             checkpoints,
         });
-        let parts = match source {
+        match source {
             Source::Events(topic) => Parts::All {
                 events: EventSource {
                     reader: topic.reader,
@@ -296,22 +327,7 @@ impl Process {
                 samples: reader,
                 learning,
             },
-        };
-        let pipeline = Pipeline::start(PipelineSetup {
-            config: &self.config,
-            bundle: &self.bundle,
-            parts,
-            labels: self.labels.clone(),
-            publisher: self.publisher.clone(),
-            health: Arc::clone(&self.health),
-        })?;
-        info!(
-            epoch,
-            topic = learned_topic,
-            device = %self.config.learner.device,
-            "learning from the stream"
-        );
-        Ok(Some(pipeline))
+        }
     }
 
     /// The epoch of this process. If the folder cannot be written, checkpoints will fail, too: that is told at once.

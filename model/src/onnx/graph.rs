@@ -178,7 +178,6 @@ impl Graph {
         self.graph.sparse_initializer.clear();
     }
 
-    /// Adds a constant.
     pub(super) fn add_constant(&mut self, tensor: TensorProto) {
         self.graph.initializer.push(tensor);
     }
@@ -303,12 +302,10 @@ pub(super) fn attribute<'n>(node: &'n NodeProto, name: &str) -> Option<&'n Attri
         .find(|attribute| attribute.name == name)
 }
 
-/// A text attribute.
 pub(super) fn text<'n>(node: &'n NodeProto, name: &str) -> Option<&'n str> {
     attribute(node, name).and_then(|attribute| std::str::from_utf8(&attribute.s).ok())
 }
 
-/// A list of texts.
 pub(super) fn texts(node: &NodeProto, name: &str) -> Vec<String> {
     let listed = attribute(node, name).map(|attribute| attribute.strings.as_slice());
     let texts = listed.unwrap_or_default().iter();
@@ -317,7 +314,6 @@ pub(super) fn texts(node: &NodeProto, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// A list of numbers.
 pub(super) fn numbers<'n>(node: &'n NodeProto, name: &str) -> &'n [f32] {
     attribute(node, name).map_or(&[], |attribute| &attribute.floats)
 }

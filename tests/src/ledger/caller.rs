@@ -14,9 +14,11 @@ use anyhow::{Result, anyhow, ensure};
 
 use crate::gaussians;
 
-/// What the daemon's lives tell the others. Every kill, start, freeze and thaw is a new generation.
+/// What the daemon's lives tell the others. Each kill and each freeze begins a new generation, and its end another one.
 #[derive(Debug, Default)]
 pub(crate) struct Disturbances {
+    /// Odd while the daemon is killed or frozen. A signal takes its time: a request may be answered after the beginning
+    /// was told, and the next one may not.
     generation: AtomicU64,
     process: AtomicU32,
 }
@@ -68,13 +70,20 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Disturbances {
-    pub(super) fn next(&self) {
+    /// To be called before the daemon is killed or frozen.
+    pub(super) fn begin(&self) {
+        self.generation.fetch_or(1, Ordering::SeqCst);
+    }
+
+    /// To be called when the daemon is there again.
+    pub(super) fn end(&self) {
+        self.begin();
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(super) fn process(&self, id: u32) {
         self.process.store(id, Ordering::SeqCst);
-        self.next();
+        self.end();
     }
 }
 
@@ -150,7 +159,8 @@ fn call(url: &str, over: &AtomicBool, disturbances: &Disturbances) -> Witness {
         let before = disturbances.generation.load(Ordering::SeqCst);
         let start = Instant::now();
         let answer = agent.post(url).send(&body);
-        let undisturbed = disturbances.generation.load(Ordering::SeqCst) == before;
+        let after = disturbances.generation.load(Ordering::SeqCst);
+        let undisturbed = before.is_multiple_of(2) && before == after;
         let problem = match answer {
             Ok(answer) if answer.status() == 200 => None,
             Ok(answer) => Some(format!("status {}", answer.status())),

@@ -168,12 +168,8 @@ impl<'a> Faults<'a> {
 
     fn freeze(&mut self, generator: &mut Generator, lives: &Lives) -> Result<()> {
         self.count("freeze", "the daemon");
-        lives.disturbances.next();
-        lives.daemon()?.freeze()?;
-        thread::sleep(Duration::from_millis(generator.below(8_000) as u64));
-        lives.daemon()?.thaw()?;
-        lives.disturbances.next();
-        Ok(())
+        let time = Duration::from_millis(generator.below(8_000) as u64);
+        lives.frozen(|| thread::sleep(time))
     }
 
     fn flood(&mut self, generator: &mut Generator, lives: &Lives) -> Result<()> {
@@ -285,12 +281,11 @@ impl<'a> Faults<'a> {
             _ => {
                 self.count("delete", &topic);
                 // Records that appear after the last look would be missing in the copy.
-                lives.daemon()?.freeze()?;
-                let deleted = quiet(kafka, &topic)
-                    .and_then(|()| collector.forget(kafka, &topic))
-                    .and_then(|()| persist("Unknown topic", || kafka.delete_topic(&topic)));
-                lives.daemon()?.thaw()?;
-                deleted?;
+                lives.frozen(|| {
+                    quiet(kafka, &topic)?;
+                    collector.forget(kafka, &topic)?;
+                    persist("Unknown topic", || kafka.delete_topic(&topic))
+                })??;
                 Topic::Gone
             }
         };

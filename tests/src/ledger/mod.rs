@@ -320,12 +320,22 @@ impl Lives {
     /// Kills the daemon and starts it again at once; `between` is called while there is none.
     pub(crate) fn kill(&mut self, between: impl FnOnce()) -> Result<()> {
         if let Some(daemon) = self.daemon.take() {
-            self.disturbances.next();
+            self.disturbances.begin();
             daemon.kill()?;
             self.end();
             between();
         }
         self.start()
+    }
+
+    /// Freezes the daemon while something is done.
+    fn frozen<T>(&self, during: impl FnOnce() -> T) -> Result<T> {
+        self.disturbances.begin();
+        self.daemon()?.freeze()?;
+        let done = during();
+        self.daemon()?.thaw()?;
+        self.disturbances.end();
+        Ok(done)
     }
 
     /// Number of the life in which something happened; 0 is the first.

@@ -24,7 +24,6 @@ pub(in crate::event) struct Bounds {
     pub(in crate::event) fields: usize,
     /// Numbers of its vector.
     pub(in crate::event) width: usize,
-    /// Deepest nesting.
     pub(in crate::event) depth: usize,
 }
 
@@ -36,7 +35,6 @@ struct Run<'a, 'p> {
 }
 
 impl Program {
-    /// Reads one event.
     pub(in crate::event) fn read<'a, 'p>(
         &'p self,
         payload: &'p [u8],

@@ -36,9 +36,7 @@ struct Entry {
 
 #[derive(Debug, Clone)]
 enum Wanted {
-    /// A single value.
     Value(Vec<Use>),
-    /// A list of values.
     List(Vec<Use>),
     /// `google.protobuf.Timestamp`.
     Time(Vec<Use>),

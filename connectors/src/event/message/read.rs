@@ -14,7 +14,6 @@ use crate::event::{
 };
 
 impl Plan {
-    /// Reads one event.
     pub(in crate::event) fn read<'a, 'p>(
         &'p self,
         payload: &'p [u8],

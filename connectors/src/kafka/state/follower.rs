@@ -232,7 +232,6 @@ impl StateFollower {
     }
 }
 
-/// A record, read.
 enum Taken {
     Chunk(PartKind, usize, Option<Vec<u8>>),
     Manifest(Vec<u8>),
