@@ -76,7 +76,7 @@ bench-waiting: ## Resident memory while events wait half an hour for a click, at
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench waiting
 
-bench-hostile: ## An honest client's latency beside clients that stall and flood, and the daemon's memory (2 minutes).
+bench-hostile: ## An honest client's latency beside clients that stall and flood, and the daemon's memory (12 minutes).
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench hostile -- $(HOSTILE)
 

@@ -2,8 +2,9 @@
 //!
 //! Open loop: requests are sent on a schedule, and their time counts from the scheduled moment. Hostile clients would have
 //! machines of their own. Here they share the processors, so they take what the daemon and the honest client leave. OSTARD
-//! names the program to measure; it needs no broker. `-- --seconds 15` is how long each attack lasts, `--attack Pings` runs one. Fails if a
-//! request of the honest client fails or the daemon takes more than 512 MiB.
+//! names the program to measure; it needs no broker. With and without each attack in turns, five rounds of ten seconds each;
+//! the ratio is the median of the rounds (`-- --rounds 5 --seconds 10`, `--attack Pings` for one). Fails if a request of
+//! the honest client fails or the daemon takes more than 512 MiB.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -35,22 +36,7 @@ const MEMORY: u64 = 512 << 10;
 
 fn main() -> Result<()> {
     let program = std::env::var("OSTARD").context("OSTARD names the ostard to measure")?;
-    let (mut seconds, mut only) = (15, None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--seconds" => {
-                seconds = arguments
-                    .next()
-                    .context("--seconds needs a number")?
-                    .parse()?
-            }
-            "--attack" => only = arguments.next(),
-            "--bench" => {}
-            other => bail!("{other} is no flag, expected --seconds 15 or --attack Pings"),
-        }
-    }
-    let phase = Duration::from_secs(seconds);
+    let options = Options::read()?;
     let folder = tempfile::tempdir()?;
     large::write_bundle(&folder.path().join("bundle"))?;
     let (bundle, checkpoints) = (folder.path().join("bundle"), folder.path().join("states"));
@@ -66,51 +52,95 @@ fn main() -> Result<()> {
         .enable_all()
         .build()?;
     open_loop(&runtime, &target.grpc, Duration::from_secs(3))?;
-    println!(
-        "{RATE} one-row requests a second, milliseconds; memory in MiB, at its highest so far"
-    );
+    println!("{RATE} one-row requests a second; p99 in milliseconds, alone and beside the attack");
     let mut failed = 0;
-    let mut attacks = Attack::ALL.to_vec();
-    if let Some(only) = only {
-        attacks.retain(|attack| format!("{attack:?}") == only);
-        ensure!(!attacks.is_empty(), "{only} is none of {:?}", Attack::ALL);
-    }
-    for attack in [None].into_iter().chain(attacks.into_iter().map(Some)) {
-        let stop = AtomicBool::new(false);
+    for attack in options.attacks {
         let (before, cpu) = (cuts(&daemon)?, daemon.cpu_seconds()?);
-        let measured = thread::scope(|scope| {
-            let (target, stop) = (&target, &stop);
-            if let Some(attack) = attack {
-                scope.spawn(move || {
-                    // A nice value is that of a thread, on Linux.
-                    setpriority_process(None, 19)?;
-                    attack.run(target, stop);
-                    io::Result::Ok(())
-                });
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        for _ in 0..options.rounds {
+            for (attack, p99s) in [(None, &mut alone), (Some(attack), &mut beside)] {
+                let measured = phase(&runtime, &target, attack, options.phase)?;
+                failed += measured.failed;
+                p99s.push(measured.times.value_at_quantile(0.99) as f64 / 1e3);
             }
-            let measured = open_loop(&runtime, &target.grpc, phase);
-            stop.store(true, Ordering::Relaxed);
-            measured
-        })?;
-        let name = attack.map_or("nobody".to_owned(), |attack| format!("{attack:?}"));
-        let milliseconds = |quantile| measured.times.value_at_quantile(quantile) as f64 / 1e3;
+        }
+        let ratios = alone.iter().zip(&beside).map(|(a, b)| b / a);
+        let mut ratios: Vec<f64> = ratios.collect();
+        ratios.sort_by(f64::total_cmp);
         let memory = status(&daemon, "VmHWM")?;
         println!(
-            "{name:16} p50 {:7.2}  p99 {:7.2}  max {:7.2}  {} requests, {} failed  {:4} MiB  {} cut  {:.2} cores",
-            milliseconds(0.5),
-            milliseconds(0.99),
-            milliseconds(1.0),
-            measured.times.len(),
-            measured.failed,
+            "{:16} ratio {:5.2}  alone {alone:6.2?}  beside {beside:6.2?}  {failed} failed so far  {} MiB at most  {} cut  {:.2} cores",
+            format!("{attack:?}"),
+            ratios[ratios.len() / 2],
             memory >> 10,
             cuts(&daemon)? - before,
-            (daemon.cpu_seconds()? - cpu) / phase.as_secs_f64(),
+            (daemon.cpu_seconds()? - cpu)
+                / options.phase.as_secs_f64()
+                / (2 * options.rounds) as f64,
         );
-        failed += measured.failed;
         ensure!(memory < MEMORY, "the daemon took {memory} KiB");
     }
     ensure!(failed == 0, "{failed} requests of the honest client failed");
     Ok(())
+}
+
+struct Options {
+    rounds: usize,
+    phase: Duration,
+    attacks: Vec<Attack>,
+}
+
+impl Options {
+    fn read() -> Result<Self> {
+        let mut options = Self {
+            rounds: 5,
+            phase: Duration::from_secs(10),
+            attacks: Attack::ALL.to_vec(),
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().context("a flag without a value");
+            match argument.as_str() {
+                "--rounds" => options.rounds = value()?.parse()?,
+                "--seconds" => options.phase = Duration::from_secs(value()?.parse()?),
+                "--attack" => {
+                    let only = value()?;
+                    options.attacks.retain(|a| format!("{a:?}") == only);
+                    let found = !options.attacks.is_empty();
+                    ensure!(found, "{only} is none of {:?}", Attack::ALL);
+                }
+                // cargo adds it.
+                "--bench" => {}
+                other => {
+                    bail!("{other} is no flag, expected --rounds 5, --seconds 10 or --attack Pings")
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The honest client, beside one attack or alone.
+fn phase(
+    runtime: &Runtime,
+    target: &Target,
+    attack: Option<Attack>,
+    time: Duration,
+) -> Result<Measured> {
+    let stop = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        if let Some(attack) = attack {
+            scope.spawn(move || {
+                // A nice value is that of a thread, on Linux.
+                setpriority_process(None, 19)?;
+                attack.run(target, stop);
+                io::Result::Ok(())
+            });
+        }
+        let measured = open_loop(runtime, &target.grpc, time);
+        stop.store(true, Ordering::Relaxed);
+        measured
+    })
 }
 
 /// A line of `/proc/PID/status`, in KiB.

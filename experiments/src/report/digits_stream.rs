@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Steps whose lines are on the page; the results file has the others.
-const TOLD: [u64; 3] = [500, 2_000, 5_000];
+const TOLD: [u64; 5] = [500, 1_000, 2_000, 3_000, 5_000];
 
 pub(super) fn section(lines: &[DigitsStreamLine], batch: &[Line]) -> String {
     let Some(first) = lines.first() else {
