@@ -81,7 +81,7 @@ impl Layout {
             )));
         }
         match self {
-            Self::Fields(_) if settings.format == EventFormat::Raw => Err(UnsuitableSettings(
+            Self::Fields(_) if !settings.format.has_names() => Err(UnsuitableSettings(
                 "events.format is raw, expected json or protobuf: the bundle takes named fields"
                     .into(),
             )),

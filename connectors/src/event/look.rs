@@ -47,8 +47,8 @@ pub fn leaves(format: EventFormat, payload: &[u8]) -> Vec<Leaf> {
                 }));
             }
         }
-        // Their values have no names without the schema.
-        EventFormat::Raw | EventFormat::Avro => (),
+        // Values have no names without a schema.
+        _ => (),
     }
     leaves
 }

@@ -146,6 +146,14 @@ pub enum EventFormat {
     Avro,
 }
 
+impl EventFormat {
+    /// Whether an event has named fields, an id and a time of its own. Without them it is a vector, and the record has
+    /// the id and the time.
+    pub(crate) const fn has_names(self) -> bool {
+        !matches!(self, Self::Raw)
+    }
+}
+
 /// Most that `max_depth` may be: serde_json stops at 128 levels.
 const DEEPEST: usize = 100;
 
@@ -227,7 +235,7 @@ impl EventSettings {
                 let hint = "expected an address like \"https://registry.example:8081\"";
                 problems.push(Problem::value("events.registry.url", url, hint));
             }
-            if self.format == EventFormat::Raw {
+            if !self.format.has_names() {
                 let hint = "expected events.format to be avro, protobuf or json";
                 problems.push(Problem::value("events.registry.url", url, hint));
             }
@@ -236,7 +244,7 @@ impl EventSettings {
             let hint = "is set, expected events.registry.username to be set too";
             problems.push(Problem::key("events.registry.password_file", hint));
         }
-        if !self.fields.is_empty() && self.format == EventFormat::Raw {
+        if !self.fields.is_empty() && !self.format.has_names() {
             let hint =
                 "is set, expected nothing while events.format is raw: raw events have no fields";
             problems.push(Problem::key("events.fields", hint));

@@ -125,7 +125,7 @@ impl Schemas {
                     "events.format is avro, expected events.registry.url or events.schema_file to be set".into(),
                 );
             }
-            (EventFormat::Raw, Some(_), _) => {
+            (format, Some(_), _) if !format.has_names() => {
                 return refuse(
                     "events.registry.url is set, expected events.format to be avro, protobuf or json, not raw"
                         .into(),

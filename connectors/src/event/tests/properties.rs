@@ -6,8 +6,7 @@ fn all_settings() -> impl Iterator<Item = (EventSettings, Input)> {
     let inputs = [Input::Probabilities, Input::Logits, LATENT, fields()];
     FORMATS.into_iter().flat_map(move |format| {
         let settings = settings(format);
-        let suits =
-            move |input: &Input| format != EventFormat::Raw || !matches!(input, Input::Fields(_));
+        let suits = move |input: &Input| format.has_names() || !matches!(input, Input::Fields(_));
         inputs
             .clone()
             .into_iter()
@@ -45,7 +44,7 @@ proptest! {
             let chunk = decode_with(&settings, &LATENT, &payload, RecordMeta::default()).unwrap();
             let bits = |row: &[f32]| row.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
             prop_assert_eq!(bits(&dense(&chunk)), bits(&row));
-            if format != EventFormat::Raw {
+            if format.has_names() {
                 prop_assert_eq!(chunk.events[0].id.as_deref(), Some(&id[..]));
                 prop_assert_eq!(chunk.events[0].time_ms, time_ms);
             }
