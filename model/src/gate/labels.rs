@@ -9,8 +9,16 @@ use super::duel::{DECAY, Duel};
 use crate::Candidate;
 
 /// Below this chance that prior correction is right more often than the frozen model, the frozen model is served; above
-/// one less it, prior correction.
+/// one less it, prior correction, however few labels there are.
 pub(crate) const DOUBT: f64 = 0.1;
+/// Chance above which prior correction is served where little is at stake, and until which it stays. Where candidates
+/// disagree, either mistake costs as much as the other: to wait for more certainty loses more than it saves (record 10).
+const BELIEF: f64 = 0.7;
+const BELIEF_HOLDS: f64 = 0.65;
+/// Little is at stake if so many labels compare prior correction with the frozen model, because one alone is a chance of
+/// 0.75, and if it has changed no larger share of a block: ten labels of a small share cannot vouch for a large one.
+const ENOUGH_LABELS: f64 = 8.0;
+const MOST_CHANGED: f64 = 0.3;
 /// Bets must multiply by this much before the adapted model is opened, and before `prior` is judged by log loss: at most
 /// one in twenty candidates that are no better is ever believed, however often one looks.
 pub(crate) const PROOF: f64 = 20.0;
@@ -21,7 +29,7 @@ const OTHER_CLASSES: f64 = 0.5;
 /// requests were passed over for each answer.
 const MOSTLY_ANSWERS: f64 = 0.8;
 const MOST_PASSED_OVER: f64 = 0.25;
-/// What labels have said holds until this chance that it is so.
+/// What labels have said with more certainty holds until this chance that it is so.
 const EVEN: f64 = 0.5;
 /// Lower bound on a probability in the log loss.
 const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
@@ -83,6 +91,9 @@ pub(crate) struct LabelTally {
     /// Requests without an answer although one of their block, or of a later one, has come; counted alike.
     #[serde(default)]
     passed_over: f64,
+    /// The largest share of a block's rows whose class prior correction changed, counted like `classes`.
+    #[serde(default)]
+    changed: f64,
 }
 
 /// Challenger and incumbent of each duel.
@@ -146,6 +157,15 @@ impl LabelTally {
         self.duels.iter_mut().for_each(Duel::age);
         self.classes.iter_mut().for_each(|count| *count *= DECAY);
         self.answers *= DECAY;
+        self.changed *= DECAY;
+    }
+
+    /// The classes that candidates predicted for a block's rows, in the order of [`Candidate::ALL`].
+    pub(crate) fn note_predictions(&mut self, predicted: &[[u32; 3]]) {
+        let is_changed =
+            |row: &&[u32; 3]| row[Candidate::Prior as usize] != row[Candidate::Frozen as usize];
+        let changed = predicted.iter().filter(is_changed).count() as f64;
+        self.changed = self.changed.max(changed / predicted.len().max(1) as f64);
     }
 
     /// The classes began to look different in this block: what was right while label shift explained the stream says
@@ -154,6 +174,7 @@ impl LabelTally {
         *self = Self {
             objective: self.objective,
             since_block: block,
+            changed: self.changed,
             ..Self::default()
         };
     }
@@ -257,18 +278,20 @@ impl LabelTally {
         let duel = &self.duels[0];
         let (better, worse) = match self.objective {
             Objective::Class => {
-                let probability = duel.probability();
-                let needed = |prior: bool| {
-                    if self.believes_prior == Some(prior) {
-                        EVEN
-                    } else {
-                        1.0 - DOUBT
-                    }
+                let labels = duel.right() + duel.wrong();
+                let is_little = labels >= ENOUGH_LABELS && self.changed <= MOST_CHANGED;
+                let needed_for = match (self.believes_prior, is_little) {
+                    (Some(true), true) => BELIEF_HOLDS,
+                    (Some(true), false) => EVEN,
+                    (_, true) => BELIEF,
+                    (_, false) => 1.0 - DOUBT,
                 };
-                (
-                    probability > needed(true),
-                    1.0 - probability > needed(false),
-                )
+                let needed_against = match self.believes_prior {
+                    Some(false) => EVEN,
+                    _ => 1.0 - DOUBT,
+                };
+                let probability = duel.probability();
+                (probability > needed_for, 1.0 - probability > needed_against)
             }
             Objective::Probability => (
                 duel.challenger_wealth() >= PROOF,
@@ -354,7 +377,7 @@ impl DuelReport {
 // === impl LabelEvidence ===
 
 impl LabelEvidence {
-    /// Chance below which a challenger is not believed; one less it, above which prior correction is.
+    /// Chance below which a challenger is not believed.
     pub const DOUBT: f64 = DOUBT;
     /// What bets must have multiplied by before a challenger is believed by bets.
     pub const PROOF: f64 = PROOF;

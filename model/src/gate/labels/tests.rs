@@ -80,12 +80,15 @@ fn answers_of_one_class_decide_unless_requests_were_passed_over() {
 }
 
 #[test]
-fn what_labels_said_holds_until_it_is_more_likely_wrong_than_right() {
-    let believed = |rows: &[(usize, usize)]| {
+fn what_labels_said_holds_until_they_say_otherwise() {
+    let believed_where = |changed: usize, rows: &[(usize, usize)]| {
         let mut tally = LabelTally::default();
         let mut said = Vec::new();
         for ((right, wrong), block) in rows.iter().zip(1..) {
             tally.age();
+            let mut predicted = vec![[0, 0, 0]; 100];
+            predicted[..changed].fill([0, 1, 1]);
+            tally.note_predictions(&predicted);
             let mut add = |class: usize| {
                 tally.add(LabelledRow {
                     block,
@@ -99,10 +102,23 @@ fn what_labels_said_holds_until_it_is_more_likely_wrong_than_right() {
         }
         said
     };
-    let weak = believed(&[(6, 4), (6, 4)]);
-    assert_eq!(weak, [None, None]);
+    let believed = |rows: &[(usize, usize)]| believed_where(20, rows);
+    let even = believed(&[(5, 5), (5, 5)]);
+    assert_eq!(even, [None, None]);
+    let few = believed(&[(1, 0), (1, 0), (2, 2)]);
+    assert_eq!(few, [None; 3], "a chance of 0.75 needs more than one label");
+    let much_at_stake = believed_where(90, &[(6, 4), (6, 4), (9, 1)]);
+    assert_eq!(much_at_stake, [None, None, Some(true)]);
+    let six_of_ten = believed(&[(6, 4)]);
+    assert_eq!(six_of_ten, [Some(true)]);
+    let four_of_ten = believed(&[(4, 6)]);
+    assert_eq!(four_of_ten, [None], "against it, labels must be surer");
     let then_even = believed(&[(9, 1), (5, 5), (5, 5)]);
     assert_eq!(then_even, [Some(true); 3]);
+    let then_wrong_again = believed(&[(6, 4), (4, 6)]);
+    assert_eq!(then_wrong_again, [Some(true), None]);
+    let against = believed(&[(1, 9), (5, 5), (6, 4)]);
+    assert_eq!(against, [Some(false); 3]);
     let then_wrong = believed(&[(9, 1), (1, 9), (1, 9), (1, 9)]);
     assert_eq!(then_wrong[3], Some(false), "{then_wrong:?}");
 }

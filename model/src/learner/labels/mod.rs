@@ -233,6 +233,7 @@ impl LabelBook {
     ) -> LabelBlock {
         let mut report = LabelBlock::default();
         tally.age();
+        tally.note_predictions(&self.open.classes);
         let clock = events.iter().map(|event| event.time_ms).max();
         self.clock_ms = clock.map_or(self.clock_ms, |clock| clock.max(self.clock_ms));
         let with_id = events.iter().filter(|event| event.id.is_some()).count();
