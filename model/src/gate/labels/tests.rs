@@ -175,7 +175,10 @@ fn what_labels_said_before_a_change_and_labels_of_events_before_it_count_no_long
     let mut tally = tally(0.7, 5);
     tally.note_predictions(&[[0, 1, 1]; 4]);
     tally.forget_before(7);
-    assert_eq!(tally.changed, 1.0, "how much correction changes is no label");
+    assert_eq!(
+        tally.changed, 1.0,
+        "how much correction changes is no label"
+    );
     assert_eq!(tally.decide_prior(), None);
     (0..20).for_each(|number| tally.add(row(number % 2, [0, 1, 1])));
     assert_eq!(tally.evidence().labels, 0.0);
