@@ -182,7 +182,14 @@ fn by_labels(gate: &GateState) -> String {
 
 /// What is served, and what mode `auto` would serve if that is not the mode.
 fn served(state: &State, gate: &GateState) -> String {
-    let model = model_name(&gate.candidate);
+    let model = match &*gate.candidate {
+        "prior" if gate.prior_strength < 1.0 => format!(
+            "{} at {:.0} % of its strength",
+            model_name("prior"),
+            100.0 * gate.prior_strength
+        ),
+        candidate => model_name(candidate).to_owned(),
+    };
     let since = match gate.since_block {
         0 => "from the start".to_owned(),
         block => format!("since block {block}"),
@@ -299,6 +306,7 @@ pub(super) fn gate_in_json(gate: &GateState) -> Value {
         "reason": gate.reason,
         "explanation": gate.explanation,
         "since_block": gate.since_block,
+        "prior_strength": gate.prior_strength,
         "refuted": gate.refuted,
         "adapted_ready": gate.adapted_ready,
         "proportions_known": !gate.proportions_unknown,

@@ -232,6 +232,7 @@ fn gate_state(status: &Status) -> GateState {
         history: status.gate.history().map(decision).collect(),
         adapted_ready: verdict.adapted_ready,
         labels: verdict.labels.as_ref().map(label_evidence),
+        prior_strength: verdict.prior_strength,
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) struct GateMetrics {
     limit: Measured,
     refuted: IntGauge,
     adapted_ready: IntGauge,
+    prior_strength: Measured,
 }
 
 impl GateMetrics {
@@ -49,7 +50,13 @@ impl GateMetrics {
                 "ostar_gate_adapted_ready",
                 "1 while the adapted model explains a stream that label shift does not, else 0.",
             ),
+            prior_strength: families.measured(
+                "ostar_gate_prior_strength",
+                "How far prior correction goes: 1 to the estimated shares, less where labels prefer less.",
+                &[],
+            ),
         };
+        metrics.prior_strength.set(&[], 1.0);
         for candidate in Candidate::ALL {
             metrics.candidate.with_label_values(&[candidate.name()]);
         }
@@ -72,6 +79,7 @@ impl GateMetrics {
         self.refuted.set(i64::from(verdict.refuted));
         let ready = i64::from(verdict.adapted_ready);
         self.adapted_ready.set(ready);
+        self.prior_strength.set(&[], verdict.prior_strength);
         for (place, name) in ShapeTests::NAMES.into_iter().enumerate() {
             let test = verdict.prior.as_ref().map(|tests| tests.named()[place].1);
             self.statistic

@@ -12,13 +12,14 @@ pub(super) fn decided(gate: &GateState) -> bool {
     gate.history().next().is_some()
 }
 
-/// Logs the first decision of the gate, and those that change the candidate.
+/// Logs the first decision of the gate, and those that change the candidate or how far prior correction goes.
 pub(super) fn log_verdict(before: &GateState, now: &Verdict) {
-    if decided(before) && before.verdict().candidate == now.candidate {
+    if decided(before) && !now.serves_otherwise_than(before.verdict()) {
         return;
     }
     info!(
         candidate = %now.candidate,
+        prior_strength = now.prior_strength,
         reason = %now.reason,
         block = now.since_block,
         "gate chose what mode auto serves"

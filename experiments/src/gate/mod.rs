@@ -269,18 +269,20 @@ fn score_groups(
             rows
         };
         let others = [
+            corrected(snapshot.whole_proportions()),
             corrected(&truth),
             corrected(&rivals.proportions[0]),
             corrected(&rivals.proportions[1]),
         ];
         let candidates: [&[f32]; 7] = [
             &scores.frozen,
-            &scores.prior,
+            // What labels make of it is `auto`.
+            &others[0],
             &scores.adapted,
             scores.of(snapshot.candidate),
-            &others[0],
             &others[1],
             &others[2],
+            &others[3],
         ];
         for (place, label) in labels[first..end].iter().enumerate() {
             let row = place * classes..(place + 1) * classes;

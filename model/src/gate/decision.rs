@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     explanation::{ShapeTest, ShapeTests},
-    labels::{DuelReport, LabelEvidence},
+    labels::{DuelReport, LabelEvidence, whole},
+    strength::WHOLE,
 };
 use crate::Candidate;
 
@@ -13,6 +14,9 @@ use crate::Candidate;
 pub struct Verdict {
     /// Candidate that mode `auto` serves.
     pub candidate: Candidate,
+    /// How far prior correction goes, as a share of the correction to the estimated shares: 1 unless labels prefer less.
+    #[serde(default = "whole")]
+    pub prior_strength: f64,
     /// Why it is served, with the figures that decided.
     pub reason: GateReason,
     /// The block after which this candidate was chosen.
@@ -34,6 +38,15 @@ pub struct Verdict {
     /// What labels say; `None` if none are read.
     #[serde(default)]
     pub labels: Option<LabelEvidence>,
+}
+
+impl Verdict {
+    /// Whether mode `auto` serves something else than by `other`: another candidate, or correction that goes further or less far.
+    pub fn serves_otherwise_than(&self, other: &Self) -> bool {
+        let is_prior = self.candidate == Candidate::Prior;
+        self.candidate != other.candidate
+            || (is_prior && self.prior_strength != other.prior_strength)
+    }
 }
 
 /// A change of what mode `auto` serves.
@@ -112,10 +125,13 @@ pub enum GateReason {
         test: ShapeTest,
     },
     /// Labels say that the candidate is better than what the tests would have served.
-    #[error("labels prefer it: {}", in_words(duel))]
+    #[error("labels prefer it{}: {}", at_strength(*strength), in_words(duel))]
     LabelsPrefer {
         /// What labels say of it and of what is served otherwise.
         duel: DuelReport,
+        /// How far prior correction goes; 1 for the adapted model.
+        #[serde(default = "whole")]
+        strength: f64,
     },
     /// The frozen model is served although label shift explains the stream: labels say that correction is wrong.
     #[error("labels refute prior correction: {}", in_words(duel))]
@@ -123,6 +139,14 @@ pub enum GateReason {
         /// What labels say of prior correction and of the frozen model.
         duel: DuelReport,
     },
+}
+
+fn at_strength(strength: f64) -> String {
+    if strength < WHOLE {
+        format!(" at {:.0} % of its strength", 100.0 * strength)
+    } else {
+        String::new()
+    }
 }
 
 /// The figures that decided.

@@ -108,6 +108,11 @@ impl Duel {
     /// A label of an event in `block` that exactly one of them had right.
     pub(crate) fn add(&mut self, block: u64, weight: f64, challenger_is_right: bool) {
         self.outcomes.add(block, challenger_is_right);
+        self.count(weight, challenger_is_right);
+    }
+
+    /// [`Duel::add`] for a challenger whose chance is told by [`Duel::set_probability`].
+    pub(crate) fn count(&mut self, weight: f64, challenger_is_right: bool) {
         let score = if challenger_is_right {
             self.right += weight;
             weight
@@ -161,6 +166,11 @@ impl Duel {
     /// Looks at what labels say at block `now`.
     pub(crate) fn judge(&mut self, now: u64) {
         self.probability = self.outcomes.probability(now);
+    }
+
+    /// The chance that the challenger is right more often where they differ, from elsewhere.
+    pub(crate) fn set_probability(&mut self, probability: f64) {
+        self.probability = probability;
     }
 
     pub(crate) fn right(&self) -> f64 {

@@ -5,18 +5,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::duel::{DECAY, Duel};
+use super::{
+    duel::{DECAY, Duel},
+    strength::{Change, Judged, Strengths, WHOLE},
+};
 use crate::Candidate;
 
-/// Below this chance that prior correction is right more often than the frozen model, the frozen model is served; above
-/// one less it, prior correction, however few labels there are.
+/// Below this chance of being better the adapted model is closed. Above one less it prior correction is served, however few
+/// labels there are.
 pub(crate) const DOUBT: f64 = 0.1;
-/// Chance above which prior correction is served where little is at stake, and until which it stays. Where candidates
-/// disagree, either mistake costs as much as the other: to wait for more certainty loses more than it saves (record 10).
+/// Below this chance that the whole correction is better, labels refute it where the tests do not.
+const REFUTED: f64 = 0.2;
+/// Chance above which a strength of prior correction is served where little is at stake. Where candidates disagree, either
+/// mistake costs as much as the other: to wait for more certainty loses more than it saves (record 10).
 const BELIEF: f64 = 0.7;
-const BELIEF_HOLDS: f64 = 0.65;
-/// Little is at stake if so many labels compare prior correction with the frozen model, because one alone is a chance of
-/// 0.75, and if it has changed no larger share of a block: ten labels of a small share cannot vouch for a large one.
+/// Little is at stake if so many labels compare prior correction with the frozen model, because one alone says little, and if
+/// correction has changed no larger share of a block: ten labels of a small share cannot vouch for a large one.
 const ENOUGH_LABELS: f64 = 8.0;
 const MOST_CHANGED: f64 = 0.3;
 /// Bets must multiply by this much before the adapted model is opened, and before `prior` is judged by log loss: at most
@@ -52,6 +56,8 @@ pub(crate) struct LabelledRow<'a> {
     pub(crate) class: usize,
     /// The most probable class by each candidate, in the order of [`Candidate::ALL`].
     pub(crate) predicted: [u32; 3],
+    /// What the whole correction makes of it; `None` if it leaves the class as it is.
+    pub(crate) change: Option<Change>,
     /// Probabilities by each candidate, one candidate after the other; empty if they were not kept.
     pub(crate) probabilities: &'a [f32],
     /// The block of the event.
@@ -65,7 +71,7 @@ pub(crate) struct LabelledRow<'a> {
 }
 
 /// Evidence by labels; part of the state that lasts.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LabelTally {
     objective: Objective,
@@ -77,6 +83,11 @@ pub(crate) struct LabelTally {
     adapted_open: bool,
     /// What labels last said of `prior` against `frozen`.
     believes_prior: Option<bool>,
+    /// At which strength correction was preferred; the whole if it was not.
+    #[serde(default = "whole")]
+    strength: f64,
+    #[serde(default)]
+    strengths: Strengths,
     /// The block in which the classes last began to look different. Labels of events before it tell of another time.
     since_block: u64,
     /// Events up to this block were predicted by another adapted model than the one that is judged.
@@ -94,6 +105,57 @@ pub(crate) struct LabelTally {
     /// The largest share of a block's rows whose class prior correction changed, counted like `classes`.
     #[serde(default)]
     changed: f64,
+}
+
+impl Default for LabelTally {
+    fn default() -> Self {
+        Self {
+            objective: Objective::default(),
+            duels: Default::default(),
+            classes: Vec::new(),
+            adapted_open: false,
+            believes_prior: None,
+            strength: WHOLE,
+            strengths: Strengths::default(),
+            since_block: 0,
+            adapted_after: 0,
+            answers: 0.0,
+            answered_block: 0,
+            passed_over: 0.0,
+            changed: 0.0,
+        }
+    }
+}
+
+/// For states of before there were strengths.
+pub(super) fn whole() -> f64 {
+    WHOLE
+}
+
+/// What labels say of prior correction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum LabelsOnPrior {
+    /// They do not tell: the tests decide.
+    Undecided,
+    /// It is better than the frozen model, at this strength.
+    Preferred(f64),
+    /// The frozen model is better.
+    Refuted,
+}
+
+impl LabelsOnPrior {
+    /// How far prior correction goes.
+    pub(crate) fn strength(self) -> f64 {
+        match self {
+            Self::Preferred(strength) => strength,
+            Self::Undecided | Self::Refuted => WHOLE,
+        }
+    }
+
+    /// Whether the shares behind the whole correction cannot be right.
+    pub(crate) fn contradicts_shares(self) -> bool {
+        self == Self::Refuted || self.strength() < WHOLE
+    }
 }
 
 /// Challenger and incumbent of each duel.
@@ -156,25 +218,28 @@ impl LabelTally {
     pub(crate) fn age(&mut self) {
         self.duels.iter_mut().for_each(Duel::age);
         self.classes.iter_mut().for_each(|count| *count *= DECAY);
+        self.strengths.age(DECAY);
         self.answers *= DECAY;
         self.changed *= DECAY;
     }
 
-    /// The classes that candidates predicted for a block's rows, in the order of [`Candidate::ALL`].
-    pub(crate) fn note_predictions(&mut self, predicted: &[[u32; 3]]) {
-        let is_changed =
-            |row: &&[u32; 3]| row[Candidate::Prior as usize] != row[Candidate::Frozen as usize];
-        let changed = predicted.iter().filter(is_changed).count() as f64;
-        self.changed = self.changed.max(changed / predicted.len().max(1) as f64);
+    /// What the whole correction makes of a block's rows.
+    pub(crate) fn note_changes(&mut self, block: u64, rows: &[Option<Change>]) {
+        let changed = rows.iter().flatten().count() as f64;
+        self.changed = self.changed.max(changed / rows.len().max(1) as f64);
+        self.strengths.note_changes(block, rows);
     }
 
     /// The classes began to look different in this block: what was right while label shift explained the stream says
     /// nothing of what is right now.
     pub(crate) fn forget_before(&mut self, block: u64) {
+        let mut strengths = std::mem::take(&mut self.strengths);
+        strengths.forget_labels();
         *self = Self {
             objective: self.objective,
             since_block: block,
             changed: self.changed,
+            strengths,
             ..Self::default()
         };
     }
@@ -193,6 +258,13 @@ impl LabelTally {
             self.classes.resize(row.class + 1, 0.0);
         }
         self.classes[row.class] += weight;
+        if let (Objective::Class, Some(change)) = (self.objective, row.change) {
+            let is_right = change.class as usize == row.class;
+            let was_right = row.predicted[Candidate::Frozen as usize] as usize == row.class;
+            if is_right || was_right {
+                self.strengths.add(row.block, weight, change, is_right);
+            }
+        }
         for ((challenger, incumbent), duel) in PAIRS.into_iter().zip(&mut self.duels) {
             if challenger == Candidate::Adapted && row.block <= self.adapted_after {
                 continue;
@@ -201,8 +273,12 @@ impl LabelTally {
                 Objective::Class => {
                     let [left, right] = [challenger, incumbent]
                         .map(|candidate| row.predicted[candidate as usize] as usize);
-                    if left != right && (left == row.class || right == row.class) {
-                        duel.add(row.block, weight, left == row.class);
+                    if left == right || (left != row.class && right != row.class) {
+                        continue;
+                    }
+                    match challenger {
+                        Candidate::Adapted => duel.add(row.block, weight, left == row.class),
+                        _ => duel.count(weight, left == row.class),
                     }
                 }
                 Objective::Probability if row.asked_for_disagreement => {}
@@ -253,13 +329,26 @@ impl LabelTally {
 
     /// Looks at what labels say after block `now`, for the decisions that follow.
     pub(crate) fn judge(&mut self, now: u64) {
-        self.duels.iter_mut().for_each(|duel| duel.judge(now));
+        let [_, of_adapted @ ..] = &mut self.duels;
+        of_adapted.iter_mut().for_each(|duel| duel.judge(now));
+        self.strengths.judge(now);
     }
 
-    /// Decides which of `prior` and `frozen` is better; `None` while labels do not tell.
-    pub(crate) fn decide_prior(&mut self) -> Option<bool> {
-        self.believes_prior = self.prefers_prior();
-        self.believes_prior
+    /// Decides which of `prior` and `frozen` is better, and how far correction goes. `explained` says that the tests would
+    /// serve the whole correction.
+    pub(crate) fn decide_prior(&mut self, explained: bool) -> LabelsOnPrior {
+        let said = self.weigh_prior(explained);
+        self.strength = said.strength();
+        self.believes_prior = match said {
+            LabelsOnPrior::Undecided => None,
+            LabelsOnPrior::Preferred(_) => Some(true),
+            LabelsOnPrior::Refuted => Some(false),
+        };
+        let mut judged = self.strengths.judged().iter();
+        if let Some(judged) = judged.find(|judged| judged.strength == self.strength) {
+            self.duels[0].set_probability(judged.chance);
+        }
+        said
     }
 
     /// The adapted model becomes another one after `block`: what labels said of the one before does not count.
@@ -271,37 +360,64 @@ impl LabelTally {
         }
     }
 
-    fn prefers_prior(&self) -> Option<bool> {
+    fn weigh_prior(&self, explained: bool) -> LabelsOnPrior {
         if self.of_one_class() {
-            return None;
+            return LabelsOnPrior::Undecided;
         }
-        let duel = &self.duels[0];
-        let (better, worse) = match self.objective {
-            Objective::Class => {
-                let labels = duel.right() + duel.wrong();
-                let is_little = labels >= ENOUGH_LABELS && self.changed <= MOST_CHANGED;
-                let needed_for = match (self.believes_prior, is_little) {
-                    (Some(true), true) => BELIEF_HOLDS,
-                    (Some(true), false) => EVEN,
-                    (_, true) => BELIEF,
-                    (_, false) => 1.0 - DOUBT,
-                };
-                let needed_against = match self.believes_prior {
-                    Some(false) => EVEN,
-                    _ => 1.0 - DOUBT,
-                };
-                let probability = duel.probability();
-                (probability > needed_for, 1.0 - probability > needed_against)
+        match self.objective {
+            Objective::Class => self.weigh_strengths(explained),
+            Objective::Probability => {
+                let duel = &self.duels[0];
+                let is_better = duel.challenger_wealth() >= PROOF;
+                match (is_better, duel.incumbent_wealth() >= PROOF) {
+                    (true, false) => LabelsOnPrior::Preferred(WHOLE),
+                    (false, true) => LabelsOnPrior::Refuted,
+                    _ => LabelsOnPrior::Undecided,
+                }
             }
-            Objective::Probability => (
-                duel.challenger_wealth() >= PROOF,
-                duel.incumbent_wealth() >= PROOF,
-            ),
+        }
+    }
+
+    /// The strength that is expected to gain most, of those that are likely to gain.
+    fn weigh_strengths(&self, explained: bool) -> LabelsOnPrior {
+        let Some(whole) = self.strengths.judged().last() else {
+            return LabelsOnPrior::Undecided;
         };
-        match (better, worse) {
-            (true, false) => Some(true),
-            (false, true) => Some(false),
-            _ => None,
+        let likely = |judged: &&Judged| judged.gain > 0.0 && judged.chance > self.needed(judged);
+        let likely = self.strengths.judged().iter().filter(likely);
+        let best = likely.max_by(|a, b| a.gain.total_cmp(&b.gain));
+        let refuted = match (self.believes_prior, explained) {
+            // What labels have said holds until they are even: else it would come and go.
+            (Some(false), _) => EVEN,
+            (_, true) => REFUTED,
+            (_, false) => DOUBT,
+        };
+        if explained && whole.chance >= refuted {
+            // Only the shares seem to have moved: no part of the correction is better than all of it.
+            return match best {
+                Some(_) if whole.chance > self.needed(whole) => LabelsOnPrior::Preferred(WHOLE),
+                _ => LabelsOnPrior::Undecided,
+            };
+        }
+        match best {
+            Some(best) => LabelsOnPrior::Preferred(best.strength),
+            None if whole.chance < refuted => LabelsOnPrior::Refuted,
+            None => LabelsOnPrior::Undecided,
+        }
+    }
+
+    /// The chance above which a strength is served.
+    fn needed(&self, judged: &Judged) -> f64 {
+        let is_little = self.strengths.labels() >= ENOUGH_LABELS && self.changed <= MOST_CHANGED;
+        let is_served = self.believes_prior == Some(true) && self.strength == judged.strength;
+        if judged.is_beyond_labels {
+            1.0 - DOUBT
+        } else if is_little {
+            BELIEF
+        } else if is_served {
+            EVEN
+        } else {
+            1.0 - DOUBT
         }
     }
 

@@ -7,7 +7,8 @@
 //! which test failed and by how much.
 //!
 //! The parts: `HeldOutShape` is what the held-out rows look like, `EvidenceWindow` what the stream looks
-//! like, [`ShapeTests`] compares them, `LabelTally` counts what labels say, `Gate` turns one comparison a block into a
+//! like, [`ShapeTests`] compares them, `LabelTally` counts what labels say, `Strengths` how far they
+//! carry prior correction, `Gate` turns one comparison a block into a
 //! decision that does not flicker.
 
 mod beta;
@@ -25,6 +26,7 @@ mod projections;
 mod settings;
 mod shape;
 mod states;
+mod strength;
 mod window;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,7 @@ pub(crate) use labels::{LabelTally, LabelledRow};
 pub use settings::GateSettings;
 pub(crate) use shape::HeldOutShape;
 pub use states::GateState;
+pub(crate) use strength::{Change, WHOLE};
 
 use self::{
     explanation::is_near,

@@ -10,7 +10,7 @@ use super::beta::{above_half, ln_beta};
 /// change too slowly: a candidate that was right for ten blocks is believed for many more.
 const CHANGE: f64 = 0.05;
 /// Blocks with labels that are remembered.
-const MOST_BLOCKS: usize = 24;
+pub(super) const MOST_BLOCKS: usize = 24;
 /// A beginning that is less likely than this, compared with all, makes no difference.
 const UNLIKELY: f64 = 1e-6;
 
@@ -113,7 +113,7 @@ impl Outcomes {
 }
 
 /// The chance that nothing changes in so many blocks.
-fn unchanged(blocks: u64) -> f64 {
+pub(super) fn unchanged(blocks: u64) -> f64 {
     (1.0 - CHANGE).powi(i32::try_from(blocks).unwrap_or(i32::MAX))
 }
 

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     decision::{Decided, GateReason, Verdict},
     explanation::{CONVINCING, STILL_CONVINCING, ShapeTests},
-    labels::LabelTally,
+    labels::{LabelTally, LabelsOnPrior},
     settings::GateSettings,
+    strength::WHOLE,
 };
 use crate::Candidate;
 
@@ -63,6 +64,7 @@ impl Default for GateState {
             adapted_in_a_row: 0,
             verdict: Verdict {
                 candidate: Candidate::Frozen,
+                prior_strength: WHOLE,
                 reason,
                 since_block: 0,
                 refuted: false,
@@ -98,12 +100,12 @@ impl GateState {
         mut labels: Option<&mut LabelTally>,
         settings: &GateSettings,
     ) -> &Verdict {
-        let explained = self.label_shift == LabelShift::Explains;
+        let was_explained = self.label_shift == LabelShift::Explains;
         let untestable = self.weigh(&prior, settings.patience);
         let is_refuted = self.label_shift == LabelShift::Refuted;
         let is_clear = |tests: &ShapeTests| tests.worst_ratio() >= CLEAR;
         // A narrow result is no sign that the stream changed just now.
-        let changed = explained && is_refuted && prior.as_ref().is_ok_and(is_clear);
+        let changed = was_explained && is_refuted && prior.as_ref().is_ok_and(is_clear);
         if let (true, Some(labels)) = (changed, labels.as_mut()) {
             labels.forget_before(block);
         }
@@ -119,34 +121,36 @@ impl GateState {
         if let Some(labels) = labels.as_mut() {
             labels.judge(block);
         }
-        let prefers_prior = labels.as_mut().and_then(|labels| labels.decide_prior());
-        let otherwise = overrule(by_tests, prefers_prior, labels.as_deref());
+        let explained = by_tests.0 == Candidate::Prior;
+        let on_prior = labels.as_mut().map_or(LabelsOnPrior::Undecided, |labels| {
+            labels.decide_prior(explained)
+        });
+        let otherwise = overrule(by_tests, on_prior, labels.as_deref());
         let by_labels = labels.as_mut().and_then(|labels| {
             let opens = labels.decide_adapted(otherwise.0);
             let duel = opens.then(|| labels.report_of(Candidate::Adapted, otherwise.0));
             duel.flatten()
         });
         let (candidate, reason) = match by_labels {
-            Some(duel) => (Candidate::Adapted, GateReason::LabelsPrefer { duel }),
+            Some(duel) => {
+                let strength = WHOLE;
+                (
+                    Candidate::Adapted,
+                    GateReason::LabelsPrefer { duel, strength },
+                )
+            }
             None if adapted_opens => {
                 let rows = adapted.as_ref().map_or(0, |evidence| evidence.tests.rows);
                 (Candidate::Adapted, GateReason::AdaptedExplains { rows })
             }
             None => otherwise,
         };
-        if candidate != self.verdict.candidate || self.history.is_empty() {
-            self.remember(Decided {
-                block,
-                candidate,
-                reason: reason.clone(),
-            });
-            self.verdict.since_block = block;
-        }
         // Labels that contradict prior correction contradict the shares behind it.
         let proportions_known =
-            self.proportions_known(tests.as_ref()) && prefers_prior != Some(false);
-        self.verdict = Verdict {
+            self.proportions_known(tests.as_ref()) && !on_prior.contradicts_shares();
+        let mut verdict = Verdict {
             candidate,
+            prior_strength: on_prior.strength(),
             reason,
             since_block: self.verdict.since_block,
             refuted: self.label_shift == LabelShift::Refuted,
@@ -156,6 +160,18 @@ impl GateState {
             adapted: adapted.map(|evidence| evidence.tests),
             labels: labels.map(|labels| labels.evidence()),
         };
+        let is_first = self.history.is_empty();
+        if is_first || candidate != self.verdict.candidate {
+            verdict.since_block = block;
+        }
+        if is_first || verdict.serves_otherwise_than(&self.verdict) {
+            self.remember(Decided {
+                block,
+                candidate,
+                reason: verdict.reason.clone(),
+            });
+        }
+        self.verdict = verdict;
         &self.verdict
     }
 
@@ -245,15 +261,18 @@ impl GateState {
 /// What is served once labels were asked whether `prior` or `frozen` is better.
 fn overrule(
     by_tests: (Candidate, GateReason),
-    prefers_prior: Option<bool>,
+    on_prior: LabelsOnPrior,
     labels: Option<&LabelTally>,
 ) -> (Candidate, GateReason) {
     let duel = labels.and_then(|labels| labels.report_of(Candidate::Prior, Candidate::Frozen));
-    match (by_tests.0, prefers_prior, duel) {
-        (Candidate::Frozen, Some(true), Some(duel)) => {
-            (Candidate::Prior, GateReason::LabelsPrefer { duel })
+    match (by_tests.0, on_prior, duel) {
+        (by_tests, LabelsOnPrior::Preferred(strength), Some(duel))
+            if by_tests == Candidate::Frozen || strength < WHOLE =>
+        {
+            let reason = GateReason::LabelsPrefer { duel, strength };
+            (Candidate::Prior, reason)
         }
-        (Candidate::Prior, Some(false), Some(duel)) => {
+        (Candidate::Prior, LabelsOnPrior::Refuted, Some(duel)) => {
             (Candidate::Frozen, GateReason::LabelsRefute { duel })
         }
         _ => by_tests,
@@ -275,7 +294,7 @@ impl AdaptedEvidence {
 mod tests {
     use super::*;
     use crate::{
-        gate::{LabelledRow, ShapeTest},
+        gate::{Change, LabelledRow, ShapeTest},
         proportions::LabelProportions,
     };
 
@@ -353,11 +372,18 @@ mod tests {
     /// Ten labels a block where `adapted` and `prior` predict so, and frozen 0; nine in ten are of class 1.
     fn labels(tally: &mut LabelTally, predicted: [u32; 3], right: bool) {
         tally.age();
+        let change = Change {
+            class: 1,
+            reach: 0.5,
+            shift: 3.0,
+        };
+        tally.note_changes(1, &[Some(change), None, None, None]);
         for number in 0..10 {
             let class = usize::from((number > 0) == right);
             tally.add(LabelledRow {
                 class,
                 predicted,
+                change: (predicted[0] != predicted[1]).then_some(change),
                 probabilities: &[],
                 block: 1,
                 age: 1,

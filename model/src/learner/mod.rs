@@ -52,7 +52,7 @@ use crate::{
     alarms::{AlarmReport, Alarms},
     bundle::Bundle,
     engine::HostCopies,
-    gate::{Gate, GateState},
+    gate::{Gate, GateState, WHOLE},
     proportions::{LabelProportions, Probabilities, ProportionEstimator},
 };
 
@@ -299,16 +299,29 @@ impl Learner {
         let prior = &self.training_proportions;
         let smallest = smallest_served(prior.classes());
         let frozen = self.frozen.proportions.as_ref().unwrap_or(prior);
+        let whole = frozen.floored(smallest);
+        let verdict = self.gate.state().verdict();
+        let strength = verdict.prior_strength;
+        let corrected = if strength < WHOLE {
+            prior.towards(&whole, strength)
+        } else {
+            whole.clone()
+        };
         let good = self.adaptation.as_ref().map(|adaptation| &adaptation.good);
         let learned = good.filter(|good| good.steps > 0);
         Snapshot {
             steps: learned.map_or(0, |good| good.steps),
-            candidate: self.gate.state().verdict().candidate,
+            candidate: verdict.candidate,
             model: self.model.clone(),
             target: learned.map(|good| Arc::clone(&good.target_classifier)),
             training_proportions: prior.clone(),
-            frozen_proportions: frozen.floored(smallest),
-            adapted_proportions: self.proportions().floored(smallest),
+            // Before the first step the adapted model is the frozen one, and corrected like it.
+            adapted_proportions: match learned {
+                Some(_) => self.proportions().floored(smallest),
+                None => corrected.clone(),
+            },
+            frozen_proportions: corrected,
+            whole_proportions: whole,
         }
     }
 }

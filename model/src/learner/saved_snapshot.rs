@@ -121,6 +121,8 @@ impl LoadedSnapshot {
                 model: model.clone(),
                 target,
                 training_proportions: training,
+                // Only the learner tells them apart.
+                whole_proportions: header.frozen_proportions.clone(),
                 frozen_proportions: header.frozen_proportions,
                 adapted_proportions: header.adapted_proportions,
             },

@@ -21,8 +21,10 @@ pub struct Snapshot {
     pub(crate) target: Option<Arc<ClassifierNetwork>>,
     /// The prior inside both classifiers.
     pub(crate) training_proportions: LabelProportions,
-    /// What the prior-corrected candidate is corrected to.
+    /// What the prior-corrected candidate is corrected to: the estimate, or less where labels prefer less.
     pub(crate) frozen_proportions: LabelProportions,
+    /// The estimate, which labels judge the correction to.
+    pub(crate) whole_proportions: LabelProportions,
     /// What the adapted candidate is corrected to. For a black box the same.
     pub(crate) adapted_proportions: LabelProportions,
 }
@@ -95,6 +97,11 @@ impl Snapshot {
         }
         prior_correct(&mut scores.adapted, training, &self.adapted_proportions);
         Ok(())
+    }
+
+    /// The estimated proportions, which prior correction goes to unless labels prefer less.
+    pub fn whole_proportions(&self) -> &LabelProportions {
+        &self.whole_proportions
     }
 
     /// The prior inside the frozen model.

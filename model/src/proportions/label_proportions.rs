@@ -79,6 +79,13 @@ impl LabelProportions {
         )
     }
 
+    /// The shares that correction from these to `target` passes at this strength: 0 leaves them as they are, 1 is `target`.
+    /// Ratios of shares move in proportion to it in their logarithms, as do the log-odds of corrected predictions.
+    pub(crate) fn towards(&self, target: &Self, strength: f64) -> Self {
+        let share = |(from, to): (&f64, &f64)| from.powf(1.0 - strength) * to.powf(strength);
+        Self::rescaled(self.0.iter().zip(&target.0).map(share).collect())
+    }
+
     /// Every share to the nearest multiple of `step`, at least one, then rescaled.
     pub(crate) fn rounded(&self, step: f64) -> Self {
         let rounded = |proportion: &f64| step * (proportion / step).round().max(1.0);

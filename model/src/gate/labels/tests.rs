@@ -1,10 +1,14 @@
-use super::*;
+use super::{
+    LabelsOnPrior::{Preferred, Refuted, Undecided},
+    *,
+};
 use crate::Generator;
 
 fn row(class: usize, predicted: [u32; 3]) -> LabelledRow<'static> {
     LabelledRow {
         class,
         predicted,
+        change: changed(predicted),
         probabilities: &[],
         block: 1,
         age: 1,
@@ -13,12 +17,30 @@ fn row(class: usize, predicted: [u32; 3]) -> LabelledRow<'static> {
     }
 }
 
+/// Correction changes the class half way.
+fn changed([frozen, prior, _]: [u32; 3]) -> Option<Change> {
+    let change = Change {
+        class: prior,
+        reach: 0.5,
+        shift: 3.0,
+    };
+    (frozen != prior).then_some(change)
+}
+
+/// A block of a hundred rows of which correction changes so many.
+fn block_of(changes: usize) -> Vec<Option<Change>> {
+    let mut rows = vec![None; 100];
+    rows[..changes].fill(changed([0, 1, 1]));
+    rows
+}
+
 /// Blocks of ten labels on rows where prior says 1 and frozen 0; a share of them are 1.
 fn tally(share: f64, blocks: usize) -> LabelTally {
     let mut generator = Generator::new(5);
     let mut tally = LabelTally::default();
     for _ in 0..blocks {
         tally.age();
+        tally.note_changes(1, &block_of(20));
         for _ in 0..10 {
             let class = usize::from(generator.uniform() < share);
             tally.add(row(class, [0, 1, 1]));
@@ -30,13 +52,13 @@ fn tally(share: f64, blocks: usize) -> LabelTally {
 
 #[test]
 fn labels_on_disagreements_tell_which_candidate_is_right_and_others_do_not() {
-    assert_eq!(LabelTally::default().prefers_prior(), None);
-    assert_eq!(tally(0.7, 5).prefers_prior(), Some(true));
-    assert_eq!(tally(0.3, 5).prefers_prior(), Some(false));
+    assert_eq!(LabelTally::default().weigh_prior(false), Undecided);
+    assert_eq!(tally(0.8, 5).weigh_prior(false), Preferred(WHOLE));
+    assert_eq!(tally(0.2, 5).weigh_prior(false), Refuted);
     let mut agreed = LabelTally::default();
     (0..100).for_each(|number| agreed.add(row(number % 2, [0, 0, 0])));
     agreed.judge(2);
-    assert_eq!(agreed.prefers_prior(), None);
+    assert_eq!(agreed.weigh_prior(false), Undecided);
     assert_eq!(agreed.evidence().labels, 100.0);
 }
 
@@ -44,17 +66,18 @@ fn labels_on_disagreements_tell_which_candidate_is_right_and_others_do_not() {
 fn labels_of_one_class_decide_nothing() {
     let mut clicked = tally(1.0, 20);
     assert!(clicked.evidence().of_one_class);
-    assert_eq!(clicked.prefers_prior(), None);
+    assert_eq!(clicked.weigh_prior(false), Undecided);
     assert!(!clicked.decide_adapted(Candidate::Frozen));
     clicked.add(row(0, [0, 0, 0]));
     clicked.judge(2);
-    assert_eq!(clicked.prefers_prior(), Some(true));
+    assert_eq!(clicked.weigh_prior(false), Preferred(WHOLE));
     assert!(clicked.decide_adapted(Candidate::Frozen));
 }
 
 #[test]
 fn answers_of_one_class_decide_unless_requests_were_passed_over() {
     let mut answered = LabelTally::default();
+    answered.note_changes(4, &block_of(20));
     for _ in 0..10 {
         answered.add(LabelledRow {
             asked: true,
@@ -65,12 +88,12 @@ fn answers_of_one_class_decide_unless_requests_were_passed_over() {
     answered.judge(5);
     assert_eq!(answered.answered_block(), 4);
     assert!(!answered.evidence().of_one_class);
-    assert_eq!(answered.prefers_prior(), Some(false));
+    assert_eq!(answered.weigh_prior(false), Refuted);
     // Whoever answers for one class alone leaves the others out.
     let mut left_out = answered.clone();
     left_out.note_passed_over(5, [3, 3, 4, 4, 4].into_iter());
     assert!(left_out.evidence().of_one_class);
-    assert_eq!(left_out.prefers_prior(), None);
+    assert_eq!(left_out.weigh_prior(false), Undecided);
     // A few of long ago do not matter, and neither do those before a change.
     left_out.note_passed_over(60, [3, 3, 4, 4, 4].into_iter());
     assert!(!left_out.evidence().of_one_class);
@@ -79,48 +102,93 @@ fn answers_of_one_class_decide_unless_requests_were_passed_over() {
     assert!(answered.evidence().of_one_class);
 }
 
+/// What is said after blocks with so many right and wrong labels, of which correction changes so many rows of a hundred.
+fn said(explained: bool, changes: usize, rows: &[(usize, usize)]) -> Vec<LabelsOnPrior> {
+    let mut tally = LabelTally::default();
+    let after_block = |((right, wrong), block): (&(usize, usize), u64)| {
+        tally.age();
+        tally.note_changes(block, &block_of(changes));
+        let classes = [vec![1; *right], vec![0; *wrong]].concat();
+        for class in classes {
+            tally.add(LabelledRow {
+                block,
+                ..row(class, [0, 1, 1])
+            });
+        }
+        tally.judge(block + 1);
+        tally.decide_prior(explained)
+    };
+    rows.iter().zip(1..).map(after_block).collect()
+}
+
 #[test]
 fn what_labels_said_holds_until_they_say_otherwise() {
-    let believed_where = |changed: usize, rows: &[(usize, usize)]| {
+    let refuted_by_tests = |rows: &[(usize, usize)]| said(false, 20, rows);
+    let few = refuted_by_tests(&[(1, 0), (1, 0), (1, 0)]);
+    assert_eq!(few, [Undecided; 3], "few labels say little");
+    assert_eq!(refuted_by_tests(&[(5, 5)]), [Undecided]);
+    assert_eq!(refuted_by_tests(&[(7, 3)]), [Preferred(WHOLE)]);
+    assert_eq!(
+        refuted_by_tests(&[(4, 6)]),
+        [Undecided],
+        "against it, labels must be surer"
+    );
+    let then_even = refuted_by_tests(&[(9, 1), (5, 5), (5, 5)]);
+    assert_eq!(then_even, [Preferred(WHOLE); 3]);
+    let against = refuted_by_tests(&[(1, 9), (5, 5), (5, 5)]);
+    assert_eq!(against, [Refuted; 3]);
+    let then_wrong = refuted_by_tests(&[(9, 1), (1, 9), (1, 9), (1, 9)]);
+    assert_eq!(then_wrong[3], Refuted, "{then_wrong:?}");
+}
+
+#[test]
+fn where_much_is_at_stake_labels_must_be_surer() {
+    assert_eq!(said(false, 20, &[(7, 3)]), [Preferred(WHOLE)]);
+    assert_eq!(said(false, 90, &[(7, 3)]), [Undecided]);
+    assert_eq!(said(false, 90, &[(10, 0)]), [Preferred(WHOLE)]);
+}
+
+#[test]
+fn where_the_tests_pass_the_whole_correction_is_served_until_labels_refute_it() {
+    assert_eq!(said(true, 20, &[(5, 5)]), [Undecided]);
+    assert_eq!(said(true, 20, &[(4, 6)]), [Undecided]);
+    assert_eq!(said(true, 20, &[(1, 9)]), [Refuted]);
+    assert_eq!(said(true, 20, &[(9, 1)]), [Preferred(WHOLE)]);
+}
+
+#[test]
+fn correction_goes_as_far_as_it_is_right() {
+    let weighed = |explained| {
         let mut tally = LabelTally::default();
-        let mut said = Vec::new();
-        for ((right, wrong), block) in rows.iter().zip(1..) {
+        let change = |reach| Change {
+            class: 1,
+            reach,
+            shift: 6.0,
+        };
+        for block in 1..=4 {
             tally.age();
-            let mut predicted = vec![[0, 0, 0]; 100];
-            predicted[..changed].fill([0, 1, 1]);
-            tally.note_predictions(&predicted);
-            let mut add = |class: usize| {
+            let rows: Vec<Option<Change>> = (0..100)
+                .map(|row| (row < 20).then(|| change(row as f32 / 20.0)))
+                .collect();
+            tally.note_changes(block, &rows);
+            for change in rows.into_iter().flatten().step_by(2) {
+                // Right where the model was least sure, wrong where correction overruled it most.
+                let class = usize::from(change.reach < 0.45);
                 tally.add(LabelledRow {
                     block,
+                    change: Some(change),
                     ..row(class, [0, 1, 1])
                 });
-            };
-            (0..*right).for_each(|_| add(1));
-            (0..*wrong).for_each(|_| add(0));
-            tally.judge(block + 1);
-            said.push(tally.decide_prior());
+            }
         }
-        said
+        tally.judge(5);
+        tally.decide_prior(explained)
     };
-    let believed = |rows: &[(usize, usize)]| believed_where(20, rows);
-    let even = believed(&[(5, 5), (5, 5)]);
-    assert_eq!(even, [None, None]);
-    let few = believed(&[(1, 0), (1, 0), (2, 2)]);
-    assert_eq!(few, [None; 3], "a chance of 0.75 needs more than one label");
-    let much_at_stake = believed_where(90, &[(6, 4), (6, 4), (9, 1)]);
-    assert_eq!(much_at_stake, [None, None, Some(true)]);
-    let six_of_ten = believed(&[(6, 4)]);
-    assert_eq!(six_of_ten, [Some(true)]);
-    let four_of_ten = believed(&[(4, 6)]);
-    assert_eq!(four_of_ten, [None], "against it, labels must be surer");
-    let then_even = believed(&[(9, 1), (5, 5), (5, 5)]);
-    assert_eq!(then_even, [Some(true); 3]);
-    let then_wrong_again = believed(&[(6, 4), (4, 6)]);
-    assert_eq!(then_wrong_again, [Some(true), None]);
-    let against = believed(&[(1, 9), (5, 5), (6, 4)]);
-    assert_eq!(against, [Some(false); 3]);
-    let then_wrong = believed(&[(9, 1), (1, 9), (1, 9), (1, 9)]);
-    assert_eq!(then_wrong[3], Some(false), "{then_wrong:?}");
+    assert_eq!(weighed(false), Preferred(0.5));
+    assert!(
+        !weighed(true).contradicts_shares(),
+        "ten of twenty are right"
+    );
 }
 
 #[test]
@@ -173,13 +241,13 @@ fn a_renewed_adapted_model_starts_anew_and_prior_correction_does_not() {
 #[test]
 fn what_labels_said_before_a_change_and_labels_of_events_before_it_count_no_longer() {
     let mut tally = tally(0.7, 5);
-    tally.note_predictions(&[[0, 1, 1]; 4]);
+    tally.note_changes(6, &block_of(100));
     tally.forget_before(7);
     assert_eq!(
         tally.changed, 1.0,
         "how much correction changes is no label"
     );
-    assert_eq!(tally.decide_prior(), None);
+    assert_eq!(tally.decide_prior(false), Undecided);
     (0..20).for_each(|number| tally.add(row(number % 2, [0, 1, 1])));
     assert_eq!(tally.evidence().labels, 0.0);
     tally.add(LabelledRow {
@@ -217,7 +285,7 @@ fn probabilities_are_compared_by_log_loss_on_rows_that_were_not_chosen() {
             });
         }
     }
-    assert_eq!(tally.prefers_prior(), Some(true));
+    assert_eq!(tally.weigh_prior(false), Preferred(WHOLE));
     let before = tally.clone();
     tally.add(LabelledRow {
         probabilities: &probabilities,

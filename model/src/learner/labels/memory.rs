@@ -6,6 +6,7 @@ use super::{
     requests::{LabelRequest, RequestKind},
     sampling::hash,
 };
+use crate::gate::Change;
 
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(super) struct Entry {
     pub(super) asked: Option<RequestKind>,
     pub(super) outcome: Outcome,
     pub(super) predicted: [u32; 3],
+    /// What the whole correction makes of it.
+    pub(super) change: Option<Change>,
     /// Candidate after candidate; empty if nothing will need them.
     pub(super) probabilities: Box<[f32]>,
 }

@@ -27,7 +27,8 @@ use self::{
 use super::{FrozenRows, Scores, Snapshot};
 use crate::{
     Candidate, Result, argmax,
-    gate::{LabelTally, LabelledRow, Objective},
+    gate::{Change, LabelTally, LabelledRow, Objective},
+    proportions::prior_correct,
 };
 
 /// How labels are used.
@@ -173,8 +174,21 @@ pub(crate) struct LabelBook {
 #[derive(Debug, Default)]
 struct Predicted {
     classes: Vec<[u32; 3]>,
+    /// What the whole correction makes of each row.
+    changes: Vec<Option<Change>>,
     /// For each row, candidate after candidate.
     probabilities: Vec<f32>,
+}
+
+impl Predicted {
+    /// Whether candidates disagree on each row, or correction at any strength would.
+    fn disagreements(&self) -> Vec<bool> {
+        let rows = self.classes.iter().zip(&self.changes);
+        let disagree = |([frozen, prior, adapted], change): (&[u32; 3], &Option<Change>)| {
+            change.is_some() || frozen != prior || frozen != adapted
+        };
+        rows.map(disagree).collect()
+    }
 }
 
 impl LabelBook {
@@ -205,11 +219,23 @@ impl LabelBook {
     /// Remembers what the candidates predict for rows of the open block, before anything is learned from them.
     pub(crate) fn predict(&mut self, snapshot: &Snapshot, rows: FrozenRows<'_>) -> Result<()> {
         snapshot.score_rows(rows, &mut self.scores)?;
+        let is_whole = snapshot.frozen_proportions == snapshot.whole_proportions;
+        let mut whole = Vec::new();
+        if !is_whole {
+            whole.clone_from(&self.scores.frozen);
+            let training = &snapshot.training_proportions;
+            prior_correct(&mut whole, training, &snapshot.whole_proportions);
+        }
+        let whole = if is_whole { &self.scores.prior } else { &whole };
         let by_candidate = Candidate::ALL.map(|candidate| self.scores.of(candidate));
         for row in 0..rows.len() {
             let of = |values: &&[f32]| values[row * self.classes..][..self.classes].to_vec();
             let probabilities = by_candidate.each_ref().map(of);
             let predicted = probabilities.each_ref().map(|row| argmax(row) as u32);
+            let whole = &whole[row * self.classes..][..self.classes];
+            let classes = [predicted[Candidate::Frozen as usize], argmax(whole) as u32];
+            let frozen = &probabilities[Candidate::Frozen as usize];
+            self.open.changes.push(Change::new(frozen, whole, classes));
             self.open.classes.push(predicted);
             let probabilities = probabilities.iter().flatten().copied();
             self.open.probabilities.extend(probabilities);
@@ -220,6 +246,7 @@ impl LabelBook {
     /// Forgets the open block.
     pub(crate) fn discard(&mut self) {
         self.open.classes.clear();
+        self.open.changes.clear();
         self.open.probabilities.clear();
     }
 
@@ -233,7 +260,7 @@ impl LabelBook {
     ) -> LabelBlock {
         let mut report = LabelBlock::default();
         tally.age();
-        tally.note_predictions(&self.open.classes);
+        tally.note_changes(block, &self.open.changes);
         let clock = events.iter().map(|event| event.time_ms).max();
         self.clock_ms = clock.map_or(self.clock_ms, |clock| clock.max(self.clock_ms));
         let with_id = events.iter().filter(|event| event.id.is_some()).count();
@@ -250,7 +277,8 @@ impl LabelBook {
             }
         }
         self.open_shares(block, events);
-        let asked = draw(block, events, &self.open.classes, &self.settings);
+        let disagree = self.open.disagreements();
+        let asked = draw(block, events, &disagree, &self.settings);
         for (row, event) in events.iter().enumerate() {
             let Some(id) = event.id else { continue };
             let kind = asked.get(&row).copied();
@@ -318,6 +346,7 @@ impl LabelBook {
             asked,
             outcome: Outcome::Waiting,
             predicted: self.open.classes[row],
+            change: self.open.changes[row],
             probabilities,
         };
         if let Some(kind) = asked {
@@ -388,6 +417,7 @@ impl LabelBook {
         tally.add(LabelledRow {
             class: class as usize,
             predicted: entry.predicted,
+            change: entry.change,
             probabilities: &entry.probabilities,
             block: entry.block,
             age: block.saturating_sub(entry.block),

@@ -59,7 +59,7 @@ impl LabelRequest {
 pub(super) fn draw(
     block: u64,
     events: &[BlockEvent<'_>],
-    predicted: &[[u32; 3]],
+    disagree: &[bool],
     settings: &LabelUse,
 ) -> BTreeMap<usize, RequestKind> {
     let mut asked = BTreeMap::new();
@@ -74,11 +74,7 @@ pub(super) fn draw(
     for row in take(&mut rows, settings.random, &mut generator) {
         asked.insert(row, RequestKind::Random);
     }
-    let disagree = |row: &usize| {
-        let [frozen, prior, adapted] = predicted[*row];
-        frozen != prior || frozen != adapted
-    };
-    rows.retain(disagree);
+    rows.retain(|row| disagree[*row]);
     rows.sort_unstable();
     for row in take(&mut rows, settings.disagreements, &mut generator) {
         asked.insert(row, RequestKind::Disagreement);
@@ -117,13 +113,10 @@ mod tests {
             time_ms: 0,
         };
         let events: Vec<_> = (0..400).map(event).collect();
-        // Every fifth row is one on which prior correction changes the prediction.
-        let predicted: Vec<_> = (0..400)
-            .map(|row| [0, u32::from(usize::is_multiple_of(row, 5)), 0])
-            .collect();
-        let asked = draw(7, &events, &predicted, &SETTINGS);
-        assert_eq!(asked, draw(7, &events, &predicted, &SETTINGS));
-        assert_ne!(asked, draw(8, &events, &predicted, &SETTINGS));
+        let disagree: Vec<bool> = (0..400).map(|row| usize::is_multiple_of(row, 5)).collect();
+        let asked = draw(7, &events, &disagree, &SETTINGS);
+        assert_eq!(asked, draw(7, &events, &disagree, &SETTINGS));
+        assert_ne!(asked, draw(8, &events, &disagree, &SETTINGS));
         let of = |kind| asked.iter().filter(move |(_, found)| **found == kind);
         assert_eq!(of(RequestKind::Random).count(), 5);
         assert_eq!(of(RequestKind::Disagreement).count(), 10);
@@ -137,7 +130,7 @@ mod tests {
             id: Some("x"),
             time_ms: 0,
         };
-        let asked = draw(1, &[event; 3], &[[1; 3]; 3], &SETTINGS);
+        let asked = draw(1, &[event; 3], &[false; 3], &SETTINGS);
         assert_eq!(asked.len(), 3);
         assert!(asked.values().all(|kind| *kind == RequestKind::Random));
     }

@@ -9,7 +9,7 @@ use super::{
     sampling::Sampling,
     shares::ShareBook,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, gate::Change};
 
 /// What a state says of labels beside the events that wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub(crate) struct SavedBook {
     /// Events and labels in the bytes.
     entries: usize,
     early: usize,
+    /// Whether entries say what the whole correction makes of them; those of earlier states do not.
+    #[serde(default)]
+    with_changes: bool,
     /// Not in earlier states.
     #[serde(default, skip_serializing_if = "ShareBook::is_empty")]
     shares: ShareBook,
@@ -46,6 +49,7 @@ impl LabelBook {
             sampling: self.sampling,
             entries: self.memory.entries().len(),
             early: self.early.iter().len(),
+            with_changes: true,
             shares: self.shares.clone(),
         };
         (saved, bytes)
@@ -60,7 +64,7 @@ impl LabelBook {
         let mut book = Self::new(settings, classes);
         let mut rest = Bytes(bytes);
         for _ in 0..saved.entries {
-            let entry = rest.entry()?;
+            let entry = rest.entry(saved.with_changes)?;
             book.memory.push(entry, usize::MAX);
         }
         for _ in 0..saved.early {
@@ -95,6 +99,17 @@ fn write_entry(entry: &Entry, bytes: &mut Vec<u8>) {
     bytes.extend((entry.probabilities.len() as u32).to_le_bytes());
     for probability in &entry.probabilities {
         bytes.extend(probability.to_le_bytes());
+    }
+    bytes.push(u8::from(entry.change.is_some()));
+    if let Some(Change {
+        class,
+        reach,
+        shift,
+    }) = entry.change
+    {
+        bytes.extend(class.to_le_bytes());
+        bytes.extend(reach.to_le_bytes());
+        bytes.extend(shift.to_le_bytes());
     }
     write_text(&entry.id, bytes);
 }
@@ -136,7 +151,7 @@ impl Bytes<'_> {
         Ok(text.into())
     }
 
-    fn entry(&mut self) -> Result<Entry> {
+    fn entry(&mut self, with_change: bool) -> Result<Entry> {
         let block = u64::from_le_bytes(self.take()?);
         let time_ms = i64::from_le_bytes(self.take()?);
         let [asked, outcome] = self.take()?;
@@ -149,6 +164,7 @@ impl Bytes<'_> {
         for _ in 0..count {
             probabilities.push(f32::from_le_bytes(self.take()?));
         }
+        let change = if with_change { self.change()? } else { None };
         Ok(Entry {
             id: self.text()?,
             block,
@@ -166,7 +182,20 @@ impl Bytes<'_> {
                 _ => return Err(broken("have an event of an unknown outcome")),
             },
             predicted,
+            change,
             probabilities: probabilities.into(),
         })
+    }
+
+    fn change(&mut self) -> Result<Option<Change>> {
+        match self.take()? {
+            [0] => Ok(None),
+            [1] => Ok(Some(Change {
+                class: u32::from_le_bytes(self.take()?),
+                reach: f32::from_le_bytes(self.take()?),
+                shift: f32::from_le_bytes(self.take()?),
+            })),
+            _ => Err(broken("have a change of an unknown kind")),
+        }
     }
 }

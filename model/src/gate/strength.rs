@@ -1,0 +1,449 @@
+//! How far labels carry prior correction.
+//!
+//! Where more than the shares has moved, correction by the estimated shares often goes in the right direction and too far.
+//! At a lower strength it changes the class of fewer rows: of those on which the frozen model was least sure. A label of a
+//! row that the whole correction changes says whether the change is right, so that labels together say which strength gains
+//! most.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::outcomes::{MOST_BLOCKS, unchanged};
+
+/// Strengths to choose from, as shares of the whole correction's logarithm.
+pub(crate) const STRENGTHS: [f64; 4] = [0.25, 0.5, 0.75, WHOLE];
+/// Correction to the estimated shares.
+pub(crate) const WHOLE: f64 = 1.0;
+
+/// How much of the correction may be right: from all of it backwards to twice as much.
+const EXTENTS: usize = 13;
+const FIRST_EXTENT: f64 = -1.0;
+const EXTENT_STEP: f64 = 0.25;
+/// How far the model's certainty may hold on the stream; 1 is what it claims.
+const SLOPES: [f64; 3] = [0.25, 0.5, 1.0];
+const CELLS: usize = EXTENTS * SLOPES.len();
+
+/// Blocks whose rows stand for those that come, and how many of a block.
+const RECENT_BLOCKS: usize = 2;
+const MOST_ROWS: usize = 64;
+/// Labelled blocks that the newest one is compared with.
+const COMPARED_BLOCKS: usize = 4;
+/// A block in which correction changes more than this many times as many rows, and this share of its rows more, is
+/// not one that labels have vouched for.
+const MANY_MORE: f64 = 2.0;
+const A_FEW_ROWS: f64 = 0.01;
+/// Lower bound on a probability.
+const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
+
+/// What the whole correction makes of a row whose class it changes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Change {
+    /// The class after it.
+    pub(crate) class: u32,
+    /// The strength from which on it changes the class, from 0 to 1.
+    pub(crate) reach: f32,
+    /// What it adds to the log-odds of this class against the frozen model's.
+    pub(crate) shift: f32,
+}
+
+/// What labels say of each strength; part of the state that lasts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Strengths {
+    /// Labels of rows whose class correction changes, each counted less with every block.
+    labels: f64,
+    /// Blocks with such labels, oldest first.
+    labelled: VecDeque<Labelled>,
+    /// What correction changed in the latest blocks, oldest first.
+    seen: VecDeque<Seen>,
+    /// When last looked at; empty without labels.
+    judged: Vec<Judged>,
+}
+
+/// Labels of one block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Labelled {
+    block: u64,
+    /// The logarithm of their likelihood in every cell.
+    ln_likelihood: Vec<f64>,
+}
+
+/// A block's rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seen {
+    block: u64,
+    /// Share of rows whose class each strength changes.
+    changed: [f64; STRENGTHS.len()],
+    /// Reach and shift of some of them; only of the latest blocks.
+    rows: Vec<[f32; 2]>,
+}
+
+/// A strength against the frozen model.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Judged {
+    pub(crate) strength: f64,
+    /// The chance that it is right more often where it changes the class.
+    pub(crate) chance: f64,
+    /// Rows that it is expected to gain, of those that it is judged on.
+    pub(crate) gain: f64,
+    /// Whether it changes many more rows now than in the blocks that labels are of.
+    pub(crate) is_beyond_labels: bool,
+}
+
+// === impl Change ===
+
+impl Change {
+    /// Of probabilities before and after the whole correction, and the classes that these predict.
+    pub(crate) fn new(frozen: &[f32], whole: &[f32], classes: [u32; 2]) -> Option<Self> {
+        let [before, after] = classes.map(|class| class as usize);
+        if before == after {
+            return None;
+        }
+        let ln = |probability: f32| f64::from(probability).max(LEAST_PROBABILITY).ln();
+        let margin = (ln(frozen[before]) - ln(frozen[after])).max(0.0);
+        let shift = margin + (ln(whole[after]) - ln(whole[before])).max(0.0);
+        let reach = if shift > 0.0 { margin / shift } else { 0.0 };
+        Some(Self {
+            class: classes[1],
+            reach: reach as f32,
+            shift: shift as f32,
+        })
+    }
+
+    /// Whether correction at this strength changes the class.
+    fn is_made_at(reach: f32, strength: f64) -> bool {
+        strength >= WHOLE || f64::from(reach) < strength
+    }
+}
+
+/// The log-odds that a change is right in every cell.
+fn log_odds(reach: f32, shift: f32) -> impl Iterator<Item = f64> {
+    let (reach, shift) = (f64::from(reach), f64::from(shift));
+    let extents = (0..EXTENTS).map(|step| FIRST_EXTENT + EXTENT_STEP * step as f64);
+    extents.flat_map(move |extent| SLOPES.map(move |slope| slope * shift * (extent - reach)))
+}
+
+/// The logarithm of the logistic function.
+fn ln_logistic(x: f64) -> f64 {
+    x.min(0.0) - (-x.abs()).exp().ln_1p()
+}
+
+// === impl Strengths ===
+
+impl Strengths {
+    /// A block has passed.
+    pub(crate) fn age(&mut self, decay: f64) {
+        self.labels *= decay;
+    }
+
+    /// What the whole correction makes of a block's rows.
+    pub(crate) fn note_changes(&mut self, block: u64, rows: &[Option<Change>]) {
+        let made: Vec<&Change> = rows.iter().flatten().collect();
+        let changed = STRENGTHS.map(|strength| {
+            let count = made
+                .iter()
+                .filter(|change| Change::is_made_at(change.reach, strength));
+            count.count() as f64 / rows.len().max(1) as f64
+        });
+        let every = made.len().div_ceil(MOST_ROWS).max(1);
+        let sample = made.iter().step_by(every);
+        self.seen.push_back(Seen {
+            block,
+            changed,
+            rows: sample.map(|change| [change.reach, change.shift]).collect(),
+        });
+        if self.seen.len() > MOST_BLOCKS {
+            self.seen.pop_front();
+        }
+        let old = self.seen.len().saturating_sub(RECENT_BLOCKS);
+        for seen in self.seen.iter_mut().take(old) {
+            seen.rows = Vec::new();
+        }
+    }
+
+    /// A label of an event in `block` that either the frozen model or the whole correction had right.
+    pub(crate) fn add(&mut self, block: u64, weight: f64, change: Change, is_right: bool) {
+        self.labels += weight;
+        let before = self.labelled.partition_point(|one| one.block < block);
+        let known = self.labelled.get(before);
+        if known.is_none_or(|one| one.block != block) {
+            let ln_likelihood = vec![0.0; CELLS];
+            let none = Labelled {
+                block,
+                ln_likelihood,
+            };
+            self.labelled.insert(before, none);
+        }
+        let sign = if is_right { 1.0 } else { -1.0 };
+        let cells = self.labelled[before].ln_likelihood.iter_mut();
+        for (cell, odds) in cells.zip(log_odds(change.reach, change.shift)) {
+            *cell += ln_logistic(sign * odds);
+        }
+        if self.labelled.len() > MOST_BLOCKS {
+            self.labelled.pop_front();
+        }
+    }
+
+    /// What labels said counts no longer. What correction changes is no label.
+    pub(crate) fn forget_labels(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        *self = Self {
+            seen,
+            ..Self::default()
+        };
+    }
+
+    pub(crate) fn labels(&self) -> f64 {
+        self.labels
+    }
+
+    /// What labels say of each strength, weakest first; empty without labels.
+    pub(crate) fn judged(&self) -> &[Judged] {
+        &self.judged
+    }
+
+    /// Looks at what labels say at block `now`. Without rows that correction changes, what was said last stays.
+    pub(crate) fn judge(&mut self, now: u64) {
+        let Some(chances) = self.posterior(now) else {
+            self.judged.clear();
+            return;
+        };
+        let rows: Vec<[f32; 2]> = self
+            .seen
+            .iter()
+            .flat_map(|seen| &seen.rows)
+            .copied()
+            .collect();
+        if rows.is_empty() {
+            return;
+        }
+        let judged = STRENGTHS.iter().enumerate();
+        self.judged = judged
+            .map(|(place, strength)| {
+                let mut gains = [0.0; CELLS];
+                let changed = rows
+                    .iter()
+                    .filter(|[reach, _]| Change::is_made_at(*reach, *strength));
+                for [reach, shift] in changed {
+                    for (gain, odds) in gains.iter_mut().zip(log_odds(*reach, *shift)) {
+                        *gain += (0.5 * odds).tanh();
+                    }
+                }
+                let cells = || gains.iter().zip(&chances);
+                let better = cells().filter(|(gain, _)| **gain > 0.0);
+                Judged {
+                    strength: *strength,
+                    chance: better.map(|(_, chance)| chance).sum(),
+                    gain: cells().map(|(gain, chance)| gain * chance).sum(),
+                    is_beyond_labels: self.is_beyond_labels(place),
+                }
+            })
+            .collect();
+    }
+
+    /// The chance of every cell at block `now`, when what is right may change with every block: Bayes' rule over all
+    /// blocks with which the present may have begun.
+    fn posterior(&self, now: u64) -> Option<Vec<f64>> {
+        let newest = self.labelled.back()?.block;
+        let flat = -(CELLS as f64).ln();
+        let mut beginnings: Vec<Vec<f64>> = Vec::with_capacity(self.labelled.len());
+        let (mut total, mut last) = (0.0, None);
+        for Labelled {
+            block,
+            ln_likelihood,
+        } in &self.labelled
+        {
+            let same = last.map_or(0.0, |last| unchanged(block - last));
+            for cells in &mut beginnings {
+                for (cell, ln_likelihood) in cells.iter_mut().zip(ln_likelihood) {
+                    *cell += same.ln() + ln_likelihood;
+                }
+            }
+            let begins = total + (1.0 - same).ln() + flat;
+            beginnings.push(ln_likelihood.iter().map(|cell| begins + cell).collect());
+            total = ln_sum(beginnings.iter().flatten().copied());
+            last = Some(*block);
+        }
+        let same = unchanged(now.saturating_sub(newest + 1));
+        let mut chances = vec![(1.0 - same) / CELLS as f64; CELLS];
+        for cells in &beginnings {
+            for (chance, cell) in chances.iter_mut().zip(cells) {
+                *chance += same * (cell - total).exp();
+            }
+        }
+        Some(chances)
+    }
+
+    fn is_beyond_labels(&self, place: usize) -> bool {
+        let of_block = |block: u64| {
+            let number = self.seen.binary_search_by_key(&block, |seen| seen.block);
+            number.ok().map(|number| self.seen[number].changed[place])
+        };
+        let Some(newest) = self.seen.back() else {
+            return false;
+        };
+        let labelled = self.labelled.iter().rev().take(COMPARED_BLOCKS);
+        let labelled: Vec<f64> = labelled.filter_map(|one| of_block(one.block)).collect();
+        if labelled.is_empty() {
+            return false;
+        }
+        let mean = labelled.iter().sum::<f64>() / labelled.len() as f64;
+        newest.changed[place] > MANY_MORE * mean + A_FEW_ROWS
+    }
+}
+
+/// The logarithm of a sum of numbers whose logarithms are given.
+fn ln_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let largest = values.clone().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = values.map(|value| (value - largest).exp()).sum();
+    largest + sum.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Generator, argmax, proportions::prior_correct};
+
+    fn change(reach: f32) -> Change {
+        Change {
+            class: 1,
+            reach,
+            shift: 3.0,
+        }
+    }
+
+    /// Ten labels a block on changes that are right where their reach is below `extent`, with a slope of one.
+    fn judged(extent: f64, blocks: u64) -> Strengths {
+        let mut generator = Generator::new(11);
+        let mut strengths = Strengths::default();
+        for block in 1..=blocks {
+            strengths.age(0.95);
+            let rows: Vec<Option<Change>> = (0..100)
+                .map(|row| (row % 2 == 0).then(|| change(row as f32 / 100.0)))
+                .collect();
+            strengths.note_changes(block, &rows);
+            for _ in 0..10 {
+                let change = rows[2 * generator.below(50)].unwrap();
+                let odds = f64::from(change.shift) * (extent - f64::from(change.reach));
+                let is_right = generator.uniform() < ln_logistic(odds).exp();
+                strengths.add(block, 1.0, change, is_right);
+            }
+        }
+        strengths.judge(blocks + 1);
+        strengths
+    }
+
+    fn best(strengths: &Strengths) -> Judged {
+        let judged = strengths.judged().iter().copied();
+        judged.max_by(|a, b| a.gain.total_cmp(&b.gain)).unwrap()
+    }
+
+    #[test]
+    fn a_change_is_made_from_its_reach_on_as_correction_makes_it() {
+        let training = crate::proportions::LabelProportions::new(vec![0.6, 0.4]).unwrap();
+        let stream = crate::proportions::LabelProportions::new(vec![0.1, 0.9]).unwrap();
+        let mut generator = Generator::new(3);
+        let mut changes = 0;
+        for _ in 0..200 {
+            let first = generator.uniform() as f32;
+            let frozen = [first, 1.0 - first];
+            let mut whole = frozen;
+            prior_correct(&mut whole, &training, &stream);
+            let classes = [argmax(&frozen) as u32, argmax(&whole) as u32];
+            let change = Change::new(&frozen, &whole, classes);
+            for strength in [0.2, 0.5, 0.8] {
+                let mut corrected = frozen;
+                let tempered = training.towards(&stream, strength);
+                prior_correct(&mut corrected, &training, &tempered);
+                let is_changed = argmax(&corrected) != argmax(&frozen);
+                let expected =
+                    change.is_some_and(|change| Change::is_made_at(change.reach, strength));
+                assert_eq!(is_changed, expected, "{frozen:?} {strength} {change:?}");
+            }
+            changes += u32::from(change.is_some());
+        }
+        assert!(changes > 20, "{changes}");
+    }
+
+    #[test]
+    fn labels_find_the_strength_that_gains_most() {
+        for (extent, expected) in [(1.5, 1.0), (0.5, 0.5)] {
+            let found = best(&judged(extent, 40));
+            assert_eq!(found.strength, expected, "{extent}: {found:?}");
+            assert!(found.chance > 0.9 && found.gain > 0.0, "{found:?}");
+        }
+        let backwards = judged(-0.5, 40);
+        assert!(backwards.judged().iter().all(|one| one.chance < 0.1));
+    }
+
+    #[test]
+    fn few_labels_leave_it_open_and_none_say_nothing() {
+        assert!(Strengths::default().judged().is_empty());
+        let mut one = Strengths::default();
+        one.note_changes(1, &[Some(change(0.5))]);
+        one.add(1, 1.0, change(0.5), true);
+        one.judge(2);
+        assert!(
+            one.judged().iter().all(|level| level.chance < 0.9),
+            "{one:?}"
+        );
+        // What was said long ago says little of now.
+        let mut old = judged(1.5, 40);
+        let sure = old.judged()[3].chance;
+        old.judge(140);
+        assert!(sure > 0.95 && old.judged()[3].chance < 0.7, "{old:?}");
+    }
+
+    #[test]
+    fn a_block_that_changes_many_more_rows_is_beyond_what_labels_vouch_for() {
+        let mut strengths = judged(1.5, 10);
+        assert!(strengths.judged().iter().all(|one| !one.is_beyond_labels));
+        strengths.note_changes(11, &[Some(change(0.6)); 100]);
+        strengths.judge(12);
+        let beyond: Vec<bool> = strengths
+            .judged()
+            .iter()
+            .map(|one| one.is_beyond_labels)
+            .collect();
+        // Reach 0.6: the two weaker strengths change none of these rows.
+        assert_eq!(beyond, [false, false, true, false]);
+        strengths.note_changes(12, &[None; 100]);
+        strengths.judge(13);
+        assert!(strengths.judged().iter().all(|one| !one.is_beyond_labels));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_forgetting_keeps_what_is_no_label() {
+        let mut strengths = judged(1.5, 60);
+        assert_eq!(strengths.labelled.len(), MOST_BLOCKS);
+        assert_eq!(strengths.seen.len(), MOST_BLOCKS);
+        let rows = strengths.seen.iter().map(|seen| seen.rows.len());
+        assert!(rows.sum::<usize>() <= RECENT_BLOCKS * MOST_ROWS);
+        strengths.forget_labels();
+        strengths.judge(61);
+        assert_eq!((strengths.labels(), strengths.judged().len()), (0.0, 0));
+        assert_eq!(strengths.seen.len(), MOST_BLOCKS);
+    }
+
+    #[test]
+    fn any_probabilities_give_finite_numbers() {
+        for (frozen, whole) in [
+            ([1.0, 0.0], [0.0, 1.0]),
+            ([0.5, 0.5], [0.5, 0.5]),
+            ([0.0, 0.0], [0.0, f32::MIN_POSITIVE]),
+        ] {
+            let change = Change::new(&frozen, &whole, [0, 1]).unwrap();
+            assert!(change.reach.is_finite() && (0.0..=1.0).contains(&change.reach));
+            let mut strengths = Strengths::default();
+            strengths.note_changes(1, &[Some(change)]);
+            strengths.add(1, 1.0, change, true);
+            strengths.judge(2);
+            let finite = |one: &Judged| one.chance.is_finite() && one.gain.is_finite();
+            assert!(strengths.judged().iter().all(finite), "{change:?}");
+        }
+    }
+}
