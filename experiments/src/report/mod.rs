@@ -65,6 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
     page += &gate::section(&lines(folder, "gate")?);
     page += &gate_labels::section(
         &lines(folder, "gate-labels")?,
+        &lines(folder, "gate-labels-held-out")?,
         &lines(folder, "gate-labels-late")?,
     );
     page += &shares::section(&lines(folder, "shares")?);

@@ -383,7 +383,9 @@ impl LabelTally {
         let Some(whole) = self.strengths.judged().last() else {
             return LabelsOnPrior::Undecided;
         };
-        let likely = |judged: &&Judged| judged.gain > 0.0 && judged.chance > self.needed(judged);
+        let likely = |judged: &&Judged| {
+            !judged.is_contradicted && judged.gain > 0.0 && judged.chance > self.needed(judged)
+        };
         let likely = self.strengths.judged().iter().filter(likely);
         let best = likely.max_by(|a, b| a.gain.total_cmp(&b.gain));
         let refuted = match (self.believes_prior, explained) {

@@ -9,7 +9,10 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::outcomes::{MOST_BLOCKS, unchanged};
+use super::{
+    beta::above_half,
+    outcomes::{MOST_BLOCKS, unchanged},
+};
 
 /// Strengths to choose from, as shares of the whole correction's logarithm.
 pub(crate) const STRENGTHS: [f64; 4] = [0.25, 0.5, 0.75, WHOLE];
@@ -33,6 +36,8 @@ const COMPARED_BLOCKS: usize = 4;
 /// not one that labels have vouched for.
 const MANY_MORE: f64 = 2.0;
 const A_FEW_ROWS: f64 = 0.01;
+/// A strength is contradicted when the chance that it is better, by counts alone, is below this.
+const CONTRADICTED: f64 = 0.1;
 /// Lower bound on a probability.
 const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
 
@@ -53,12 +58,21 @@ pub(crate) struct Change {
 pub(crate) struct Strengths {
     /// Labels of rows whose class correction changes, each counted less with every block.
     labels: f64,
+    /// Of these, by strength: labels of rows that it changes, right and wrong.
+    counts: [Counts; STRENGTHS.len()],
     /// Blocks with such labels, oldest first.
     labelled: VecDeque<Labelled>,
     /// What correction changed in the latest blocks, oldest first.
     seen: VecDeque<Seen>,
     /// When last looked at; empty without labels.
     judged: Vec<Judged>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Counts {
+    right: f64,
+    wrong: f64,
 }
 
 /// Labels of one block.
@@ -90,6 +104,8 @@ pub(crate) struct Judged {
     pub(crate) chance: f64,
     /// Rows that it is expected to gain, of those that it is judged on.
     pub(crate) gain: f64,
+    /// Whether labels of the rows that it changes say otherwise, counted without the model. The model may be wrong.
+    pub(crate) is_contradicted: bool,
     /// Whether it changes many more rows now than in the blocks that labels are of.
     pub(crate) is_beyond_labels: bool,
 }
@@ -138,6 +154,10 @@ impl Strengths {
     /// A block has passed.
     pub(crate) fn age(&mut self, decay: f64) {
         self.labels *= decay;
+        for counts in &mut self.counts {
+            counts.right *= decay;
+            counts.wrong *= decay;
+        }
     }
 
     /// What the whole correction makes of a block's rows.
@@ -168,6 +188,16 @@ impl Strengths {
     /// A label of an event in `block` that either the frozen model or the whole correction had right.
     pub(crate) fn add(&mut self, block: u64, weight: f64, change: Change, is_right: bool) {
         self.labels += weight;
+        for (counts, strength) in self.counts.iter_mut().zip(STRENGTHS) {
+            if Change::is_made_at(change.reach, strength) {
+                let count = if is_right {
+                    &mut counts.right
+                } else {
+                    &mut counts.wrong
+                };
+                *count += weight;
+            }
+        }
         let before = self.labelled.partition_point(|one| one.block < block);
         let known = self.labelled.get(before);
         if known.is_none_or(|one| one.block != block) {
@@ -234,11 +264,13 @@ impl Strengths {
                     }
                 }
                 let cells = || gains.iter().zip(&chances);
+                let Counts { right, wrong } = self.counts[place];
                 let better = cells().filter(|(gain, _)| **gain > 0.0);
                 Judged {
                     strength: *strength,
                     chance: better.map(|(_, chance)| chance).sum(),
                     gain: cells().map(|(gain, chance)| gain * chance).sum(),
+                    is_contradicted: above_half(right, wrong) < CONTRADICTED,
                     is_beyond_labels: self.is_beyond_labels(place),
                 }
             })
@@ -396,6 +428,25 @@ mod tests {
         let sure = old.judged()[3].chance;
         old.judge(140);
         assert!(sure > 0.95 && old.judged()[3].chance < 0.7, "{old:?}");
+    }
+
+    #[test]
+    fn counts_contradict_a_model_that_is_wrong() {
+        // Wrong where the frozen model was least sure, right beyond: no logistic curve is like that.
+        let mut strengths = Strengths::default();
+        for block in 1..=10 {
+            strengths.age(0.95);
+            let rows: Vec<Option<Change>> = (0..100)
+                .map(|row| Some(change(row as f32 / 100.0)))
+                .collect();
+            strengths.note_changes(block, &rows);
+            for change in rows.into_iter().flatten() {
+                strengths.add(block, 1.0, change, change.reach > 0.3);
+            }
+        }
+        strengths.judge(11);
+        let contradicted = strengths.judged().iter().map(|one| one.is_contradicted);
+        assert!(contradicted.eq([true, true, false, false]), "{strengths:?}");
     }
 
     #[test]

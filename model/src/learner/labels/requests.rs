@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{BlockEvent, LabelUse, memory::Entry};
-use crate::Generator;
+use crate::{Candidate, Generator};
 
 /// Why a label is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub struct LabelRequest {
     pub block: u64,
     /// When the event happened, in milliseconds since 1970.
     pub time_ms: i64,
-    /// Predicted class of each candidate, in the order of [`Candidate::ALL`](crate::Candidate::ALL).
+    /// Predicted class of each candidate, in the order of [`Candidate::ALL`]; of `prior` at its whole strength.
     pub predicted: [u32; 3],
 }
 
@@ -44,12 +44,16 @@ impl RequestKind {
 
 impl LabelRequest {
     pub(super) fn of(entry: &Entry, kind: RequestKind) -> Self {
+        let mut predicted = entry.predicted;
+        if let Some(change) = entry.change {
+            predicted[Candidate::Prior as usize] = change.class;
+        }
         Self {
             id: entry.id.clone(),
             kind,
             block: entry.block,
             time_ms: entry.time_ms,
-            predicted: entry.predicted,
+            predicted,
         }
     }
 }
