@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    change::WHOLE,
     explanation::{ShapeTest, ShapeTests},
     labels::{DuelReport, LabelEvidence, whole},
-    strength::WHOLE,
 };
 use crate::Candidate;
 

@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    change::{Change, WHOLE},
     duel::{DECAY, Duel},
-    strength::{Change, Judged, Strengths, WHOLE},
+    strength::{Judged, Strengths},
 };
 use crate::Candidate;
 
@@ -386,24 +387,28 @@ impl LabelTally {
         let likely = |judged: &&Judged| {
             !judged.is_contradicted && judged.gain > 0.0 && judged.chance > self.needed(judged)
         };
-        let likely = self.strengths.judged().iter().filter(likely);
-        let best = likely.max_by(|a, b| a.gain.total_cmp(&b.gain));
+        let judged = self.strengths.judged().iter();
+        let best = judged
+            .filter(likely)
+            .max_by(|a, b| a.gain.total_cmp(&b.gain));
         let refuted = match (self.believes_prior, explained) {
             // What labels have said holds until they are even: else it would come and go.
             (Some(false), _) => EVEN,
             (_, true) => REFUTED,
             (_, false) => DOUBT,
         };
-        if explained && whole.chance >= refuted {
+        let is_refuted = whole.is_contradicted || whole.chance < refuted;
+        if explained && !is_refuted {
             // Only the shares seem to have moved: no part of the correction is better than all of it.
-            return match best {
-                Some(_) if whole.chance > self.needed(whole) => LabelsOnPrior::Preferred(WHOLE),
-                _ => LabelsOnPrior::Undecided,
+            return if likely(&whole) {
+                LabelsOnPrior::Preferred(WHOLE)
+            } else {
+                LabelsOnPrior::Undecided
             };
         }
         match best {
             Some(best) => LabelsOnPrior::Preferred(best.strength),
-            None if whole.chance < refuted => LabelsOnPrior::Refuted,
+            None if is_refuted => LabelsOnPrior::Refuted,
             None => LabelsOnPrior::Undecided,
         }
     }

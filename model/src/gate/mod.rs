@@ -13,6 +13,7 @@
 
 mod beta;
 mod bins;
+mod change;
 mod decision;
 mod duel;
 mod explanation;
@@ -31,6 +32,7 @@ mod window;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use change::{Change, WHOLE};
 pub use decision::{Decided, GateReason, Verdict};
 pub use explanation::{ShapeTest, ShapeTests};
 pub use labels::{DuelReport, LabelEvidence, Objective};
@@ -38,7 +40,6 @@ pub(crate) use labels::{LabelTally, LabelledRow};
 pub use settings::GateSettings;
 pub(crate) use shape::HeldOutShape;
 pub use states::GateState;
-pub(crate) use strength::{Change, WHOLE};
 
 use self::{
     explanation::is_near,

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    change::WHOLE,
     decision::{Decided, GateReason, Verdict},
     explanation::{CONVINCING, STILL_CONVINCING, ShapeTests},
     labels::{LabelTally, LabelsOnPrior},
     settings::GateSettings,
-    strength::WHOLE,
 };
 use crate::Candidate;
 

@@ -11,13 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     beta::above_half,
+    change::{Change, WHOLE},
     outcomes::{MOST_BLOCKS, unchanged},
 };
 
 /// Strengths to choose from, as shares of the whole correction's logarithm.
 pub(crate) const STRENGTHS: [f64; 4] = [0.25, 0.5, 0.75, WHOLE];
-/// Correction to the estimated shares.
-pub(crate) const WHOLE: f64 = 1.0;
 
 /// How much of the correction may be right: from all of it backwards to twice as much.
 const EXTENTS: usize = 13;
@@ -38,27 +37,12 @@ const MANY_MORE: f64 = 2.0;
 const A_FEW_ROWS: f64 = 0.01;
 /// A strength is contradicted when the chance that it is better, by counts alone, is below this.
 const CONTRADICTED: f64 = 0.1;
-/// Lower bound on a probability.
-const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
-
-/// What the whole correction makes of a row whose class it changes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Change {
-    /// The class after it.
-    pub(crate) class: u32,
-    /// The strength from which on it changes the class, from 0 to 1.
-    pub(crate) reach: f32,
-    /// What it adds to the log-odds of this class against the frozen model's.
-    pub(crate) shift: f32,
-}
 
 /// What labels say of each strength; part of the state that lasts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Strengths {
-    /// Labels of rows whose class correction changes, each counted less with every block.
-    labels: f64,
-    /// Of these, by strength: labels of rows that it changes, right and wrong.
+    /// By strength: labels of rows that it changes, each counted less with every block.
     counts: [Counts; STRENGTHS.len()],
     /// Blocks with such labels, oldest first.
     labelled: VecDeque<Labelled>,
@@ -71,7 +55,9 @@ pub(crate) struct Strengths {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Counts {
+    /// The change is right.
     right: f64,
+    /// The frozen model was right.
     wrong: f64,
 }
 
@@ -110,32 +96,6 @@ pub(crate) struct Judged {
     pub(crate) is_beyond_labels: bool,
 }
 
-// === impl Change ===
-
-impl Change {
-    /// Of probabilities before and after the whole correction, and the classes that these predict.
-    pub(crate) fn new(frozen: &[f32], whole: &[f32], classes: [u32; 2]) -> Option<Self> {
-        let [before, after] = classes.map(|class| class as usize);
-        if before == after {
-            return None;
-        }
-        let ln = |probability: f32| f64::from(probability).max(LEAST_PROBABILITY).ln();
-        let margin = (ln(frozen[before]) - ln(frozen[after])).max(0.0);
-        let shift = margin + (ln(whole[after]) - ln(whole[before])).max(0.0);
-        let reach = if shift > 0.0 { margin / shift } else { 0.0 };
-        Some(Self {
-            class: classes[1],
-            reach: reach as f32,
-            shift: shift as f32,
-        })
-    }
-
-    /// Whether correction at this strength changes the class.
-    fn is_made_at(reach: f32, strength: f64) -> bool {
-        strength >= WHOLE || f64::from(reach) < strength
-    }
-}
-
 /// The log-odds that a change is right in every cell.
 fn log_odds(reach: f32, shift: f32) -> impl Iterator<Item = f64> {
     let (reach, shift) = (f64::from(reach), f64::from(shift));
@@ -153,7 +113,6 @@ fn ln_logistic(x: f64) -> f64 {
 impl Strengths {
     /// A block has passed.
     pub(crate) fn age(&mut self, decay: f64) {
-        self.labels *= decay;
         for counts in &mut self.counts {
             counts.right *= decay;
             counts.wrong *= decay;
@@ -187,7 +146,6 @@ impl Strengths {
 
     /// A label of an event in `block` that either the frozen model or the whole correction had right.
     pub(crate) fn add(&mut self, block: u64, weight: f64, change: Change, is_right: bool) {
-        self.labels += weight;
         for (counts, strength) in self.counts.iter_mut().zip(STRENGTHS) {
             if Change::is_made_at(change.reach, strength) {
                 let count = if is_right {
@@ -227,8 +185,10 @@ impl Strengths {
         };
     }
 
+    /// Labels of rows that the whole correction changes.
     pub(crate) fn labels(&self) -> f64 {
-        self.labels
+        let [.., whole] = self.counts;
+        whole.right + whole.wrong
     }
 
     /// What labels say of each strength, weakest first; empty without labels.
@@ -336,165 +296,4 @@ fn ln_sum(values: impl Iterator<Item = f64> + Clone) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Generator, argmax, proportions::prior_correct};
-
-    fn change(reach: f32) -> Change {
-        Change {
-            class: 1,
-            reach,
-            shift: 3.0,
-        }
-    }
-
-    /// Ten labels a block on changes that are right where their reach is below `extent`, with a slope of one.
-    fn judged(extent: f64, blocks: u64) -> Strengths {
-        let mut generator = Generator::new(11);
-        let mut strengths = Strengths::default();
-        for block in 1..=blocks {
-            strengths.age(0.95);
-            let rows: Vec<Option<Change>> = (0..100)
-                .map(|row| (row % 2 == 0).then(|| change(row as f32 / 100.0)))
-                .collect();
-            strengths.note_changes(block, &rows);
-            for _ in 0..10 {
-                let change = rows[2 * generator.below(50)].unwrap();
-                let odds = f64::from(change.shift) * (extent - f64::from(change.reach));
-                let is_right = generator.uniform() < ln_logistic(odds).exp();
-                strengths.add(block, 1.0, change, is_right);
-            }
-        }
-        strengths.judge(blocks + 1);
-        strengths
-    }
-
-    fn best(strengths: &Strengths) -> Judged {
-        let judged = strengths.judged().iter().copied();
-        judged.max_by(|a, b| a.gain.total_cmp(&b.gain)).unwrap()
-    }
-
-    #[test]
-    fn a_change_is_made_from_its_reach_on_as_correction_makes_it() {
-        let training = crate::proportions::LabelProportions::new(vec![0.6, 0.4]).unwrap();
-        let stream = crate::proportions::LabelProportions::new(vec![0.1, 0.9]).unwrap();
-        let mut generator = Generator::new(3);
-        let mut changes = 0;
-        for _ in 0..200 {
-            let first = generator.uniform() as f32;
-            let frozen = [first, 1.0 - first];
-            let mut whole = frozen;
-            prior_correct(&mut whole, &training, &stream);
-            let classes = [argmax(&frozen) as u32, argmax(&whole) as u32];
-            let change = Change::new(&frozen, &whole, classes);
-            for strength in [0.2, 0.5, 0.8] {
-                let mut corrected = frozen;
-                let tempered = training.towards(&stream, strength);
-                prior_correct(&mut corrected, &training, &tempered);
-                let is_changed = argmax(&corrected) != argmax(&frozen);
-                let expected =
-                    change.is_some_and(|change| Change::is_made_at(change.reach, strength));
-                assert_eq!(is_changed, expected, "{frozen:?} {strength} {change:?}");
-            }
-            changes += u32::from(change.is_some());
-        }
-        assert!(changes > 20, "{changes}");
-    }
-
-    #[test]
-    fn labels_find_the_strength_that_gains_most() {
-        for (extent, expected) in [(1.5, 1.0), (0.5, 0.5)] {
-            let found = best(&judged(extent, 40));
-            assert_eq!(found.strength, expected, "{extent}: {found:?}");
-            assert!(found.chance > 0.9 && found.gain > 0.0, "{found:?}");
-        }
-        let backwards = judged(-0.5, 40);
-        assert!(backwards.judged().iter().all(|one| one.chance < 0.1));
-    }
-
-    #[test]
-    fn few_labels_leave_it_open_and_none_say_nothing() {
-        assert!(Strengths::default().judged().is_empty());
-        let mut one = Strengths::default();
-        one.note_changes(1, &[Some(change(0.5))]);
-        one.add(1, 1.0, change(0.5), true);
-        one.judge(2);
-        assert!(
-            one.judged().iter().all(|level| level.chance < 0.9),
-            "{one:?}"
-        );
-        // What was said long ago says little of now.
-        let mut old = judged(1.5, 40);
-        let sure = old.judged()[3].chance;
-        old.judge(140);
-        assert!(sure > 0.95 && old.judged()[3].chance < 0.7, "{old:?}");
-    }
-
-    #[test]
-    fn counts_contradict_a_model_that_is_wrong() {
-        // Wrong where the frozen model was least sure, right beyond: no logistic curve is like that.
-        let mut strengths = Strengths::default();
-        for block in 1..=10 {
-            strengths.age(0.95);
-            let rows: Vec<Option<Change>> = (0..100)
-                .map(|row| Some(change(row as f32 / 100.0)))
-                .collect();
-            strengths.note_changes(block, &rows);
-            for change in rows.into_iter().flatten() {
-                strengths.add(block, 1.0, change, change.reach > 0.3);
-            }
-        }
-        strengths.judge(11);
-        let contradicted = strengths.judged().iter().map(|one| one.is_contradicted);
-        assert!(contradicted.eq([true, true, false, false]), "{strengths:?}");
-    }
-
-    #[test]
-    fn a_block_that_changes_many_more_rows_is_beyond_what_labels_vouch_for() {
-        let mut strengths = judged(1.5, 10);
-        assert!(strengths.judged().iter().all(|one| !one.is_beyond_labels));
-        strengths.note_changes(11, &[Some(change(0.6)); 100]);
-        strengths.judge(12);
-        let beyond: Vec<bool> = strengths
-            .judged()
-            .iter()
-            .map(|one| one.is_beyond_labels)
-            .collect();
-        // Reach 0.6: the two weaker strengths change none of these rows.
-        assert_eq!(beyond, [false, false, true, false]);
-        strengths.note_changes(12, &[None; 100]);
-        strengths.judge(13);
-        assert!(strengths.judged().iter().all(|one| !one.is_beyond_labels));
-    }
-
-    #[test]
-    fn memory_is_bounded_and_forgetting_keeps_what_is_no_label() {
-        let mut strengths = judged(1.5, 60);
-        assert_eq!(strengths.labelled.len(), MOST_BLOCKS);
-        assert_eq!(strengths.seen.len(), MOST_BLOCKS);
-        let rows = strengths.seen.iter().map(|seen| seen.rows.len());
-        assert!(rows.sum::<usize>() <= RECENT_BLOCKS * MOST_ROWS);
-        strengths.forget_labels();
-        strengths.judge(61);
-        assert_eq!((strengths.labels(), strengths.judged().len()), (0.0, 0));
-        assert_eq!(strengths.seen.len(), MOST_BLOCKS);
-    }
-
-    #[test]
-    fn any_probabilities_give_finite_numbers() {
-        for (frozen, whole) in [
-            ([1.0, 0.0], [0.0, 1.0]),
-            ([0.5, 0.5], [0.5, 0.5]),
-            ([0.0, 0.0], [0.0, f32::MIN_POSITIVE]),
-        ] {
-            let change = Change::new(&frozen, &whole, [0, 1]).unwrap();
-            assert!(change.reach.is_finite() && (0.0..=1.0).contains(&change.reach));
-            let mut strengths = Strengths::default();
-            strengths.note_changes(1, &[Some(change)]);
-            strengths.add(1, 1.0, change, true);
-            strengths.judge(2);
-            let finite = |one: &Judged| one.chance.is_finite() && one.gain.is_finite();
-            assert!(strengths.judged().iter().all(finite), "{change:?}");
-        }
-    }
-}
+mod tests;
