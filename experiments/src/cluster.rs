@@ -2,15 +2,14 @@
 
 use anyhow::{Result, anyhow};
 use kodama::{Method, linkage};
-use linfa::{DatasetBase, traits::Fit};
-use linfa_clustering::GaussianMixtureModel;
-use ndarray::Array2;
 use ostar_model::{Generator, diagnostics::optimal_assignment};
+
+use crate::mixture::Mixture;
 
 /// Most rows that Ward's linkage clusters: its memory grows with their square.
 const MOST_LINKED: usize = 2_000;
 /// Random starts of a mixture's fit; the best is kept.
-const STARTS: u64 = 20;
+const STARTS: usize = 20;
 
 /// Proportions of Ward's clusters, in the order of the classes they are matched with.
 pub fn ward_proportions(
@@ -49,27 +48,13 @@ pub fn mixture_proportions(
     target: &[f32],
     width: usize,
     classes: usize,
-    _seed: u64,
+    seed: u64,
 ) -> Result<Vec<f64>> {
-    let values = target.iter().map(|value| f64::from(*value)).collect();
-    let rows = Array2::from_shape_vec((target.len() / width, width), values)?;
-    let mixture = GaussianMixtureModel::params(classes)
-        .n_runs(STARTS)
-        .tolerance(1e-3)
-        .max_n_iterations(100)
-        .reg_covariance(1e-3)
-        .fit(&DatasetBase::from(rows))
-        .map_err(|error| anyhow!("cannot fit a mixture to the target's latents: {error}"))?;
-    let centres: Vec<Vec<f64>> = mixture
-        .means()
-        .rows()
-        .into_iter()
-        .map(|row| row.to_vec())
-        .collect();
-    let weights = mixture.weights().to_vec();
+    let mixture = Mixture::fit(target, width, classes, STARTS, seed)
+        .ok_or_else(|| anyhow!("cannot fit a mixture to the target's latents"))?;
     Ok(matched(
-        &centres,
-        &weights,
+        &mixture.means,
+        &mixture.weights,
         &class_means(source, width, classes),
     ))
 }

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod data;
 pub mod gate;
 pub mod method;
+mod mixture;
 pub mod protocol;
 pub mod report;
 pub mod results;

@@ -23,12 +23,15 @@ pub(crate) struct EncoderTrace {
 const POOLED_LAYERS: usize = 2;
 
 impl EncoderTrace {
-    #[cfg_attr(not(feature = "experiments"), allow(unused_variables))]
     pub(crate) fn new(shape: &EncoderShape) -> Self {
         Self {
             #[cfg(feature = "experiments")]
             convolution: matches!(shape, EncoderShape::Convolution { .. }).then(Box::default),
-            stack: StackTrace::default(),
+            stack: match shape {
+                // Counts of words, one-hot columns.
+                EncoderShape::Mlp { .. } => StackTrace::of_sparse_inputs(),
+                _ => StackTrace::default(),
+            },
         }
     }
 

@@ -39,9 +39,29 @@ pub(crate) struct TilePosition {
 }
 
 impl Epilogue<'_> {
+    /// Stores one row of a tile, of which `out` has the columns that are in the result.
+    #[inline(always)]
+    pub(crate) fn store_row<S: Simd, const V: usize>(
+        &self,
+        simd: S,
+        row: usize,
+        position: &TilePosition,
+        sums: &[S::f32s; V],
+        out: &mut [f32],
+    ) {
+        match out.first_chunk_mut() {
+            Some(full) => self.store_tile(simd, row, position, sums, full),
+            None => {
+                let mut line = [0.0; TILE_COLUMNS];
+                S::as_mut_simd_f32s(&mut line).0[..V].copy_from_slice(sums);
+                self.store(row, position, &line[..position.used], out);
+            }
+        }
+    }
+
     /// Stores one row of a tile with all its columns in the result, from registers.
     #[inline(always)]
-    pub(crate) fn store_tile<S: Simd, const V: usize>(
+    fn store_tile<S: Simd, const V: usize>(
         &self,
         simd: S,
         row: usize,
@@ -100,7 +120,7 @@ impl Epilogue<'_> {
 
     /// Stores one row of a tile whose last columns are not in the result.
     #[inline(always)]
-    pub(crate) fn store(&self, row: usize, position: &TilePosition, sums: &[f32], out: &mut [f32]) {
+    fn store(&self, row: usize, position: &TilePosition, sums: &[f32], out: &mut [f32]) {
         let columns = position.column..position.column + sums.len();
         let here = row * position.width + position.column;
         let here = here..here + sums.len();

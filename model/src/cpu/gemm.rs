@@ -48,7 +48,7 @@ pub struct Product {
 /// Multiplies matrices, and records the sizes while `record` is set.
 #[derive(Debug)]
 pub(crate) struct Multiplier {
-    arch: Arch,
+    pub(crate) arch: Arch,
     pub(crate) record: bool,
     pub(crate) products: Vec<Product>,
 }
@@ -261,14 +261,7 @@ fn tile<S: Simd, const R: usize, const V: usize, const W: usize>(
         let begin = starts.map_or_else(|| row * position.width, |starts| starts[row]);
         let start = begin + position.column;
         let here = &mut out[start..start + position.used];
-        match here.first_chunk_mut() {
-            Some(full) => epilogue.store_tile(simd, row, position, lanes, full),
-            None => {
-                let mut line = [0.0; TILE_COLUMNS];
-                S::as_mut_simd_f32s(&mut line).0[..W].copy_from_slice(lanes);
-                epilogue.store(row, position, &line[..position.used], here);
-            }
-        }
+        epilogue.store_row(simd, row, position, lanes, here);
     }
     position.row += R;
 }

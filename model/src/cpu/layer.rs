@@ -10,6 +10,7 @@ use super::{
         batch_forward, layer_backward, layer_forward,
     },
     parameter::Parameter,
+    sparse::{LayerInput, SparseWorkspace},
     statistics::{BatchMoments, BatchStatistics},
     team::Member,
 };
@@ -94,6 +95,7 @@ pub(crate) struct LayerWorkspace {
     pub(crate) multiplier: Multiplier,
     pub(crate) left: PackedLeft,
     pub(crate) right: Packed,
+    pub(crate) sparse: SparseWorkspace,
     pub(crate) statistics: BatchStatistics,
     pub(crate) sums: BackwardSums,
 }
@@ -144,7 +146,7 @@ impl SharedLayer {
     pub(crate) fn forward(
         &self,
         mode: Mode,
-        input: &[f32],
+        input: LayerInput<'_>,
         dropout_mask: DropoutMask<'_>,
         trace: &mut LayerTrace,
         workspace: &mut LayerWorkspace,
@@ -152,7 +154,7 @@ impl SharedLayer {
     ) {
         let weights = self.weights.read();
         let (inputs, outputs) = (weights.spec.inputs, weights.spec.outputs);
-        let rows = input.len() / inputs;
+        let rows = input.rows(inputs);
         trace.mode = mode;
         trace.output.resize(rows * outputs, 0.0);
         let bias = &weights.bias.value;
@@ -169,9 +171,8 @@ impl SharedLayer {
         } else {
             &mut trace.output
         };
-        let left = Left::Rows(input);
         let multiplier = &mut workspace.multiplier;
-        multiplier.multiply(rows, left, &weights.forward, epilogue, product);
+        input.multiply(multiplier, rows, &weights.forward, epilogue, product);
         if let Some(affine) = weights.affine() {
             match weights.spec.norm {
                 Norm::Batch => {
@@ -252,7 +253,7 @@ impl SharedLayer {
     /// already), on return that at the linear layer's output. `part` receives the parameters' gradients.
     pub(crate) fn backward(
         &self,
-        input: &[f32],
+        input: LayerInput<'_>,
         gradient: &mut [f32],
         trace: &LayerTrace,
         part: &mut LayerGradient,
@@ -297,7 +298,7 @@ impl SharedLayer {
             (Norm::Batch, Mode::Training) => part.bias.fill(0.0),
             _ => column_sums(arch, gradient, &mut part.bias),
         }
-        weight_gradient(input, gradient, spec, &mut part.weight, workspace);
+        input.weight_gradient(gradient, spec, &mut part.weight, workspace);
     }
 
     /// The gradient at the layer's input, from that at the linear layer's output.
@@ -453,6 +454,7 @@ impl LayerWorkspace {
             multiplier: Multiplier::new(arch),
             left: PackedLeft::default(),
             right: Packed::default(),
+            sparse: SparseWorkspace::default(),
             statistics: BatchStatistics::default(),
             sums: BackwardSums::default(),
         }

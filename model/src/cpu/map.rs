@@ -3,6 +3,7 @@
 use super::{
     gemm::{Epilogue, Left},
     layer::{LayerGradient, LayerTrace, LayerWorkspace, Mode, SharedLayer},
+    sparse::LayerInput,
     team::Member,
 };
 
@@ -49,7 +50,8 @@ impl MapTrace {
         self.output.clear();
         self.output.extend_from_slice(input);
         for (first, second) in pairs(layers) {
-            first.forward(mode, &self.output, None, hidden, workspace, member);
+            let input = LayerInput::Dense(&self.output);
+            first.forward(mode, input, None, hidden, workspace, member);
             let weights = second.weights.read();
             let width = weights.spec.outputs;
             let rows = self.output.len() / width;
@@ -78,7 +80,7 @@ impl MapTrace {
             block.input.extend_from_slice(&self.output);
             first.forward(
                 mode,
-                &block.input,
+                LayerInput::Dense(&block.input),
                 None,
                 &mut block.hidden,
                 workspace,
@@ -143,7 +145,7 @@ impl MapTrace {
             // A plain linear layer needs no trace.
             let trace = LayerTrace::default();
             second.backward(
-                hidden,
+                LayerInput::Dense(hidden),
                 &mut space.residual,
                 &trace,
                 second_part,
@@ -152,7 +154,7 @@ impl MapTrace {
             );
             let mask = Epilogue::Mask(hidden);
             second.backward_input(&space.residual, mask, &mut space.hidden, workspace);
-            let (input, trace) = (&block.input, &block.hidden);
+            let (input, trace) = (LayerInput::Dense(&block.input), &block.hidden);
             first.backward(
                 input,
                 &mut space.hidden,

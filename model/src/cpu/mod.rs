@@ -24,6 +24,7 @@ pub(crate) mod normalise;
 pub(crate) mod objective;
 mod packing;
 mod parameter;
+mod sparse;
 mod stack;
 mod state;
 mod statistics;

@@ -5,6 +5,7 @@ use super::{
     layer::{
         DropoutMask, LayerGradient, LayerTrace, LayerWorkspace, Mode, SharedLayer, multiply_by,
     },
+    sparse::{LayerInput, SparseInput},
     team::Member,
 };
 
@@ -12,6 +13,8 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct StackTrace {
     layers: Vec<LayerTrace>,
+    /// Of a stack whose input may be mostly zeros.
+    sparse_input: Option<SparseInput>,
     /// Gradient at the output, to be filled before [`StackTrace::backward`]. After [`StackTrace::backward_input`] the
     /// gradient at the input.
     pub(crate) gradient: Vec<f32>,
@@ -19,6 +22,14 @@ pub(crate) struct StackTrace {
 }
 
 impl StackTrace {
+    /// A trace that looks in every forward pass whether the input is mostly zeros.
+    pub(crate) fn of_sparse_inputs() -> Self {
+        Self {
+            sparse_input: Some(SparseInput::default()),
+            ..Self::default()
+        }
+    }
+
     /// Forward of one member's rows. `dropout_mask` returns the mask of a layer.
     pub(crate) fn forward<'k>(
         &mut self,
@@ -30,9 +41,15 @@ impl StackTrace {
         member: &Member<'_>,
     ) {
         self.layers.resize_with(layers.len(), LayerTrace::default);
+        if let (Some(sparse), Some(first)) = (&mut self.sparse_input, layers.first()) {
+            let width = first.weights.read().spec.inputs;
+            sparse.look_at(workspace.arch, input, width);
+        }
+        let first_input = first_input(&self.sparse_input, input);
         for (number, layer) in layers.iter().enumerate() {
             let (before, after) = self.layers.split_at_mut(number);
-            let input = before.last().map_or(input, |trace| trace.output.as_slice());
+            let previous = before.last().map(|trace| trace.output.as_slice());
+            let input = previous.map_or(first_input, LayerInput::Dense);
             layer.forward(
                 mode,
                 input,
@@ -68,10 +85,11 @@ impl StackTrace {
                 *gradient = if *output > 0.0 { *gradient } else { 0.0 };
             }
         }
+        let first_input = first_input(&self.sparse_input, input);
         for (number, layer) in layers.iter().enumerate().rev() {
             let (before, after) = self.layers.split_at(number);
             let previous = before.last().map(|trace| &trace.output);
-            let layer_input = previous.map_or(input, Vec::as_slice);
+            let layer_input = previous.map_or(first_input, |output| LayerInput::Dense(output));
             let part = &mut parts[number];
             layer.backward(
                 layer_input,
@@ -104,4 +122,10 @@ impl StackTrace {
             std::mem::swap(&mut self.gradient, &mut self.spare);
         }
     }
+}
+
+/// The input of a stack's first layer: its entries, if the forward pass has found few of them.
+fn first_input<'a>(sparse: &'a Option<SparseInput>, input: &'a [f32]) -> LayerInput<'a> {
+    let sparse = sparse.as_ref().and_then(SparseInput::rows);
+    sparse.map_or(LayerInput::Dense(input), LayerInput::Sparse)
 }
