@@ -17,11 +17,11 @@ fn row(class: usize, predicted: [u32; 3]) -> LabelledRow<'static> {
     }
 }
 
-/// Correction changes the class half way.
+/// Correction changes the class before it is half way.
 fn changed([frozen, prior, _]: [u32; 3]) -> Option<Change> {
     let change = Change {
         class: prior,
-        reach: 0.5,
+        reach: 0.4,
         shift: 3.0,
     };
     (frozen != prior).then_some(change)
@@ -143,9 +143,9 @@ fn what_labels_said_holds_until_they_say_otherwise() {
 
 #[test]
 fn where_much_is_at_stake_labels_must_be_surer() {
-    assert_eq!(said(false, 20, &[(7, 3)]), [Preferred(WHOLE)]);
-    assert_eq!(said(false, 90, &[(7, 3)]), [Undecided]);
-    assert_eq!(said(false, 90, &[(10, 0)]), [Preferred(WHOLE)]);
+    assert_eq!(said(false, 20, &[(6, 4)]), [Preferred(WHOLE)]);
+    assert_eq!(said(false, 90, &[(6, 4)]), [Undecided]);
+    assert_eq!(said(false, 90, &[(9, 1)]), [Preferred(WHOLE)]);
 }
 
 #[test]
