@@ -312,11 +312,13 @@ mod tests {
 
     fn spec(inputs: usize, outputs: usize) -> LayerSpec {
         LayerSpec {
-            name: "g.fc1".into(),
+            linear: "g.fc1".into(),
+            normalisation: String::new(),
             inputs,
             outputs,
             norm: Norm::None,
             relu: true,
+            dropout: false,
             channels: None,
         }
     }
