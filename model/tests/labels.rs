@@ -5,13 +5,14 @@
 mod two_classes;
 
 use ostar_model::{
-    Bundle, Candidate, Generator, Inputs, Rows,
+    Bundle, Candidate, Generator, Inputs, Rows, argmax,
     evaluate::Scratch,
     gate::Objective,
     learner::{
-        ArrivedLabel, BlockEvent, BlockReport, FrozenScores, LabelUse, Learner, Negatives,
-        RequestKind,
+        ArrivedLabel, BlockEvent, BlockReport, FrozenScores, LabelRequest, LabelUse, Learner,
+        Negatives, RequestKind, Scores,
     },
+    proportions::prior_correct,
 };
 use two_classes::{bundle, draw, settings};
 
@@ -102,11 +103,73 @@ fn learn(learner: &mut Learner, block: &Block, labels: &[ArrivedLabel]) -> Block
 /// Answers to a block's requests.
 fn answers(blocks: &[Block], report: &BlockReport) -> Vec<ArrivedLabel> {
     let requests = &report.labels.as_ref().unwrap().requests;
-    let answer = |request: &ostar_model::learner::LabelRequest| {
+    let answer = |request: &LabelRequest| {
         let block = &blocks[request.block as usize - 1];
         block.label(block.row(&request.id))
     };
     requests.iter().map(answer).collect()
+}
+
+/// How many of a block's rows have another class than the frozen model gives them.
+fn changed(frozen: &[f32], corrected: &[f32]) -> usize {
+    let rows = frozen.chunks_exact(2).zip(corrected.chunks_exact(2));
+    rows.filter(|(before, after)| argmax(before) != argmax(after))
+        .count()
+}
+
+#[test]
+fn correction_that_is_right_up_to_a_point_is_served_up_to_there_and_after_a_restart() {
+    let bundle = bundle(WIDTH);
+    let blocks = stream(&bundle, 10, 0.8, 0.7);
+    let mut learner = Learner::new(&bundle, settings()).unwrap();
+    learner.use_labels(Some(asking()));
+    let mut due = Vec::new();
+    let mut report = None;
+    for block in &blocks {
+        let learned = learn(&mut learner, block, &due);
+        // Right where the frozen model was less sure than this, wrong where it was surer.
+        let answer = |request: &LabelRequest| {
+            let row = block.row(&request.id);
+            let frozen = &block.scores.probabilities()[2 * row..][..2];
+            let [before, after, _] = request.predicted;
+            let is_unsure = frozen[before as usize] < 0.76;
+            ArrivedLabel {
+                class: if is_unsure { after } else { before },
+                ..block.label(row)
+            }
+        };
+        let requests = &learned.labels.as_ref().unwrap().requests;
+        let asked = requests
+            .iter()
+            .filter(|request| request.kind == RequestKind::Disagreement);
+        due = asked.map(answer).collect();
+        report = Some(learned);
+    }
+    let verdict = report.unwrap().verdict;
+    assert!(verdict.refuted, "more than the shares moved");
+    assert_eq!(verdict.candidate, Candidate::Prior, "{verdict:?}");
+    assert!((0.25..1.0).contains(&verdict.prior_strength), "{verdict:?}");
+    let told = verdict.reason.to_string();
+    assert!(told.contains("% of its strength"), "{told}");
+    assert!(!verdict.proportions_known);
+
+    let served = |learner: &Learner| {
+        let (snapshot, mut scores) = (learner.snapshot(), Scores::default());
+        snapshot
+            .score_frozen(&blocks[9].scores, &mut scores)
+            .unwrap();
+        let mut whole = scores.frozen.clone();
+        let training = snapshot.training_proportions();
+        prior_correct(&mut whole, training, snapshot.whole_proportions());
+        let changes = [&scores.prior, &whole].map(|rows| changed(&scores.frozen, rows));
+        (changes, scores.prior)
+    };
+    let ([in_part, whole], probabilities) = served(&learner);
+    assert!(0 < in_part && in_part < whole, "{in_part} {whole}");
+    let state = learner.save().unwrap();
+    let mut restarted = Learner::load(&bundle, settings(), &state).unwrap();
+    restarted.use_labels(Some(asking()));
+    assert_eq!(served(&restarted).1, probabilities);
 }
 
 #[test]

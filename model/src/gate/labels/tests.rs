@@ -124,7 +124,7 @@ fn said(explained: bool, changes: usize, rows: &[(usize, usize)]) -> Vec<LabelsO
 #[test]
 fn what_labels_said_holds_until_they_say_otherwise() {
     let refuted_by_tests = |rows: &[(usize, usize)]| said(false, 20, rows);
-    let few = refuted_by_tests(&[(1, 0), (1, 0), (1, 0)]);
+    let few = refuted_by_tests(&[(1, 0), (1, 0), (2, 2)]);
     assert_eq!(few, [Undecided; 3], "few labels say little");
     assert_eq!(refuted_by_tests(&[(5, 5)]), [Undecided]);
     assert_eq!(refuted_by_tests(&[(7, 3)]), [Preferred(WHOLE)]);
