@@ -14,8 +14,9 @@ use pulp::Arch;
 
 use super::{
     gemm::{Epilogue, Left},
-    layer::{LayerGradient, LayerWorkspace, SharedLayer, Weights, weight_gradient},
+    layer::{LayerGradient, LayerWorkspace, SharedLayer, weight_gradient},
     normalise::dot,
+    weights::Weights,
 };
 
 /// Results of a pass over points, for the backward pass.

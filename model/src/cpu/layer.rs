@@ -13,9 +13,8 @@ use super::{
     sparse::{LayerInput, SparseWorkspace},
     statistics::{BatchMoments, BatchStatistics},
     team::Member,
+    weights::Weights,
 };
-#[cfg(feature = "experiments")]
-use crate::architecture::KERNEL_SIDE;
 use crate::{
     NamedTensors,
     architecture::{LayerSpec, Norm, ParameterSpec, Role},
@@ -29,24 +28,6 @@ use crate::{
 pub(crate) struct SharedLayer {
     pub(crate) weights: RwLock<Weights>,
     pub(crate) running: RwLock<Option<RunningStatistics>>,
-}
-
-/// Parameters of a layer, and its weights packed for products. They are packed again after every change.
-#[derive(Debug)]
-pub(crate) struct Weights {
-    pub(crate) spec: LayerSpec,
-    pub(crate) weight: Parameter,
-    pub(crate) bias: Parameter,
-    pub(crate) scale: Option<Parameter>,
-    pub(crate) shift: Option<Parameter>,
-    /// The weights as the right factor of the forward product, inputs x outputs.
-    pub(crate) forward: Packed,
-    /// The weights as the right factor of the backward product, outputs x inputs.
-    pub(crate) backward: Packed,
-    /// For a convolution over several channels: `forward` and `backward` of each row of the filters, whose inputs are
-    /// contiguous in an image.
-    #[cfg(feature = "experiments")]
-    pub(crate) filter_rows: Vec<[Packed; 2]>,
 }
 
 /// Running mean and variance of a batch normalisation. They are exported with the parameters but not trained.
@@ -372,46 +353,6 @@ impl SharedLayer {
         if let Some(running) = self.running.write().as_mut() {
             next(&mut running.mean);
             next(&mut running.variance);
-        }
-    }
-}
-
-// === impl Weights ===
-
-impl Weights {
-    pub(crate) fn affine(&self) -> Option<Affine<'_>> {
-        Some(Affine {
-            scale: &self.scale.as_ref()?.value,
-            shift: &self.shift.as_ref()?.value,
-        })
-    }
-
-    fn parameters(&self) -> impl Iterator<Item = &Parameter> {
-        let affine = self.scale.iter().chain(&self.shift);
-        [&self.weight, &self.bias].into_iter().chain(affine)
-    }
-
-    fn pack(&mut self) {
-        let (inputs, outputs) = (self.spec.inputs, self.spec.outputs);
-        let weight = &self.weight.value;
-        self.forward.pack_columns(weight, inputs, outputs);
-        self.backward.pack_rows(weight, outputs, inputs);
-        #[cfg(feature = "experiments")]
-        self.pack_filter_rows();
-    }
-
-    #[cfg(feature = "experiments")]
-    fn pack_filter_rows(&mut self) {
-        if self.spec.channels.is_none_or(|channels| channels == 1) {
-            return;
-        }
-        let (inputs, outputs) = (self.spec.inputs, self.spec.outputs);
-        let depth = inputs / KERNEL_SIDE;
-        self.filter_rows.resize_with(KERNEL_SIDE, Default::default);
-        for (number, [forward, backward]) in self.filter_rows.iter_mut().enumerate() {
-            let part = &self.weight.value[number * depth..];
-            forward.pack_part_of_columns(part, inputs, depth, outputs);
-            backward.pack_part_of_rows(part, inputs, outputs, depth);
         }
     }
 }

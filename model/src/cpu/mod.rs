@@ -31,6 +31,7 @@ mod statistics;
 mod steps;
 mod sums;
 mod team;
+mod weights;
 
 pub use engine::CpuEngine;
 pub use gemm::Product;

@@ -3,27 +3,23 @@
 //! Labels overrule the shape tests both ways, and they alone open the adapted model. They count while a candidate is not
 //! served, too: else a closed gate would never open.
 
+mod evidence;
+mod prior;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::evidence::{DuelReport, LabelEvidence};
+pub(crate) use self::prior::LabelsOnPrior;
 use super::{
     change::{Change, WHOLE},
     duel::{DECAY, Duel},
-    strength::{Judged, Strengths},
+    strength::Strengths,
 };
 use crate::Candidate;
 
 /// Below this chance of being better the adapted model is closed. Above one less it prior correction is served, however few
 /// labels there are.
 pub(crate) const DOUBT: f64 = 0.1;
-/// Below this chance that the whole correction is better, labels refute it where the tests do not.
-const REFUTED: f64 = 0.2;
-/// Chance above which a strength of prior correction is served where little is at stake. Where candidates disagree, either
-/// mistake costs as much as the other: to wait for more certainty loses more than it saves (record 10).
-const BELIEF: f64 = 0.7;
-/// Little is at stake if so many labels compare prior correction with the frozen model, because one alone says little, and if
-/// correction has changed no larger share of a block: ten labels of a small share cannot vouch for a large one.
-const ENOUGH_LABELS: f64 = 8.0;
-const MOST_CHANGED: f64 = 0.3;
 /// Bets must multiply by this much before the adapted model is opened, and before `prior` is judged by log loss: at most
 /// one in twenty candidates that are no better is ever believed, however often one looks.
 pub(crate) const PROOF: f64 = 20.0;
@@ -34,8 +30,6 @@ const OTHER_CLASSES: f64 = 0.5;
 /// requests were passed over for each answer.
 const MOSTLY_ANSWERS: f64 = 0.8;
 const MOST_PASSED_OVER: f64 = 0.25;
-/// What labels have said with more certainty holds until this chance that it is so.
-const EVEN: f64 = 0.5;
 /// Lower bound on a probability in the log loss.
 const LEAST_PROBABILITY: f64 = f32::EPSILON as f64;
 
@@ -133,74 +127,12 @@ pub(super) fn whole() -> f64 {
     WHOLE
 }
 
-/// What labels say of prior correction.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum LabelsOnPrior {
-    /// They do not tell: the tests decide.
-    Undecided,
-    /// It is better than the frozen model, at this strength.
-    Preferred(f64),
-    /// The frozen model is better.
-    Refuted,
-}
-
-impl LabelsOnPrior {
-    /// How far prior correction goes.
-    pub(crate) fn strength(self) -> f64 {
-        match self {
-            Self::Preferred(strength) => strength,
-            Self::Undecided | Self::Refuted => WHOLE,
-        }
-    }
-
-    /// Whether the shares behind the whole correction cannot be right.
-    pub(crate) fn contradicts_shares(self) -> bool {
-        self == Self::Refuted || self.strength() < WHOLE
-    }
-}
-
 /// Challenger and incumbent of each duel.
 const PAIRS: [(Candidate, Candidate); 3] = [
     (Candidate::Prior, Candidate::Frozen),
     (Candidate::Adapted, Candidate::Frozen),
     (Candidate::Adapted, Candidate::Prior),
 ];
-
-/// What labels say of two candidates, with the limits that decide.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DuelReport {
-    /// The candidate that has to prove itself.
-    pub challenger: Candidate,
-    /// What is served otherwise.
-    pub incumbent: Candidate,
-    /// Labels that only the challenger had right. Each label counts 5 % less with every block.
-    pub right: f64,
-    /// Labels that only the incumbent had right, counted alike.
-    pub wrong: f64,
-    /// The chance that the challenger is right more often where they differ.
-    pub probability: f64,
-    /// Mean gain of the challenger in log-likelihood; 0 unless the objective is probability.
-    pub mean_gain: f64,
-    /// What 1 has become that was bet on the challenger; 20 is proof.
-    pub challenger_wealth: f64,
-    /// What 1 has become that was bet on the incumbent.
-    pub incumbent_wealth: f64,
-}
-
-/// What labels say, for people.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LabelEvidence {
-    /// How candidates are compared.
-    pub objective: Objective,
-    /// Labels that were joined, each counted 5 % less with every block.
-    pub labels: f64,
-    /// All labels are of one class, so that they were selected by it: they decide nothing.
-    pub of_one_class: bool,
-    /// Whether labels have opened the adapted model.
-    pub adapted_open: bool,
-    /// `prior` against `frozen`, `adapted` against `frozen`, `adapted` against `prior`.
-    pub duels: Vec<DuelReport>,
-}
 
 // === impl LabelTally ===
 
@@ -361,73 +293,6 @@ impl LabelTally {
         }
     }
 
-    fn weigh_prior(&self, explained: bool) -> LabelsOnPrior {
-        if self.of_one_class() {
-            return LabelsOnPrior::Undecided;
-        }
-        match self.objective {
-            Objective::Class => self.weigh_strengths(explained),
-            Objective::Probability => {
-                let duel = &self.duels[0];
-                let is_better = duel.challenger_wealth() >= PROOF;
-                match (is_better, duel.incumbent_wealth() >= PROOF) {
-                    (true, false) => LabelsOnPrior::Preferred(WHOLE),
-                    (false, true) => LabelsOnPrior::Refuted,
-                    _ => LabelsOnPrior::Undecided,
-                }
-            }
-        }
-    }
-
-    /// The strength that is expected to gain most, of those that are likely to gain.
-    fn weigh_strengths(&self, explained: bool) -> LabelsOnPrior {
-        let Some(whole) = self.strengths.judged().last() else {
-            return LabelsOnPrior::Undecided;
-        };
-        let likely = |judged: &&Judged| {
-            !judged.is_contradicted && judged.gain > 0.0 && judged.chance > self.needed(judged)
-        };
-        let judged = self.strengths.judged().iter();
-        let best = judged
-            .filter(likely)
-            .max_by(|a, b| a.gain.total_cmp(&b.gain));
-        let refuted = match (self.believes_prior, explained) {
-            // What labels have said holds until they are even: else it would come and go.
-            (Some(false), _) => EVEN,
-            (_, true) => REFUTED,
-            (_, false) => DOUBT,
-        };
-        let is_refuted = whole.is_contradicted || whole.chance < refuted;
-        if explained && !is_refuted {
-            // Only the shares seem to have moved: no part of the correction is better than all of it.
-            return if likely(&whole) {
-                LabelsOnPrior::Preferred(WHOLE)
-            } else {
-                LabelsOnPrior::Undecided
-            };
-        }
-        match best {
-            Some(best) => LabelsOnPrior::Preferred(best.strength),
-            None if is_refuted => LabelsOnPrior::Refuted,
-            None => LabelsOnPrior::Undecided,
-        }
-    }
-
-    /// The chance above which a strength is served.
-    fn needed(&self, judged: &Judged) -> f64 {
-        let is_little = self.strengths.labels() >= ENOUGH_LABELS && self.changed <= MOST_CHANGED;
-        let is_served = self.believes_prior == Some(true) && self.strength == judged.strength;
-        if judged.is_beyond_labels {
-            1.0 - DOUBT
-        } else if is_little {
-            BELIEF
-        } else if is_served {
-            EVEN
-        } else {
-            1.0 - DOUBT
-        }
-    }
-
     /// Whether the adapted model is served instead of `otherwise`. Opens and closes it.
     pub(crate) fn decide_adapted(&mut self, otherwise: Candidate) -> bool {
         let (of_one_class, was_open) = (self.of_one_class(), self.adapted_open);
@@ -477,33 +342,6 @@ impl LabelTally {
 /// What a label counts that comes so many blocks after its event: as much as if it had come with the next.
 fn weight(age: u64) -> f64 {
     DECAY.powi(i32::try_from(age.saturating_sub(1)).unwrap_or(i32::MAX))
-}
-
-// === impl DuelReport ===
-
-impl DuelReport {
-    fn new(place: usize, duel: &Duel) -> Self {
-        let (challenger, incumbent) = PAIRS[place];
-        Self {
-            challenger,
-            incumbent,
-            right: duel.right(),
-            wrong: duel.wrong(),
-            probability: duel.probability(),
-            mean_gain: duel.mean_gain(),
-            challenger_wealth: duel.challenger_wealth(),
-            incumbent_wealth: duel.incumbent_wealth(),
-        }
-    }
-}
-
-// === impl LabelEvidence ===
-
-impl LabelEvidence {
-    /// Chance below which a challenger is not believed.
-    pub const DOUBT: f64 = DOUBT;
-    /// What bets must have multiplied by before a challenger is believed by bets.
-    pub const PROOF: f64 = PROOF;
 }
 
 #[cfg(test)]
