@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
+use ostar_model::gate::at_strength;
 use serde_json::{Value, json};
 
 use super::{
@@ -183,10 +184,10 @@ fn by_labels(gate: &GateState) -> String {
 /// What is served, and what mode `auto` would serve if that is not the mode.
 fn served(state: &State, gate: &GateState) -> String {
     let model = match &*gate.candidate {
-        "prior" if gate.prior_strength < 1.0 => format!(
-            "{} at {:.0} % of its strength",
+        "prior" => format!(
+            "{}{}",
             model_name("prior"),
-            100.0 * gate.prior_strength
+            at_strength(gate.prior_strength)
         ),
         candidate => model_name(candidate).to_owned(),
     };

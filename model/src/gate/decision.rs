@@ -141,7 +141,8 @@ pub enum GateReason {
     },
 }
 
-fn at_strength(strength: f64) -> String {
+/// What follows the name of prior correction that goes only part of the way; empty for the whole.
+pub fn at_strength(strength: f64) -> String {
     if strength < WHOLE {
         format!(" at {:.0} % of its strength", 100.0 * strength)
     } else {
@@ -159,12 +160,16 @@ fn in_words(duel: &DuelReport) -> String {
         probability,
         mean_gain,
         challenger_wealth,
-        ..
+        incumbent_wealth,
     } = duel;
     if right + wrong == 0.0 {
+        let (better, worse, gain, wealth) = if incumbent_wealth > challenger_wealth {
+            (incumbent, challenger, -mean_gain, incumbent_wealth)
+        } else {
+            (challenger, incumbent, *mean_gain, challenger_wealth)
+        };
         return format!(
-            "{challenger} has a log loss lower than {incumbent} by {mean_gain:.4} (bets on it multiplied by \
-             {challenger_wealth:.1}, {:.0} is proof)",
+            "{better} has a log loss lower than {worse} by {gain:.4} (bets on it multiplied by {wealth:.1}, {:.0} is proof)",
             LabelEvidence::PROOF
         );
     }
@@ -229,5 +234,45 @@ impl GateReason {
             .filter(|(test, _)| !test.passes())
             .max_by(|a, b| a.0.ratio().total_cmp(&b.0.ratio()))
             .map(|(_, reason)| reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_names_the_candidate_that_labels_believe() {
+        let duel = DuelReport {
+            challenger: Candidate::Prior,
+            incumbent: Candidate::Frozen,
+            right: 0.0,
+            wrong: 0.0,
+            probability: 0.5,
+            mean_gain: -0.0123,
+            challenger_wealth: 0.2,
+            incumbent_wealth: 24.0,
+        };
+        let told = GateReason::LabelsRefute { duel: duel.clone() }.to_string();
+        assert_eq!(
+            told,
+            "labels refute prior correction: frozen has a log loss lower than prior by 0.0123 (bets on it multiplied by \
+             24.0, 20 is proof)"
+        );
+        let duel = DuelReport {
+            right: 30.0,
+            wrong: 12.0,
+            probability: 0.99,
+            ..duel
+        };
+        let told = GateReason::LabelsPrefer {
+            duel,
+            strength: 0.5,
+        };
+        let told = told.to_string();
+        assert!(
+            told.starts_with("labels prefer it at 50 % of its strength: of those on which they differ, prior had 30.0 right"),
+            "{told}"
+        );
     }
 }

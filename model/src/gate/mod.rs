@@ -33,7 +33,7 @@ mod window;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use change::{Change, WHOLE};
-pub use decision::{Decided, GateReason, Verdict};
+pub use decision::{Decided, GateReason, Verdict, at_strength};
 pub use explanation::{ShapeTest, ShapeTests};
 pub use labels::{DuelReport, LabelEvidence, Objective};
 pub(crate) use labels::{LabelTally, LabelledRow};
