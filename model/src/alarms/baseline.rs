@@ -6,6 +6,15 @@ use serde::{Deserialize, Serialize};
 const MOST_PAIRS: f64 = 2_000.0;
 /// Pairs without which nothing is expected.
 const FEWEST_PAIRS: f64 = 10.0;
+/// Pairs without which there is no alarm: two windows of 5,000 rows.
+pub(super) const SETTLED_PAIRS: f64 = 20.0;
+/// The same after a change, if it is known how the series varied before.
+const SETTLED_AGAIN_PAIRS: f64 = 5.0;
+/// Pairs after which a new level says better how the series varies than what was before it. A change soon after another
+/// would otherwise look like spread.
+const KNOWN_AGAIN_PAIRS: f64 = 60.0;
+/// A series varies more than before if its variance is so many times as large. Less is chance while there are few values.
+const MORE_VARIANCE: f64 = 2.5;
 /// A share that follows the one before it more closely is taken to drift.
 const CLOSEST: f64 = 0.98;
 /// The most that neighbours are taken to repel each other.
@@ -33,6 +42,24 @@ pub(super) struct Baseline {
     last: Option<f64>,
     /// Subtracted from all values, so that the sums lose no digits.
     origin: Option<f64>,
+    /// How the series varied before its level last changed, until that is known of the new level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    earlier: Option<Spread>,
+}
+
+/// How a series varied around its level, and whether it varies more since.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Spread {
+    slope: f64,
+    variance: f64,
+    /// Of the variance.
+    freedom: f64,
+    /// What the slope left of the newest value.
+    residual: Option<f64>,
+    /// Steps from one residual to the next, and the sum of their squares. A level that changes is one large step only.
+    steps: f64,
+    squares: f64,
 }
 
 /// How a value compares with those before it.
@@ -52,10 +79,40 @@ struct Regression {
     slope: f64,
     /// Of what the regression leaves.
     variance: f64,
+    /// Degrees of freedom of the variance.
+    freedom: f64,
+    /// Infinite if the slope does not come from these pairs.
     spread_before: f64,
 }
 
 impl Baseline {
+    /// The level has changed and is learned anew. How the series varies around it is taken to stay until that is known
+    /// better: else a second change soon after the first, or after a false alarm, would become part of the new level.
+    pub(super) fn after_change(&self) -> Self {
+        let own = self
+            .regression()
+            .filter(|_| self.earlier.is_none() && self.pairs >= SETTLED_PAIRS);
+        let own = own.map(|regression| {
+            Spread::new(regression.slope, regression.variance, regression.freedom)
+        });
+        let earlier = self
+            .earlier
+            .map(|spread| Spread::new(spread.slope, spread.variance, spread.freedom));
+        Self {
+            earlier: own.or(earlier),
+            ..Self::default()
+        }
+    }
+
+    /// Whether surprises count.
+    pub(super) fn is_settled(&self) -> bool {
+        let needed = match self.earlier {
+            Some(_) => SETTLED_AGAIN_PAIRS,
+            None => SETTLED_PAIRS,
+        };
+        self.pairs >= needed
+    }
+
     /// Blocks that were taken in, the newest about 2,000 at most.
     pub(super) fn blocks(&self) -> f64 {
         self.pairs
@@ -90,7 +147,11 @@ impl Baseline {
             return None;
         };
         let pairs = self.pairs;
-        let Some(regression) = self.regression_with(least_variance) else {
+        let regression = match self.earlier {
+            Some(spread) => self.level_with(spread, least_variance),
+            None => self.regression_with(least_variance),
+        };
+        let Some(regression) = regression else {
             self.add(before, value);
             return None;
         };
@@ -109,6 +170,9 @@ impl Baseline {
 
     fn add(&mut self, before: f64, value: f64) {
         self.last = Some(value);
+        if let Some(spread) = &mut self.earlier {
+            spread.note(value - spread.slope * before);
+        }
         let sums = [
             (&mut self.pairs, 1.0),
             (&mut self.x, before),
@@ -122,10 +186,31 @@ impl Baseline {
         for (sum, more) in sums {
             *sum = kept * *sum + more;
         }
+        if self.pairs >= KNOWN_AGAIN_PAIRS {
+            self.earlier = None;
+        }
     }
 
     fn regression(&self) -> Option<Regression> {
         self.regression_with(0.0)
+    }
+
+    /// A level of few values, which vary as the series did before, or more if they do.
+    fn level_with(&self, spread: Spread, least_variance: f64) -> Option<Regression> {
+        let n = self.pairs;
+        if n < SETTLED_AGAIN_PAIRS - 1.0 {
+            return None;
+        }
+        let (mean_before, mean) = (self.x / n, self.y / n);
+        let (variance, freedom) = spread.larger_variance();
+        Some(Regression {
+            mean_before,
+            mean,
+            slope: spread.slope,
+            variance: variance.max(least_variance),
+            freedom,
+            spread_before: f64::INFINITY,
+        })
     }
 
     fn regression_with(&self, least_variance: f64) -> Option<Regression> {
@@ -151,8 +236,42 @@ impl Baseline {
             mean,
             slope,
             variance: (left.max(f64::MIN_POSITIVE) / (n - 2.0)).max(least_variance),
+            freedom: n - 2.0,
             spread_before,
         })
+    }
+}
+
+impl Spread {
+    fn new(slope: f64, variance: f64, freedom: f64) -> Self {
+        Self {
+            slope,
+            variance,
+            freedom,
+            residual: None,
+            steps: 0.0,
+            squares: 0.0,
+        }
+    }
+
+    fn note(&mut self, residual: f64) {
+        if let Some(before) = self.residual.replace(residual) {
+            self.steps += 1.0;
+            self.squares += (residual - before).powi(2);
+        }
+    }
+
+    /// The variance before, or that of the steps since if it is clearly larger, with its degrees of freedom: a rare class
+    /// that becomes common varies more.
+    fn larger_variance(&self) -> (f64, f64) {
+        // Steps overlap, so that three of them tell as much as two independent values.
+        let freedom = (2.0 / 3.0 * self.steps).max(1.0);
+        let since = 0.5 * self.squares / self.steps.max(1.0);
+        if since > MORE_VARIANCE * self.variance {
+            (since, freedom)
+        } else {
+            (self.variance, self.freedom)
+        }
     }
 }
 
@@ -170,7 +289,7 @@ impl Regression {
 
     fn score(&self, before: f64, value: f64, pairs: f64) -> f64 {
         let student = (value - self.predict(before)) / self.deviation(before, pairs);
-        normal_score(student, pairs - 2.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
+        normal_score(student, self.freedom).clamp(-LARGEST_SCORE, LARGEST_SCORE)
     }
 
     /// The value, or what is `most` deviations from its prediction if that is nearer.

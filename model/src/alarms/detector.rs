@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{baseline::Baseline, limit::ALLOWANCE};
-
-/// Blocks without which there is no alarm: two windows of 5,000 rows.
-pub(super) const FEWEST_BLOCKS: f64 = 20.0;
+use super::{
+    baseline::{Baseline, SETTLED_PAIRS},
+    limit::ALLOWANCE,
+};
 
 /// Which changes are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Detector {
 
     /// Whether this block was the first with which the usual level counts as known.
     pub(super) fn has_just_settled(&self) -> bool {
-        self.baseline.blocks() == FEWEST_BLOCKS
+        self.baseline.blocks() == SETTLED_PAIRS
     }
 
     /// The series has a gap.
@@ -104,7 +104,7 @@ impl Detector {
         direction: Direction,
     ) -> Option<Change> {
         let found = self.baseline.take_in_noisy(value, variance);
-        let found = found.filter(|_| self.baseline.blocks() >= FEWEST_BLOCKS)?;
+        let found = found.filter(|_| self.baseline.is_settled())?;
         self.up.add(found.score, value, found.taken_in);
         self.down.add(-found.score, value, found.taken_in);
         let crossed = match direction {
@@ -120,7 +120,10 @@ impl Detector {
             crossed.run
         };
         let change = self.change(began, value);
-        *self = Self::default();
+        *self = Self {
+            baseline: self.baseline.after_change(),
+            ..Self::default()
+        };
         Some(change)
     }
 
@@ -186,7 +189,7 @@ mod tests {
             assert!((change.before - 0.3).abs() < 0.02, "{change:?}");
             assert!((change.after - 0.4).abs() < 0.04, "{change:?}");
             // The new level is learned anew.
-            assert_eq!(detector, Detector::default());
+            assert_eq!(detector.baseline.blocks(), 0.0);
         }
     }
 }

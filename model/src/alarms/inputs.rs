@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::detector::{Detector, Direction, FEWEST_BLOCKS};
+use super::{
+    baseline::SETTLED_PAIRS,
+    detector::{Detector, Direction},
+};
 use crate::{
     Inputs,
     profile::{FieldReport, InputProfile, Tally},
@@ -275,7 +278,7 @@ impl FieldMemory {
     /// The distance of a field that was never quite as in training, once its usual level is known.
     fn first_level(&mut self) -> Option<f64> {
         let baseline = self.detector.baseline();
-        if baseline.blocks() < FEWEST_BLOCKS || std::mem::replace(&mut self.settled, true) {
+        if baseline.blocks() < SETTLED_PAIRS || std::mem::replace(&mut self.settled, true) {
             return None;
         }
         let level = baseline.mean()?;
