@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use twox_hash::XxHash64;
+
 use super::{
     LabelSettings, Predictor,
     measures::{Measurement, Sample, Sums, measure},
@@ -59,15 +61,21 @@ enum Prediction {
 impl LabelJoin {
     /// An empty join for a bundle with so many classes.
     pub fn new(settings: &LabelSettings, classes: usize) -> Self {
+        let probabilities = Predictor::ALL.len() * classes;
         Self {
             classes,
-            predictions: Fifo::new(settings.cache),
+            predictions: Fifo::new(settings.most_predictions(probabilities)),
             early: Fifo::new(settings.cache),
             window: VecDeque::new(),
-            window_size: settings.window.max(1),
+            window_size: settings.most_in_window(probabilities).max(1),
             total: Sums::new(classes),
             counts: LabelCounts::default(),
         }
+    }
+
+    /// Predictions that may wait for their labels.
+    pub fn capacity(&self) -> usize {
+        self.predictions.capacity
     }
 
     /// Adds the probabilities of all predictors, in the order of [`Predictor::ALL`]. A second prediction for an id
@@ -78,11 +86,11 @@ impl LabelJoin {
     pub fn add_prediction(&mut self, id: &str, probabilities: [&[f32]; Predictor::ALL.len()]) {
         let whole = |row: &&[f32]| row.len() == self.classes;
         assert!(probabilities.iter().all(whole), "one probability per class");
-        if self.predictions.entries.contains_key(id) {
+        if self.predictions.get_mut(id).is_some() {
             return;
         }
         let row: Box<[f32]> = probabilities.concat().into();
-        let label = self.early.entries.get_mut(id).and_then(Option::take);
+        let label = self.early.get_mut(id).and_then(Option::take);
         let prediction = match label {
             Some(class) => {
                 self.counts.waiting -= 1;
@@ -102,12 +110,12 @@ impl LabelJoin {
     /// Unless `class` is an index of the bundle's classes, which [`LabelDecoder`](super::LabelDecoder) guarantees.
     pub fn add_label(&mut self, id: &str, class: u32) {
         assert!((class as usize) < self.classes, "labels were checked");
-        match self.predictions.entries.get_mut(id) {
+        match self.predictions.get_mut(id) {
             Some(prediction) => match std::mem::replace(prediction, Prediction::Joined) {
                 Prediction::Waiting(row) => self.join(class, row),
                 Prediction::Joined => self.counts.duplicates += 1,
             },
-            None if self.early.entries.contains_key(id) => self.counts.duplicates += 1,
+            None if self.early.get_mut(id).is_some() => self.counts.duplicates += 1,
             None => {
                 self.counts.waiting += 1;
                 if let Some(Some(_)) = self.early.push(id, Some(class)) {
@@ -141,32 +149,52 @@ impl LabelJoin {
     }
 }
 
-/// A map by id that drops its oldest entry when it is full.
+/// Values by id that drop the oldest when they are full. An id is stored once.
 #[derive(Debug)]
 struct Fifo<V> {
     capacity: usize,
-    entries: HashMap<Box<str>, V>,
-    order: VecDeque<Box<str>>,
+    entries: VecDeque<(Box<str>, V)>,
+    /// Number of the oldest entry; numbers go on for ever.
+    first: u64,
+    /// By the hash of their ids. Of two ids with one hash only the newer is found: one in 10^14 pairs.
+    numbers: HashMap<u64, u64>,
+}
+
+fn hash(id: &str) -> u64 {
+    XxHash64::oneshot(0, id.as_bytes())
 }
 
 impl<V> Fifo<V> {
     fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
-            entries: HashMap::new(),
-            order: VecDeque::new(),
+            entries: VecDeque::new(),
+            first: 0,
+            numbers: HashMap::new(),
         }
     }
 
-    /// Adds a value under an id that is not in the map; returns the value that was dropped for it.
+    fn get_mut(&mut self, id: &str) -> Option<&mut V> {
+        let number = self.numbers.get(&hash(id))?;
+        let (found, value) = self.entries.get_mut((number - self.first) as usize)?;
+        (**found == *id).then_some(value)
+    }
+
+    /// Adds a value under an id that has none; returns the value that was dropped for it.
     fn push(&mut self, id: &str, value: V) -> Option<V> {
-        self.entries.insert(id.into(), value);
-        self.order.push_back(id.into());
-        if self.order.len() <= self.capacity {
+        let number = self.first + self.entries.len() as u64;
+        self.numbers.insert(hash(id), number);
+        self.entries.push_back((id.into(), value));
+        if self.entries.len() <= self.capacity {
             return None;
         }
-        let oldest = self.order.pop_front()?;
-        self.entries.remove(&oldest)
+        let (oldest, value) = self.entries.pop_front()?;
+        let key = hash(&oldest);
+        if self.numbers.get(&key) == Some(&self.first) {
+            self.numbers.remove(&key);
+        }
+        self.first += 1;
+        Some(value)
     }
 }
 
@@ -254,7 +282,32 @@ mod tests {
             join.add_label(&number.to_string(), 0);
             join.add_prediction(&(number + 3).to_string(), RIGHT);
         }
-        assert!(join.predictions.order.len() <= 5 && join.predictions.entries.len() <= 5);
-        assert!(join.early.order.len() <= 5 && join.early.entries.len() <= 5);
+        assert!(join.predictions.numbers.len() <= 5 && join.predictions.entries.len() <= 5);
+        assert!(join.early.numbers.len() <= 5 && join.early.entries.len() <= 5);
+    }
+
+    #[test]
+    fn with_many_classes_fewer_predictions_wait_than_with_two() {
+        let settings = LabelSettings {
+            cache: 1_000,
+            cache_bytes: 1_000_000,
+            ..LabelSettings::default()
+        };
+        assert_eq!(LabelJoin::new(&settings, 2).capacity(), 1_000);
+        let mut join = LabelJoin::new(&settings, 1_000);
+        let row = vec![0.001; 1_000];
+        for number in 0..200 {
+            join.add_prediction(&number.to_string(), [&row; 4]);
+        }
+        // 16,000 bytes of probabilities each.
+        assert!((55..65).contains(&join.capacity()), "{}", join.capacity());
+        assert_eq!(join.predictions.entries.len(), join.capacity());
+        for number in 0..200 {
+            join.add_label(&number.to_string(), 7);
+        }
+        let counts = join.report().counts;
+        assert_eq!(counts.joined, join.capacity() as u64);
+        assert_eq!(join.window.len(), join.window_size);
+        assert!(join.window_size < 65);
     }
 }

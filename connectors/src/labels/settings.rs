@@ -19,6 +19,8 @@ pub struct LabelSettings {
     pub label_field: String,
     /// Most predictions that wait for their labels, and most labels that wait for their predictions.
     pub cache: usize,
+    /// Most bytes of the predictions that wait for their labels: with many classes fewer than `cache` wait.
+    pub cache_bytes: usize,
     /// Joined labels that the sliding measures are taken over.
     pub window: usize,
     /// When a label takes effect on what is served.
@@ -90,6 +92,7 @@ impl Default for LabelSettings {
             id_field: "id".into(),
             label_field: "label".into(),
             cache: 100_000,
+            cache_bytes: 268_435_456,
             window: 10_000,
             taken_by: TakenBy::Time,
             settle: Period::from_secs(2),
@@ -101,7 +104,25 @@ impl Default for LabelSettings {
     }
 }
 
+/// About what a prediction takes while it waits, without its probabilities: its id, times and places in maps.
+const PREDICTION_BYTES: usize = 200;
+
 impl LabelSettings {
+    /// Predictions that may wait if each keeps so many probabilities: `cache`, or as many as `cache_bytes` has room for.
+    pub fn most_predictions(&self, probabilities: usize) -> usize {
+        self.cache.min(self.room(probabilities))
+    }
+
+    /// Joined labels that the sliding measures may be taken over, likewise.
+    pub(super) fn most_in_window(&self, probabilities: usize) -> usize {
+        self.window.min(self.room(probabilities))
+    }
+
+    fn room(&self, probabilities: usize) -> usize {
+        let bytes = PREDICTION_BYTES + probabilities * size_of::<f32>();
+        (self.cache_bytes / bytes).max(1)
+    }
+
     /// Adds what is wrong to `problems`.
     pub fn validate(&self, problems: &mut Vec<Problem>) {
         crate::kafka::check_topic("labels.topic", self.topic.as_deref(), problems);
@@ -118,7 +139,11 @@ impl LabelSettings {
             let hint = "expected more than 0";
             problems.push(Problem::value("labels.negative_after", "0s", hint));
         }
-        for (key, value) in [("cache", self.cache), ("window", self.window)] {
+        for (key, value) in [
+            ("cache", self.cache),
+            ("cache_bytes", self.cache_bytes),
+            ("window", self.window),
+        ] {
             if value == 0 {
                 let path = format!("labels.{key}");
                 problems.push(Problem::value(path, value, "expected at least 1"));

@@ -1,7 +1,11 @@
 //! How the learner uses labels, from several sections.
 
 use anyhow::{Result, bail};
-use ostar_model::learner::{LabelUse, Negatives};
+use ostar_model::{
+    Candidate,
+    gate::Objective,
+    learner::{LabelUse, Negatives},
+};
 
 use super::Config;
 
@@ -26,8 +30,17 @@ impl Config {
             after_ms: after.get().as_millis() as i64,
             class,
         });
+        // Kept of every event if candidates are compared by them, else of those that were drawn at random.
+        let kept = Candidate::ALL.len() * classes.len();
+        let kept = match self.serving.objective {
+            Objective::Probability => kept,
+            Objective::Class => {
+                let block = self.learner.block.max(1);
+                (kept * labels.requests.random_per_block.min(block)).div_ceil(block)
+            }
+        };
         Ok(Some(LabelUse {
-            capacity: labels.cache,
+            capacity: labels.most_predictions(kept),
             objective: self.serving.objective,
             disagreements: labels.requests.per_block,
             random: labels.requests.random_per_block,
@@ -61,5 +74,22 @@ mod tests {
             error.contains("\"yes\"") && error.contains("no, click"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn with_many_classes_fewer_events_wait_if_their_probabilities_are_kept() {
+        let mut config = Config::default();
+        config.labels.topic = Some("labels".to_owned());
+        let classes: Vec<String> = (0..1_000).map(|class| class.to_string()).collect();
+        let capacity = |config: &Config| config.label_use(&classes).unwrap().unwrap().capacity;
+        assert_eq!(capacity(&config), 100_000);
+        config.serving.objective = Objective::Probability;
+        // 256 MiB of 12,200 bytes each.
+        assert_eq!(capacity(&config), 22_002);
+        config.serving.objective = Objective::Class;
+        config.labels.requests.random_per_block = 100;
+        assert_eq!(capacity(&config), 100_000);
+        config.labels.requests.random_per_block = 500;
+        assert_eq!(capacity(&config), 22_002);
     }
 }

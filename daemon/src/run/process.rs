@@ -13,7 +13,7 @@ use ostar_connectors::{
 };
 use ostar_model::{Bundle, Device};
 use tokio::sync::{mpsc, watch};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
     config::{Config, RunConfig},
@@ -105,7 +105,7 @@ impl Process {
             .labels
             .topic
             .is_some()
-            .then(|| Arc::new(Mutex::new(LabelJoin::new(&config.labels, bundle.classes()))));
+            .then(|| Arc::new(Mutex::new(label_join(&config, bundle.classes()))));
         Ok(Self {
             config,
             has_default_group,
@@ -158,6 +158,19 @@ impl Process {
 }
 
 /// Changes the serving mode; gives the reply to the order.
+fn label_join(config: &Config, classes: usize) -> LabelJoin {
+    let join = LabelJoin::new(&config.labels, classes);
+    if join.capacity() < config.labels.cache {
+        warn!(
+            classes,
+            predictions = join.capacity(),
+            cache = config.labels.cache,
+            "labels.cache_bytes has room for fewer predictions than labels.cache"
+        );
+    }
+    join
+}
+
 pub(super) fn set_mode(publisher: &Publisher, mode: ServingMode) -> String {
     publisher.current.set_mode(mode);
     // The mode is not part of the status, but watchers of the state are told both: wake them.
