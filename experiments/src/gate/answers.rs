@@ -16,6 +16,9 @@ pub struct Answering {
     /// Blocks between a request and its answer.
     #[arg(long, default_value_t = 1)]
     pub late: usize,
+    /// Which rows are asked for: another number draws others, from the same stream.
+    #[arg(long, default_value_t = 0)]
+    pub draw: u64,
     /// Share of answers that name another class.
     #[arg(long, default_value_t = 0.0)]
     pub flipped: f64,
@@ -32,6 +35,7 @@ impl Answering {
     pub const NONE: Self = Self {
         requests: 0,
         late: 1,
+        draw: 0,
         flipped: 0.0,
         only_class: None,
         careless: false,
@@ -41,7 +45,7 @@ impl Answering {
     pub(super) fn labels(&self, seed: u64) -> Option<LabelUse> {
         (self.requests > 0).then(|| LabelUse {
             disagreements: self.requests,
-            seed,
+            seed: seed + (self.draw << 32),
             ..LabelUse::default()
         })
     }
