@@ -72,9 +72,9 @@ bench-refused: ## Resident memory while an output is refused for five minutes (R
 	cargo build --profile dist -p ostard
 	$(MEASURE) --bench refused -- $(REFUSED)
 
-bench-waiting: ## Resident memory while events wait half an hour for a click, at 1,000 events a second of event time (minutes).
+bench-waiting: ## Resident memory while events wait half an hour for a click, at 1,000 events a second of event time (minutes; WAITING='--id-bytes 36' for ids as long as UUIDs).
 	cargo build --profile dist -p ostard
-	$(MEASURE) --bench waiting
+	$(MEASURE) --bench waiting -- $(WAITING)
 
 bench-hostile: ## An honest client's latency beside clients that stall and flood, and the daemon's memory (12 minutes).
 	cargo build --profile dist -p ostard

@@ -1,7 +1,8 @@
 //! Resident memory of a daemon whose events wait half an hour for a click: `make bench-waiting`.
 //!
 //! Waiting is by the events' own times, so that two hours of 1,000 events a second pass in minutes. Two daemons read the same
-//! events, one with labels and one without. OSTARD names the program to measure.
+//! events, one with labels and one without. OSTARD names the program to measure. `-- --id-bytes 36` makes ids as long as a UUID;
+//! by default they are as long as their numbers.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"
@@ -9,7 +10,7 @@
 
 use std::{thread, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use ostar_tests::{
     daemon::{Daemon, Settings},
     gaussians,
@@ -32,6 +33,22 @@ const DOCUMENTED_MEGABYTES: f64 = 67.0;
 
 fn main() -> Result<()> {
     let program = std::env::var("OSTARD").context("OSTARD names the ostard to measure")?;
+    let mut id_bytes = 0;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--id-bytes" => {
+                id_bytes = arguments
+                    .next()
+                    .context("a flag without a value")?
+                    .parse()?
+            }
+            // cargo adds it.
+            "--bench" => {}
+            other => bail!("{other} is no flag, expected --id-bytes 36"),
+        }
+    }
+    let id = |number: usize| format!("{number:0id_bytes$}");
     let folder = tempfile::tempdir()?;
     gaussians::write_bundle(&folder.path().join("bundle"))?;
     let kafka = Kafka::start(Listener::Plaintext)?;
@@ -65,12 +82,13 @@ fn main() -> Result<()> {
         let numbers = look * part..(look + 1) * part;
         let event = |number: usize| {
             let (time, row) = (START_MS + number, &rows[number % rows.len()]);
-            format!("{{\"id\": \"{number}\", \"time_ms\": {time}, \"latent\": {row}}}")
+            let id = id(number);
+            format!("{{\"id\": \"{id}\", \"time_ms\": {time}, \"latent\": {row}}}")
         };
         let clicked = numbers.clone().filter(|number| number % CLICKED == 0);
         let clicks: Vec<String> = clicked
             .filter_map(|number| number.checked_sub(CLICK_MS))
-            .map(|number| format!("{{\"id\": \"{number}\", \"label\": \"spam\"}}"))
+            .map(|number| format!("{{\"id\": \"{}\", \"label\": \"spam\"}}", id(number)))
             .collect();
         kafka.produce("clicks", 0, clicks)?;
         kafka.produce("events", 0, numbers.map(event))?;
