@@ -9,6 +9,10 @@ def share(candidate, part="", aggregate="avg"):
     return f'{aggregate}({metric(f"ostar_label_proportion{part}", candidate, CLASS)})'
 
 
+def by_labels(part="", aggregate="avg"):
+    return f'{aggregate}({metric(f"ostar_proportion_by_labels{part}", CLASS)})'
+
+
 DASHBOARD = dashboard(
     "label-shift",
     "Label shift",
@@ -27,6 +31,27 @@ DASHBOARD = dashboard(
                     query(share(SERVED, "_low", "min"), "low"),
                     query(share(SERVED, "_high", "max"), "high"),
                     query(share(SERVED), "served"),
+                    query(share(TRAINING), "training"),
+                    overrides=[*band("low", "high"), dashed("training")],
+                    min=0,
+                ),
+            ),
+        ],
+    ),
+    (
+        "Share of each class by labels",
+        9,
+        [
+            repeated(
+                "class",
+                timeseries(
+                    "Share of $class by labels",
+                    "percentunit",
+                    "By labels of events that were drawn at random (labels.requests.random_per_block), with its 95 % interval: it holds "
+                    "whatever has changed, also where the share cannot be told without labels. The share in training is dashed.",
+                    query(by_labels("_low", "min"), "low"),
+                    query(by_labels("_high", "max"), "high"),
+                    query(by_labels(), "by labels"),
                     query(share(TRAINING), "training"),
                     overrides=[*band("low", "high"), dashed("training")],
                     min=0,

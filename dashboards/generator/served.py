@@ -85,6 +85,49 @@ DASHBOARD = dashboard(
     ),
     ("Estimated quality", 8, [estimated("frozen"), estimated("prior"), estimated("adapted")]),
     (
+        "What labels say",
+        8,
+        [
+            timeseries(
+                "Chance to be better",
+                "percentunit",
+                "Chance that the first candidate is right more often than the second where they differ, by labels. Prior "
+                "correction is served against the tests above 70 or 90 %, and not served below 20 or 10 %; the adapted "
+                "model closes below 10 %.",
+                query(metric("ostar_label_preference_probability"), "{{challenger}} over {{incumbent}} {{instance}}"),
+                min=0,
+                max=1,
+            ),
+            timeseries(
+                "Bets on the adapted model",
+                "none",
+                "What 1 has become that was bet on the adapted model, label by label. At 20 labels open it.",
+                query(
+                    metric("ostar_label_preference_wealth", 'challenger="adapted"'), "over {{incumbent}} {{instance}}"
+                ),
+                limit=20,
+                min=0,
+            ),
+            timeseries(
+                "Strength of prior correction",
+                "percentunit",
+                "How far prior correction goes to the estimated shares. Less than 100 % where labels say that all of it is too far.",
+                query(metric("ostar_gate_prior_strength"), "{{instance}}"),
+                min=0,
+                max=1,
+            ),
+            timeseries(
+                "Requests for labels",
+                "cps",
+                "Labels asked for per second, by reason, and labels and events per second by what became of them. Requests "
+                "need labels.requests.topic.",
+                query(total(rate("ostar_label_requests_total"), by="reason"), "asked for: {{reason}}"),
+                query(total(rate("ostar_label_evidence_total"), by="outcome"), "{{outcome}}"),
+                min=0,
+            ),
+        ],
+    ),
+    (
         "Measured quality, by late labels",
         8,
         [

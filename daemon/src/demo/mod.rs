@@ -52,6 +52,8 @@ const DEAD_LETTERS_TOPIC: &str = "dead-letters";
 const RATE: u64 = 500;
 /// Mails per block: half the default, so that something happens on the page every half second.
 const BLOCK: usize = 250;
+/// Labels that are asked for after every block at random, beside those on which candidates disagree.
+const RANDOM_REQUESTS: usize = 10;
 
 /// The flags of `ostard demo`.
 #[derive(Debug, Clone, Copy)]
@@ -169,6 +171,8 @@ fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
     config.labels.topic = Some(LABELS_TOPIC.to_owned());
     config.labels.window = 1_000;
     config.labels.requests.topic = Some(REQUESTS_TOPIC.to_owned());
+    // Once mails change, only labels of mails drawn at random tell the share of spam.
+    config.labels.requests.random_per_block = RANDOM_REQUESTS;
     // Answers come at once, from the clock that mails have.
     config.labels.settle = Period::from_millis(50);
     config.checkpoints.min_interval = Period::from_secs(5);
