@@ -386,3 +386,41 @@ fn an_event_without_a_click_becomes_negative_once_and_a_later_click_changes_noth
     let evidence = report.verdict.labels.unwrap();
     assert!(!evidence.of_one_class);
 }
+
+/// Log loss of a candidate on a block, in nats a row.
+fn log_loss(probabilities: &[f32], labels: &[u32]) -> f64 {
+    let rows = probabilities.chunks_exact(2).zip(labels);
+    let losses = rows.map(|(row, label)| -f64::from(row[*label as usize].max(1e-7)).ln());
+    losses.sum::<f64>() / labels.len() as f64
+}
+
+#[test]
+fn probabilities_are_corrected_where_the_share_clearly_moved_and_left_as_they_are_where_it_did_not()
+{
+    let bundle = bundle(WIDTH);
+    // Without labels.
+    for (spam, moves) in [(0.9, true), (0.5, false)] {
+        let mut learner = Learner::new(&bundle, settings()).unwrap();
+        learner.serve_for(Objective::Probability);
+        let (mut gains, mut served) = (Vec::new(), 0);
+        for (number, block) in stream(&bundle, 14, spam, 0.0).iter().enumerate() {
+            let snapshot = learner.snapshot();
+            let mut scores = Scores::default();
+            let rows = block.scores.rows(0..ROWS);
+            snapshot.score_rows(rows, &mut scores).unwrap();
+            if number >= 4 {
+                let [frozen, auto] = [&scores.frozen[..], scores.of(snapshot.candidate)]
+                    .map(|probabilities| log_loss(probabilities, &block.labels));
+                gains.push(frozen - auto);
+                served += usize::from(snapshot.candidate == Candidate::Prior);
+            }
+            learn(&mut learner, block, &[]);
+        }
+        let mean = gains.iter().sum::<f64>() / gains.len() as f64;
+        if moves {
+            assert!(served >= 8 && mean > 0.02, "{served} served, gains {mean}");
+        } else {
+            assert!(mean > -1e-3, "gains {mean}");
+        }
+    }
+}

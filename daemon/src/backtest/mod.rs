@@ -98,6 +98,7 @@ impl Replay {
             config.learner.device,
             bundle,
             &config.learner.method,
+            config.serving.objective,
             None,
             None,
         )?;

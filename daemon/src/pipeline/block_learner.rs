@@ -17,6 +17,7 @@ use ostar_connectors::{
 };
 use ostar_model::{
     Bundle, Device,
+    gate::Objective,
     learner::{BlockEvent, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
 use tracing::{info, warn};
@@ -80,6 +81,7 @@ pub(crate) fn load_learner(
     device: Device,
     bundle: &Bundle,
     settings: &LearnerSettings,
+    objective: Objective,
     labels: Option<LabelUse>,
     state: Option<&[u8]>,
 ) -> Result<Learner> {
@@ -93,6 +95,7 @@ pub(crate) fn load_learner(
             .context("cannot restore the learner from the checkpoint"),
     };
     let mut learner = learner?;
+    learner.serve_for(objective);
     learner.use_labels(labels);
     Ok(learner)
 }

@@ -230,6 +230,7 @@ impl Process {
             config.learner.device,
             &self.bundle,
             &config.learner.method,
+            config.serving.objective,
             config.label_use(&self.bundle.description().classes)?,
             resumed.state.as_deref(),
         )?;

@@ -73,7 +73,14 @@ impl Process {
         }
         let metrics = Metrics::new(description);
         // Only for its first snapshot: the learner that learns is made once the checkpoints are this process's.
-        let learner = load_learner(Device::Cpu, &bundle, &config.learner.method, None, None)?;
+        let learner = load_learner(
+            Device::Cpu,
+            &bundle,
+            &config.learner.method,
+            config.serving.objective,
+            None,
+            None,
+        )?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
         let (status, watched) = watch::channel(Status {
             device: config.learner.device,

@@ -79,6 +79,7 @@ fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Versio
         Device::Cpu,
         &process.bundle,
         settings,
+        process.config.serving.objective,
         None,
         Some(&newest.state),
     ) {

@@ -7,7 +7,7 @@ use clap::Args;
 use ostar_model::{
     Inputs, Rows,
     evaluate::Scratch,
-    gate::Objective,
+    gate::{Objective, Verdict},
     learner::{
         ArrivedLabel, BlockEvent, FrozenScores, LabelUse, Learner, LearnerSettings, Negatives,
         Scores,
@@ -31,6 +31,9 @@ pub(super) struct Options {
     /// Minutes after which an impression without a click is negative.
     #[arg(long, default_value_t = 30)]
     negative_after: i64,
+    /// Prints what each block cost and what the gate said after it, too.
+    #[arg(long)]
+    blocks: bool,
 }
 
 /// Sums over impressions.
@@ -68,6 +71,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         let mut reasons = std::collections::BTreeMap::new();
         let mut negatives = 0;
         for first in (trained..all.count() - BLOCK).step_by(BLOCK) {
+            let (before, clicks_before) = (sums, clicks);
             let values = &all.rows[first * all.width..(first + BLOCK) * all.width];
             let inputs = Inputs::Dense(Rows::new(values, all.width)?);
             learner
@@ -109,6 +113,13 @@ pub(super) fn run(options: &Options) -> Result<()> {
             let report = learner.close_labelled_block(block, &events, &labels)?;
             negatives = report.labels.map_or(0, |labels| labels.counts.negatives);
             *reasons.entry(report.verdict.reason.label()).or_insert(0) += 1;
+            if options.blocks {
+                let lost = |place: usize| {
+                    let of = |sums: &[Sums; 4]| sums[place].log_loss - sums[0].log_loss;
+                    of(&sums) - of(&before)
+                };
+                print_block(clicks - clicks_before, [lost(1), lost(3)], &report.verdict);
+            }
             let clicked = (first..first + BLOCK).filter(|row| all.labels[*row] == 1);
             coming.extend(clicked.map(|row| ArrivedLabel {
                 id: row.to_string().into(),
@@ -126,6 +137,14 @@ pub(super) fn run(options: &Options) -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a line for each block was asked for")]
+fn print_block(clicks: f64, [prior, auto]: [f64; 2], verdict: &Verdict) {
+    println!(
+        "  {clicks} clicks, log loss beside frozen's: prior {prior:+.3}, auto {auto:+.3}; then {}: {}",
+        verdict.candidate, verdict.reason
+    );
 }
 
 #[expect(

@@ -102,6 +102,14 @@ pub enum GateReason {
         /// Share of such rows beside its limit.
         test: ShapeTest,
     },
+    /// The frozen model is served where probabilities are used: the shares to correct to cannot be told yet.
+    #[error(
+        "label shift explains the last {rows} rows, but not clearly enough to tell the shares that probabilities would be corrected to"
+    )]
+    SharesNotKnown {
+        /// Rows in the window that was tested.
+        rows: u32,
+    },
     /// No mixture of the classes gives these scores.
     #[error("the classes changed: no shares explain the scores (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
     ScoresDiffer {
@@ -183,7 +191,7 @@ fn in_words(duel: &DuelReport) -> String {
 
 impl GateReason {
     /// All labels, so that metrics can start at 0.
-    pub const LABELS: [&'static str; 10] = [
+    pub const LABELS: [&'static str; 11] = [
         "label_shift_explains",
         "adapted_explains",
         "too_few_rows",
@@ -194,6 +202,7 @@ impl GateReason {
         "passes_narrowly",
         "labels_prefer",
         "labels_refute",
+        "shares_not_known",
     ];
 
     /// A name that does not change, for metrics.
@@ -209,6 +218,7 @@ impl GateReason {
             Self::PassesNarrowly { .. } => Self::LABELS[7],
             Self::LabelsPrefer { .. } => Self::LABELS[8],
             Self::LabelsRefute { .. } => Self::LABELS[9],
+            Self::SharesNotKnown { .. } => Self::LABELS[10],
         }
     }
 

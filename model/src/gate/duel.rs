@@ -13,6 +13,9 @@ const STAKES: [f64; 6] = [0.05, 0.1, 0.2, 0.35, 0.5, 0.75];
 
 /// A bettor's wealth is cut here. Nothing is decided above it, and what is lost after a change is made up for sooner.
 const MOST_WEALTH: f64 = 1_000.0;
+/// Differences in log-likelihood are bet on as parts of the largest that a row could have shown, which counts as at least
+/// this. Two candidates that differ by rounding alone would otherwise prove something.
+const LEAST_BOUND: f64 = 0.01;
 /// Blocks with labels over which most of the cash is handed to bettors.
 const CASH_BLOCKS: f64 = 10.0;
 
@@ -130,9 +133,8 @@ impl Duel {
         self.bound = self.bound.max(bound);
         self.labels += weight;
         self.gain += weight * gain;
-        if self.bound > 0.0 {
-            self.bet(weight * (gain / self.bound).clamp(-1.0, 1.0));
-        }
+        let bound = self.bound.max(LEAST_BOUND);
+        self.bet(weight * (gain / bound).clamp(-1.0, 1.0));
     }
 
     fn bet(&mut self, score: f64) {
@@ -258,6 +260,20 @@ mod tests {
             duel.challenger_wealth() > 20.0,
             "{}",
             duel.challenger_wealth()
+        );
+    }
+
+    #[test]
+    fn candidates_that_differ_by_rounding_alone_prove_nothing() {
+        let mut duel = Duel::default();
+        for _ in 0..100 {
+            duel.age();
+            (0..500).for_each(|_| duel.add_gain(1.0, 6e-8, 6e-8));
+        }
+        let wealth = [duel.challenger_wealth(), duel.incumbent_wealth()];
+        assert!(
+            wealth.iter().all(|wealth| (0.9..1.1).contains(wealth)),
+            "{wealth:?}"
         );
     }
 

@@ -310,7 +310,10 @@ impl LabelTally {
             self.duels[1].turn(self.adapted_open);
             self.duels[2].turn(self.adapted_open);
         }
-        self.adapted_open
+        // Bets remember all labels. Where probabilities are used, what has been lost lately counts, too.
+        let has_lost =
+            self.objective == Objective::Probability && self.duels[place].mean_gain() < 0.0;
+        self.adapted_open && !has_lost
     }
 
     /// `candidate` against `incumbent`, for people; `None` if there is no such pair.

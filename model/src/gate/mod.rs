@@ -58,6 +58,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Gate {
     settings: GateSettings,
+    /// What predictions are used for.
+    objective: Objective,
     binning: Binning,
     cell_widths: Vec<f64>,
     /// Held-out rows as they are: what `prior` says the stream looks like.
@@ -97,6 +99,7 @@ impl Gate {
         let binning = Binning::new(held_out)?;
         Ok(Self {
             settings,
+            objective: Objective::default(),
             cell_widths: binning.cell_widths().collect(),
             shape: HeldOutShape::new(&binning, held_out)?,
             binning,
@@ -150,17 +153,30 @@ impl Gate {
             }
         }
         let GateMemory { state, labels, .. } = &mut self.memory;
-        state.decide(block, prior, adapted, labels.as_mut(), &self.settings)
+        let (settings, objective) = (&self.settings, self.objective);
+        state.decide(block, prior, adapted, labels.as_mut(), settings, objective)
+    }
+
+    /// What predictions are used for.
+    pub(crate) fn objective(&self) -> Objective {
+        self.objective
+    }
+
+    /// Predictions are used for this from now on.
+    pub(crate) fn serve_for(&mut self, objective: Objective) {
+        self.objective = objective;
+        if let Some(tally) = &mut self.memory.labels {
+            tally.set_objective(objective);
+        }
     }
 
     /// Counts labels from now on, or no longer.
-    pub(crate) fn use_labels(&mut self, objective: Option<Objective>) {
-        match objective {
-            None => self.memory.labels = None,
-            Some(objective) => {
-                let tally = self.memory.labels.get_or_insert_default();
-                tally.set_objective(objective);
-            }
+    pub(crate) fn use_labels(&mut self, used: bool) {
+        if used {
+            let tally = self.memory.labels.get_or_insert_default();
+            tally.set_objective(self.objective);
+        } else {
+            self.memory.labels = None;
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     change::WHOLE,
     decision::{Decided, GateReason, Verdict},
     explanation::{CONVINCING, STILL_CONVINCING, ShapeTests},
-    labels::{LabelTally, LabelsOnPrior},
+    labels::{LabelTally, LabelsOnPrior, Objective},
     settings::GateSettings,
 };
 use crate::Candidate;
@@ -99,6 +99,7 @@ impl GateState {
         adapted: Option<AdaptedEvidence>,
         mut labels: Option<&mut LabelTally>,
         settings: &GateSettings,
+        objective: Objective,
     ) -> &Verdict {
         let was_explained = self.label_shift == LabelShift::Explains;
         let untestable = self.weigh(&prior, settings.patience);
@@ -117,7 +118,9 @@ impl GateState {
             self.label_shift == LabelShift::Refuted && self.adapted_in_a_row >= settings.patience;
         let adapted_opens = settings.adapted_without_labels && adapted_ready;
         let tests = prior.ok();
-        let by_tests = self.choose_by_tests(untestable, tests.as_ref(), settings);
+        let known = self.proportions_known(tests.as_ref());
+        let enough = known || objective == Objective::Class;
+        let by_tests = self.choose_by_tests(untestable, tests.as_ref(), enough, settings);
         if let Some(labels) = labels.as_mut() {
             labels.judge(block);
         }
@@ -146,8 +149,7 @@ impl GateState {
             None => otherwise,
         };
         // Labels that contradict prior correction contradict the shares behind it.
-        let proportions_known =
-            self.proportions_known(tests.as_ref()) && !on_prior.contradicts_shares();
+        let proportions_known = known && !on_prior.contradicts_shares();
         let mut verdict = Verdict {
             candidate,
             prior_strength: on_prior.strength(),
@@ -175,16 +177,21 @@ impl GateState {
         &self.verdict
     }
 
-    /// `prior` or `frozen`, by what the tests have said so far.
+    /// `prior` or `frozen`, by what the tests have said so far. `enough` says that a pass is clear enough for what
+    /// predictions are used for: probabilities are as wrong as the shares that they are corrected to.
     fn choose_by_tests(
         &self,
         untestable: Option<GateReason>,
         tests: Option<&ShapeTests>,
+        enough: bool,
         settings: &GateSettings,
     ) -> (Candidate, GateReason) {
         let rows = tests.map_or(0, |tests| tests.rows);
         match (self.label_shift, untestable) {
             (_, Some(reason)) => (Candidate::Frozen, reason),
+            (LabelShift::Explains, _) if !enough => {
+                (Candidate::Frozen, GateReason::SharesNotKnown { rows })
+            }
             (LabelShift::Explains, _) => {
                 (Candidate::Prior, GateReason::LabelShiftExplains { rows })
             }
@@ -317,7 +324,14 @@ mod tests {
     fn served(ratios: &[f64], settings: &GateSettings) -> Vec<Candidate> {
         let mut state = GateState::default();
         let decide = |(block, ratio): (usize, &f64)| {
-            let verdict = state.decide(block as u64, Ok(tests(*ratio)), None, None, settings);
+            let verdict = state.decide(
+                block as u64,
+                Ok(tests(*ratio)),
+                None,
+                None,
+                settings,
+                Objective::Class,
+            );
             verdict.candidate
         };
         ratios.iter().enumerate().map(decide).collect()
@@ -338,7 +352,8 @@ mod tests {
         let mut state = GateState::default();
         let settings = GateSettings::default();
         let mut known = |ratio| {
-            let verdict = state.decide(1, Ok(tests(ratio)), None, None, &settings);
+            let verdict =
+                state.decide(1, Ok(tests(ratio)), None, None, &settings, Objective::Class);
             verdict.proportions_known
         };
         let claims = [0.9, 0.9, 0.82, 0.78, 0.84, 0.87, 0.82, 0.78, 3.0, 0.82].map(&mut known);
@@ -352,16 +367,23 @@ mod tests {
     fn what_cannot_be_tested_is_frozen_and_not_refuted() {
         let mut state = GateState::default();
         let settings = GateSettings::default();
-        state.decide(0, Ok(tests(0.5)), None, None, &settings);
+        state.decide(0, Ok(tests(0.5)), None, None, &settings, Objective::Class);
         let reason = GateReason::TooFewRows {
             rows: 7,
             needed: 500,
         };
-        let verdict = state.decide(1, Err(reason.clone()), None, None, &settings);
+        let verdict = state.decide(
+            1,
+            Err(reason.clone()),
+            None,
+            None,
+            &settings,
+            Objective::Class,
+        );
         assert_eq!(verdict.candidate, Candidate::Frozen);
         assert_eq!(verdict.reason, reason);
         assert!(!verdict.refuted);
-        let verdict = state.decide(2, Ok(tests(3.0)), None, None, &settings);
+        let verdict = state.decide(2, Ok(tests(3.0)), None, None, &settings, Objective::Class);
         assert!(verdict.refuted);
         assert_eq!(verdict.reason.label(), "latents_differ");
         assert_eq!(verdict.since_block, 1, "frozen since the first of both");
@@ -400,7 +422,14 @@ mod tests {
         let mut tally = LabelTally::default();
         // The classes changed, and correction is right nevertheless.
         labels(&mut tally, [0, 1, 1], true);
-        let verdict = state.decide(1, Ok(tests(3.0)), None, Some(&mut tally), &settings);
+        let verdict = state.decide(
+            1,
+            Ok(tests(3.0)),
+            None,
+            Some(&mut tally),
+            &settings,
+            Objective::Class,
+        );
         assert_eq!(verdict.candidate, Candidate::Prior);
         assert_eq!(verdict.reason.label(), "labels_prefer");
         assert!(verdict.refuted && !verdict.proportions_known);
@@ -409,13 +438,27 @@ mod tests {
         for _ in 0..5 {
             labels(&mut tally, [0, 1, 1], false);
         }
-        let verdict = state.decide(2, Ok(tests(0.5)), None, Some(&mut tally), &settings);
+        let verdict = state.decide(
+            2,
+            Ok(tests(0.5)),
+            None,
+            Some(&mut tally),
+            &settings,
+            Objective::Class,
+        );
         assert_eq!(verdict.candidate, Candidate::Frozen);
         assert_eq!(verdict.reason.label(), "labels_refute");
         assert!(!verdict.proportions_known, "its shares are not believed");
         // Without a word from labels the tests decide.
         let mut silent = LabelTally::default();
-        let verdict = state.decide(3, Ok(tests(0.5)), None, Some(&mut silent), &settings);
+        let verdict = state.decide(
+            3,
+            Ok(tests(0.5)),
+            None,
+            Some(&mut silent),
+            &settings,
+            Objective::Class,
+        );
         assert_eq!(verdict.candidate, Candidate::Prior);
         assert_eq!(verdict.labels.as_ref().unwrap().labels, 0.0);
     }
@@ -429,7 +472,14 @@ mod tests {
             labels(&mut tally, [0, 1, 1], true);
             for (block, ratio) in [0.5, ratios[0], ratios[1]].into_iter().enumerate() {
                 let block = block as u64 + 2;
-                state.decide(block, Ok(tests(ratio)), None, Some(&mut tally), &settings);
+                state.decide(
+                    block,
+                    Ok(tests(ratio)),
+                    None,
+                    Some(&mut tally),
+                    &settings,
+                    Objective::Class,
+                );
             }
             assert!(state.verdict().refuted);
             state.verdict().candidate
@@ -447,7 +497,14 @@ mod tests {
         let mut served = Vec::new();
         for block in 0..12 {
             labels(&mut tally, [0, 0, 1], block < 6);
-            let verdict = state.decide(block, Ok(tests(3.0)), None, Some(&mut tally), &settings);
+            let verdict = state.decide(
+                block,
+                Ok(tests(3.0)),
+                None,
+                Some(&mut tally),
+                &settings,
+                Objective::Class,
+            );
             served.push(verdict.candidate);
         }
         assert!(served[..6].contains(&Candidate::Adapted), "{served:?}");
@@ -472,6 +529,7 @@ mod tests {
                     Some(evidence.clone()),
                     None,
                     settings,
+                    Objective::Class,
                 );
             }
             let verdict = state.verdict();
@@ -488,5 +546,31 @@ mod tests {
         assert!(!opened(evidence(1.1, 0.9, 0.1), &opted_in));
         assert!(!opened(evidence(0.9, 0.4, 0.1), &opted_in));
         assert!(!opened(evidence(0.9, 0.9, 0.3), &opted_in));
+    }
+
+    #[test]
+    fn probabilities_are_corrected_only_once_the_shares_are_known() {
+        let settings = GateSettings::default();
+        for (objective, candidate) in [
+            (Objective::Class, Candidate::Prior),
+            (Objective::Probability, Candidate::Frozen),
+        ] {
+            let mut state = GateState::default();
+            for block in 1..=settings.patience {
+                state.decide(
+                    block.into(),
+                    Ok(tests(0.95)),
+                    None,
+                    None,
+                    &settings,
+                    objective,
+                );
+            }
+            let verdict = state.verdict();
+            assert_eq!(verdict.candidate, candidate, "{}", verdict.reason);
+            assert!(!verdict.proportions_known && !verdict.refuted);
+            let verdict = state.decide(9, Ok(tests(0.5)), None, None, &settings, objective);
+            assert_eq!(verdict.candidate, Candidate::Prior, "{}", verdict.reason);
+        }
     }
 }

@@ -8,6 +8,7 @@ mod accuracy;
 mod adaptation;
 mod black_box;
 mod blocks;
+mod correction;
 mod effort;
 mod evidence;
 mod frozen;
@@ -52,7 +53,7 @@ use crate::{
     alarms::{AlarmReport, Alarms},
     bundle::Bundle,
     engine::HostCopies,
-    gate::{Gate, GateState, WHOLE},
+    gate::{Gate, GateState, Objective, WHOLE},
     proportions::{LabelProportions, Probabilities, ProportionEstimator},
 };
 
@@ -153,9 +154,17 @@ impl Learner {
         self.adaptation.as_ref().map_or(0, |a| a.steps)
     }
 
+    /// Predictions are used for this from now on. With labels [`Learner::use_labels`] says it.
+    pub fn serve_for(&mut self, objective: Objective) {
+        self.gate.serve_for(objective);
+    }
+
     /// Uses labels from now on, or none. What waits for one is kept if labels were used before.
     pub fn use_labels(&mut self, labels: Option<LabelUse>) {
-        self.gate.use_labels(labels.map(|labels| labels.objective));
+        if let Some(labels) = &labels {
+            self.gate.serve_for(labels.objective);
+        }
+        self.gate.use_labels(labels.is_some());
         self.labels = labels.map(|settings| match self.labels.take() {
             Some(mut book) => {
                 book.set(settings);
@@ -297,9 +306,7 @@ impl Learner {
     /// What may be served now: the last state that the guard agreed to, with the newest proportions.
     pub fn snapshot(&self) -> Snapshot {
         let prior = &self.training_proportions;
-        let smallest = smallest_served(prior.classes());
-        let frozen = self.frozen.proportions.as_ref().unwrap_or(prior);
-        let whole = frozen.floored(smallest);
+        let whole = correction::whole(&self.frozen, prior, self.gate.objective());
         let verdict = self.gate.state().verdict();
         let strength = verdict.prior_strength;
         let corrected = if strength < WHOLE {
@@ -317,22 +324,12 @@ impl Learner {
             training_proportions: prior.clone(),
             // Before the first step the adapted model is the frozen one, and corrected like it.
             adapted_proportions: match learned {
-                Some(_) => self.proportions().floored(smallest),
+                Some(_) => correction::floored(self.proportions(), prior),
                 None => corrected.clone(),
             },
             frozen_proportions: corrected,
             whole_proportions: whole,
         }
-    }
-}
-
-/// Smallest proportion that predictions are corrected to. A class at exactly 0 would overrule rows that the
-/// model is sure of.
-fn smallest_served(classes: usize) -> f64 {
-    if classes == 2 {
-        0.01
-    } else {
-        (0.1 / classes as f64).min(1e-3)
     }
 }
 

@@ -71,10 +71,15 @@ impl LabelProportions {
 
     /// Every share at least `floor`, then rescaled: a class at exactly 0 would never come back.
     pub fn floored(&self, floor: f64) -> Self {
+        self.floored_by_class(|_| floor)
+    }
+
+    /// [`LabelProportions::floored`] with a floor for each class.
+    pub(crate) fn floored_by_class(&self, floor: impl Fn(usize) -> f64) -> Self {
+        let shares = self.0.iter().enumerate();
         Self::rescaled(
-            self.0
-                .iter()
-                .map(|proportion| proportion.max(floor))
+            shares
+                .map(|(class, share)| share.max(floor(class)))
                 .collect(),
         )
     }

@@ -54,15 +54,22 @@ impl LabelTally {
         }
         match self.objective {
             Objective::Class => self.weigh_strengths(explained),
-            Objective::Probability => {
-                let duel = &self.duels[0];
-                let is_better = duel.challenger_wealth() >= PROOF;
-                match (is_better, duel.incumbent_wealth() >= PROOF) {
-                    (true, false) => LabelsOnPrior::Preferred(WHOLE),
-                    (false, true) => LabelsOnPrior::Refuted,
-                    _ => LabelsOnPrior::Undecided,
-                }
-            }
+            Objective::Probability => self.weigh_log_loss(explained),
+        }
+    }
+
+    /// Correction is served against the tests once bets have proved it, and with them while labels do not lean against it:
+    /// with a click in two hundred events proof takes long, and until then the frozen model is the safe choice. Bets remember
+    /// all labels; what has been lost lately counts, too.
+    fn weigh_log_loss(&self, explained: bool) -> LabelsOnPrior {
+        let duel = &self.duels[0];
+        let is_proved = duel.challenger_wealth() >= PROOF && duel.incumbent_wealth() < PROOF;
+        if is_proved && duel.mean_gain() > 0.0 {
+            LabelsOnPrior::Preferred(WHOLE)
+        } else if duel.incumbent_wealth() >= PROOF || (explained && duel.mean_gain() < 0.0) {
+            LabelsOnPrior::Refuted
+        } else {
+            LabelsOnPrior::Undecided
         }
     }
 

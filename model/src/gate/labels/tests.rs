@@ -295,3 +295,52 @@ fn probabilities_are_compared_by_log_loss_on_rows_that_were_not_chosen() {
     tally.set_objective(Objective::Class);
     assert_eq!(tally, LabelTally::default());
 }
+
+/// Labels of rows that the frozen model gives 2 % of class 1 and the others 10 %. `share` of them are of class 1.
+fn log_losses(tally: &mut LabelTally, blocks: usize, share: f64) {
+    let mut generator = Generator::new(7);
+    for _ in 0..blocks {
+        tally.age();
+        for _ in 0..200 {
+            tally.add(LabelledRow {
+                probabilities: &[0.98, 0.02, 0.9, 0.1, 0.9, 0.1],
+                asked_for_disagreement: false,
+                ..row(usize::from(generator.uniform() < share), [0; 3])
+            });
+        }
+    }
+}
+
+#[test]
+fn probabilities_that_labels_lean_against_are_not_served_even_before_there_is_proof() {
+    let mut tally = LabelTally::default();
+    tally.set_objective(Objective::Probability);
+    assert_eq!(tally.weigh_prior(true), Undecided);
+    log_losses(&mut tally, 1, 0.04);
+    let duel = tally
+        .report_of(Candidate::Prior, Candidate::Frozen)
+        .unwrap();
+    assert!(
+        duel.incumbent_wealth < PROOF && duel.mean_gain < 0.0,
+        "{duel:?}"
+    );
+    assert_eq!(tally.weigh_prior(true), Refuted);
+    assert_eq!(tally.weigh_prior(false), Undecided);
+}
+
+#[test]
+fn what_was_proved_by_log_loss_is_not_served_while_it_loses() {
+    let mut tally = LabelTally::default();
+    tally.set_objective(Objective::Probability);
+    log_losses(&mut tally, 20, 0.1);
+    assert_eq!(tally.weigh_prior(false), Preferred(WHOLE));
+    assert!(tally.decide_adapted(Candidate::Frozen));
+    // Bets have gained so much that they are still worth more than proof.
+    log_losses(&mut tally, 14, 0.0);
+    let duel = tally
+        .report_of(Candidate::Adapted, Candidate::Frozen)
+        .unwrap();
+    assert!(duel.mean_gain < 0.0, "{duel:?}");
+    assert_ne!(tally.weigh_prior(false), Preferred(WHOLE));
+    assert!(!tally.decide_adapted(Candidate::Frozen));
+}
