@@ -60,12 +60,14 @@ const waiting = (frame) =>
     ? { state: "look", answer: "Standing by", evidence: "Another process learns; this one serves its newest checkpoint." }
     : { state: "look", answer: "No events yet", evidence: "The first block of events is not complete yet." };
 
+/** How far a share is from training. Two classes always move by the same amount: the one that grew comes first. */
+const far = ({ share, training }) => Math.abs(share.value - training) + (share.value > training ? 1e-6 : 0);
+
 /** The share by labels that is farthest from training; null while there are too few labels. */
 function byLabels(about, frame) {
   if (!frame.shares_by_labels) {
     return null;
   }
-  const far = ({ share, training }) => Math.abs(share.value - training);
   const [most] = about.classes
     .map((one, place) => ({ ...one, share: frame.classes[place].by_labels }))
     .sort((left, right) => far(right) - far(left));
@@ -78,10 +80,7 @@ export function moved(about, frame) {
   const changes = about.classes
     .map((one, place) => ({ ...one, share: frame.classes[place].served }))
     .filter((one) => known(one.share))
-    // Two classes always move by the same amount: the one that grew comes first.
-    .map((one) => ({ ...one, by: one.share.value - one.training }))
-    .map((one) => ({ ...one, far: Math.abs(one.by) + (one.by > 0 ? 1e-6 : 0) }))
-    .sort((left, right) => right.far - left.far);
+    .sort((left, right) => far(right) - far(left));
   if (frame.proportions_unknown && frame.gate.refuted) {
     return { state: "look", answer: "More than the shares", evidence: byLabels(about, frame) ?? `Shares ${untold(frame)}. Labels would tell.` };
   }

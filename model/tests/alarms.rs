@@ -177,6 +177,21 @@ fn a_rare_class_that_becomes_common_and_so_varies_more_is_told_once() {
     assert!((100..=106).contains(&alarms), "{alarms} alarms");
 }
 
+#[test]
+fn a_share_that_varies_more_for_good_does_not_raise_alarms_for_good() {
+    let mut alarms = 0;
+    for seed in 0..20 {
+        let mut stream = Stream::new(1.0, 0.0, seed);
+        (0..400).for_each(|_| drop(stream.observe(0.0)));
+        for _ in 0..WEEK {
+            let more = 1.2 * DEVIATION * stream.random.normal();
+            alarms += usize::from(is_about_share(&stream.observe(more)));
+        }
+    }
+    // By chance 10, and some until the new spread is known.
+    assert!(alarms <= 60, "{alarms} alarms in 20 weeks");
+}
+
 fn is_about_share(report: &AlarmReport) -> bool {
     let about_share = |alarm: &Alarm| alarm.kind == AlarmKind::Share(1);
     report.raised.iter().any(about_share)

@@ -150,6 +150,9 @@ test("each act of the demo is told by the page", async (t) => {
   await t.test("labels open the adapted model", async () => {
     await until("the adapted model", async () => /adapted/i.test(await answer(page, "served")));
     assert.match(await text(page, "#answer-served .evidence"), /labels prefer it/i);
+    // Of mails drawn at random: nothing else tells the share by now.
+    await until("the share by labels", async () =>
+      /^By \d+ labels spam is \d+(\.\d+)? % \[/.test(await text(page, "#answer-moved .evidence")));
     await page.locator("#map-target[aria-label*='by predicted class']").waitFor(PATIENCE);
     const coloured = await page.locator("#map-mapped").evaluate((canvas) =>
       canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));

@@ -87,19 +87,19 @@ struct Regression {
 
 impl Baseline {
     /// The level has changed and is learned anew. How the series varies around it is taken to stay until that is known
-    /// better: else a second change soon after the first, or after a false alarm, would become part of the new level.
+    /// better: else a second change soon after the first, or after a false alarm, would become part of the new level. A
+    /// series that changes once more before it is known starts from nothing: it may vary otherwise than before.
     pub(super) fn after_change(&self) -> Self {
-        let own = self
-            .regression()
-            .filter(|_| self.earlier.is_none() && self.pairs >= SETTLED_PAIRS);
-        let own = own.map(|regression| {
-            Spread::new(regression.slope, regression.variance, regression.freedom)
-        });
-        let earlier = self
-            .earlier
-            .map(|spread| Spread::new(spread.slope, spread.variance, spread.freedom));
+        let known = self.regression().filter(|_| self.pairs >= SETTLED_PAIRS);
         Self {
-            earlier: own.or(earlier),
+            earlier: known.map(|regression| Spread {
+                slope: regression.slope,
+                variance: regression.variance,
+                freedom: regression.freedom,
+                residual: None,
+                steps: 0.0,
+                squares: 0.0,
+            }),
             ..Self::default()
         }
     }
@@ -243,17 +243,6 @@ impl Baseline {
 }
 
 impl Spread {
-    fn new(slope: f64, variance: f64, freedom: f64) -> Self {
-        Self {
-            slope,
-            variance,
-            freedom,
-            residual: None,
-            steps: 0.0,
-            squares: 0.0,
-        }
-    }
-
     fn note(&mut self, residual: f64) {
         if let Some(before) = self.residual.replace(residual) {
             self.steps += 1.0;
