@@ -13,7 +13,7 @@ pub(super) fn section(lines: &[SharesLine]) -> String {
                     *refuted* the part of blocks in which shares cannot be told otherwise. *Width* is the mean width of the \
                     interval, *alone* from the labels without the model, *theory* what the model's errors on all rows leave of \
                     that. With two classes one is counted. Commands: `ostar-experiments shares --suite enron --seeds 3`, `--suite \
-                    bank --seeds 20`, `--suite failures --seeds 40`.\n\n"
+                    bank --seeds 60`, `--suite failures --seeds 40`.\n\n"
         .to_owned();
     let head = [
         "streams",
