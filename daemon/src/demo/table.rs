@@ -7,7 +7,11 @@ use std::{
 
 use console::Term;
 use ostar_connectors::labels::{LabelJoin, LabelReport, Predictor};
-use ostar_model::{Candidate, diagnostics::Decision, proportions::ProportionEstimate};
+use ostar_model::{
+    Candidate,
+    diagnostics::Decision,
+    proportions::{Interval, ProportionEstimate},
+};
 use tokio::sync::watch;
 
 use super::{Options, summary::Summary};
@@ -135,16 +139,20 @@ fn lines(
     labels: Option<&LabelReport>,
     elapsed: Duration,
 ) -> Vec<String> {
+    let with_interval = |share: f64, interval: Interval| {
+        format!("{share:.3} [{:.3}, {:.3}]", interval.low, interval.high)
+    };
     let spam = |estimate: &ProportionEstimate| {
-        let interval = estimate.intervals[1];
         if !estimate.known {
             return "cannot be told".to_owned();
         }
-        format!(
-            "{:.3} [{:.3}, {:.3}]",
-            estimate.proportions[1], interval.low, interval.high
-        )
+        with_interval(estimate.proportions[1], estimate.intervals[1])
     };
+    let by_labels = status.shares_by_labels.as_ref().map(|shares| {
+        let spam = shares.classes[1];
+        let told = with_interval(spam.share, spam.interval);
+        format!("  by {} labels {told}", shares.labels)
+    });
     let mut lines = vec![format!(
         "{:5.1} s  {}  mails {:6}  steps {:5}  version {}.{}",
         elapsed.as_secs_f64(),
@@ -157,9 +165,10 @@ fn lines(
     if let Some(block) = &status.block {
         let adapted = block.adapted.as_ref().map(spam).unwrap_or_default();
         lines.push(format!(
-            "share of spam  true {:.3}  frozen {}  adapted {adapted}",
+            "share of spam  true {:.3}  frozen {}  adapted {adapted}{}",
             summary.truth(status),
-            spam(&block.frozen)
+            spam(&block.frozen),
+            by_labels.unwrap_or_default()
         ));
         let verdict = &block.verdict;
         lines.push(format!("served {}: {}", verdict.candidate, verdict.reason));
