@@ -57,7 +57,8 @@ const estimate = (value) => (known(value) ? { text: percent(value.value), below:
 
 export function classes(about, frame) {
   const drawn = frame.shares_by_labels;
-  const labels = about.labels && frame.classes.some((one) => known(one.true_proportion));
+  // Labels that were not drawn at random say less than those that were.
+  const labels = !drawn && about.labels && frame.classes.some((one) => known(one.true_proportion));
   const head = [
     "Class",
     "Training",

@@ -85,7 +85,7 @@ export function moved(about, frame) {
     return { state: "look", answer: "More than the shares", evidence: byLabels(about, frame) ?? `Shares ${untold(frame)}. Labels would tell.` };
   }
   if (frame.proportions_unknown) {
-    return { state: "look", answer: "Too early to say", evidence: `Shares ${untold(frame)}.` };
+    return { state: "look", answer: "Too early to say", evidence: byLabels(about, frame) ?? `Shares ${untold(frame)}.` };
   }
   if (changes.length === 0) {
     return waiting(frame);
