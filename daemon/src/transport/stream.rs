@@ -17,7 +17,7 @@ use tokio::{
 use super::connection::Connection;
 
 /// Longest that a client which was told of the end may go on sending. Closed with unread bytes, the system would reset the
-/// connection, and the client could lose answers that are still under way to it.
+/// connection, and the client would see an error instead of the end, or lose answers that are still under way to it.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A stream that its connection watches.
@@ -136,9 +136,9 @@ mod tests {
             server.shutdown().await
         });
         let mut read = Vec::new();
-        // A reset would be an error.
         client.read_to_end(&mut read).await.unwrap();
         assert_eq!(read, b"answer");
+        // On a connection that was reset this fails.
         client.write_all(&[7; 20_000]).await.unwrap();
         drop(client);
         closing.await.unwrap().unwrap();
