@@ -1,6 +1,6 @@
 //! Times the parts of an alignment step at the paper's sizes for digits, on two threads.
 
-#[path = "../tests/alignment/mod.rs"]
+#[path = "../tests/shared/alignment/mod.rs"]
 mod alignment;
 
 use alignment::Alignment;
