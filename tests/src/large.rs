@@ -10,7 +10,7 @@ use ostar_model::{
     fit::FitSettings,
 };
 
-use crate::fitted;
+use ostar_harness::fitted;
 
 /// How many numbers a latent has.
 pub const WIDTH: usize = 128;

@@ -1,11 +1,8 @@
 //! Shared by the end-to-end tests: real services to test against, and how to wait for them.
 
-pub mod daemon;
 pub mod demo;
 pub mod disk;
 pub mod distributed;
-mod fitted;
-pub mod gaussians;
 pub mod harness;
 pub mod hostile;
 pub mod kafka;
@@ -17,13 +14,12 @@ pub mod prometheus;
 pub mod python;
 pub mod registry;
 pub mod state;
-mod wait;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-pub use wait::until;
+pub use ostar_harness::{daemon, gaussians, until};
 
 /// Whether a test fails instead of being skipped when its service cannot be started. CI sets `CI`; elsewhere
 /// `OSTARD_REQUIRE_SERVICES` does.

@@ -9,12 +9,14 @@ mod properties;
 use std::{
     fs::{self, File, OpenOptions},
     net::TcpListener,
+    ops::Deref,
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context, bail};
+use ostar_harness::Client;
 use rdkafka::{
     ClientConfig,
     consumer::{BaseConsumer, Consumer},
@@ -33,6 +35,8 @@ pub struct Kafka {
     jars: PathBuf,
     folder: TempDir,
     ports: Ports,
+    /// Talks to the listener without encryption.
+    client: Client,
     certificate: Option<Certificate>,
     listener: Listener,
     quorum: Quorum,
@@ -89,6 +93,7 @@ impl Kafka {
         let mut kafka = Self {
             jars,
             ports,
+            client: ports.client(),
             folder,
             certificate,
             listener,
@@ -116,6 +121,7 @@ impl Kafka {
             let node = Self {
                 jars: jars.clone(),
                 ports,
+                client: ports.client(),
                 folder: tempfile::tempdir()?,
                 certificate: None,
                 listener: Listener::Plaintext,
@@ -147,9 +153,9 @@ impl Kafka {
         }
     }
 
-    /// Address of the listener without encryption, which always exists: tests create topics and read outputs over it.
+    /// Address of the listener without encryption, which always exists: that of the client that this derefs to.
     pub fn plaintext(&self) -> String {
-        format!("127.0.0.1:{}", self.ports.plaintext)
+        self.client.address().to_owned()
     }
 
     /// A network to the broker that can be slow or cut, and the address to reach the broker by it.
@@ -350,6 +356,14 @@ fn whole_batches(log: &[u8], offset: i64) -> anyhow::Result<(u64, i64)> {
     Ok((position as u64, end))
 }
 
+impl Deref for Kafka {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
 impl Drop for Kafka {
     fn drop(&mut self) {
         let _ = self.kill();
@@ -357,6 +371,10 @@ impl Drop for Kafka {
 }
 
 impl Ports {
+    fn client(&self) -> Client {
+        Client::new(format!("127.0.0.1:{}", self.plaintext))
+    }
+
     /// Ports of so many nodes that were free a moment ago.
     fn free(nodes: usize) -> anyhow::Result<Vec<Self>> {
         // All are held until the end, so that they differ.

@@ -11,7 +11,9 @@ use ostar_tests::{
 };
 use serde_json::Value;
 
-use crate::{PROGRAM, Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (

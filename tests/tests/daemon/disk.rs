@@ -10,7 +10,9 @@ use ostar_tests::{
     kafka::Kafka,
 };
 
-use crate::{PROGRAM, Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (
@@ -91,7 +93,7 @@ fn read_only(kafka: &mut Kafka) -> Result<()> {
     let (rows, _) = gaussians::draw(1_000, 0.5, 0.0, 3);
     let events: Vec<_> = rows.iter().map(|row| gaussians::raw(row)).collect();
     let settings = place.settings(kafka, "read-only", "state");
-    let state = place.folder.path().join("state");
+    let state = place.path().join("state");
     let daemon = start(&settings)?;
     kafka.produce("read-only", 0, &events[..500])?;
     checkpoint_reaches(&state, 500)?;
@@ -119,7 +121,7 @@ fn failing(kafka: &mut Kafka) -> Result<()> {
     let variables = [("FAILPOINTS", "checkpoint=1*off->8*return->off")];
     let daemon = Daemon::start_with(PROGRAM, &settings, &variables)?;
     goes_on_without_checkpoints(&daemon, 500.0, "Input/output error")?;
-    checkpoint_reaches(&place.folder.path().join("state"), 500)?;
+    checkpoint_reaches(&place.path().join("state"), 500)?;
     daemon.metric_is(CONDITION, 0.0)?;
     daemon.stop_cleanly()
 }

@@ -11,7 +11,9 @@ use ostar_model::Generator;
 use ostar_tests::{daemon::Daemon, gaussians, kafka::Kafka};
 use serde_json::{Value, json};
 
-use crate::{PROGRAM, Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (
@@ -164,8 +166,8 @@ fn backtest(kafka: &mut Kafka) -> Result<()> {
     /// The demo's rate is 500 mails a second.
     const MAILS: usize = 500 * SECONDS;
     let place = Place::new()?;
-    let demo = place.folder.path().join("demo");
-    let report = place.folder.path().join("report");
+    let demo = place.path().join("demo");
+    let report = place.path().join("report");
     let (bundle, stream) = (demo.join("bundle"), demo.join("stream.jsonl"));
     ostard(|command| {
         command.args(["demo", "--seed", "3", "--seconds"]);

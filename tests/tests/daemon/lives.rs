@@ -9,7 +9,9 @@ use ostar_tests::{
     kafka::Kafka,
 };
 
-use crate::{PROGRAM, Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (

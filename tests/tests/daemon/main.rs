@@ -30,17 +30,15 @@ mod stopping;
 mod topics;
 mod truncated;
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::Result;
 use libtest_mimic::Arguments;
 use ostar_tests::{
     daemon::{Daemon, Settings},
-    gaussians,
     harness::{Shared, trial},
     kafka::{Kafka, Listener, missing_tool},
 };
-use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
 
@@ -99,45 +97,6 @@ fn main() {
     // `exit` runs no destructors: the broker would keep running.
     drop(shared);
     conclusion.exit();
-}
-
-/// A temporary folder with a bundle in it.
-struct Place {
-    folder: TempDir,
-}
-
-impl Place {
-    fn new() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        gaussians::write_bundle(&folder.path().join("bundle"))?;
-        Ok(Self { folder })
-    }
-
-    fn checkpoints(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A daemon that learns in small blocks from the raw events of a topic.
-    fn settings(&self, kafka: &Kafka, topic: &str, checkpoints: &str) -> Settings {
-        let bundle = self.folder.path().join("bundle");
-        Settings::new(
-            &kafka.bootstrap(),
-            topic,
-            &bundle,
-            &self.checkpoints(checkpoints),
-        )
-        .with("kafka.group", &format!("{topic}-{checkpoints}"))
-        .with("events.format", "raw")
-        .with("learner.block", "250")
-        .with("learner.steps_per_block", "2")
-        .with("learner.when_behind", "wait")
-        .with("learner.method.window", "1000")
-        .with("learner.method.threads", "1")
-        // At the default priority: tests run beside builds.
-        .with("learner.nice", "0")
-        .with("checkpoints.every_events", "250")
-        .with("checkpoints.min_interval", "0s")
-    }
 }
 
 fn start(settings: &Settings) -> Result<Daemon> {

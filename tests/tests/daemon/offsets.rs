@@ -12,7 +12,9 @@ use ostar_tests::{
 use rdkafka::Offset;
 use serde_json::Value;
 
-use crate::{Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (
@@ -58,7 +60,7 @@ fn predicted(kafka: &Kafka, topic: &str) -> Result<Vec<usize>> {
 
 /// The name of the bundle of [`Place`].
 fn bundle_name(place: &Place) -> Result<String> {
-    let text = fs::read(place.folder.path().join("bundle/bundle.json"))?;
+    let text = fs::read(place.path().join("bundle/bundle.json"))?;
     let bundle: Value = serde_json::from_slice(&text)?;
     Ok(bundle["name"].as_str().context("no name")?.to_owned())
 }
@@ -77,7 +79,7 @@ fn predicting(place: &Place, kafka: &Kafka, topic: &str, state: &str) -> Setting
 
 fn two_bundles(kafka: &mut Kafka) -> Result<()> {
     let (one, other) = (Place::new()?, Place::new()?);
-    rename_bundle(&other.folder.path().join("bundle"), "another")?;
+    rename_bundle(&other.path().join("bundle"), "another")?;
     for topic in ["two", "two-one", "two-other"] {
         kafka.create_topic(topic, 1, &[])?;
     }
@@ -106,7 +108,7 @@ fn two_bundles(kafka: &mut Kafka) -> Result<()> {
 
 fn foreign_commit(kafka: &mut Kafka) -> Result<()> {
     let (one, other) = (Place::new()?, Place::new()?);
-    rename_bundle(&other.folder.path().join("bundle"), "another")?;
+    rename_bundle(&other.path().join("bundle"), "another")?;
     kafka.create_topic("shared", 1, &[])?;
     kafka.produce("shared", 0, events(500))?;
     let first = one

@@ -14,7 +14,9 @@ use ostar_tests::{
     until,
 };
 
-use crate::{Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (

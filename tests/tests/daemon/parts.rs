@@ -11,7 +11,9 @@ use ostar_tests::{
 };
 use serde_json::Value;
 
-use crate::{PROGRAM, Place, Test, roles};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, roles};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (
@@ -54,7 +56,7 @@ fn panics(kafka: &mut Kafka) -> Result<()> {
     let (rows, _) = gaussians::draw(500, 0.5, 0.0, 3);
     let events: Vec<_> = rows.iter().map(|row| gaussians::raw(row)).collect();
     kafka.produce("parts", 0, &events)?;
-    let secrets = crate::requests::Secrets::write(place.folder.path())?;
+    let secrets = crate::requests::Secrets::write(place.path())?;
     for (number, (part, name)) in PARTS.into_iter().enumerate() {
         let mut settings = place
             .settings(kafka, "parts", &format!("state-{number}"))

@@ -8,7 +8,9 @@ use std::{
 use anyhow::{Result, ensure};
 use ostar_tests::{daemon::newest_checkpoint, gaussians, kafka::Kafka};
 
-use crate::{PROGRAM, Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (

@@ -10,7 +10,9 @@ use ostar_tests::{
     until,
 };
 
-use crate::{PROGRAM, Place, Test, roles, start};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, roles, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (
@@ -72,6 +74,7 @@ fn permissions(_plaintext: &mut Kafka) -> Result<()> {
     std::fs::write(&password, PASSWORD)?;
     let mut settings = place
         .settings(&kafka, "checked", "state")
+        .with("kafka.brokers", &kafka.bootstrap())
         .with("predictions.topic", "checked-predictions")
         .with("dead_letters.topic", "checked-letters")
         .with("parked.file", "/no/such/folder/parked.jsonl")

@@ -10,7 +10,9 @@ use ostar_tests::{
 };
 use serde_json::Value;
 
-use crate::{Place, Test, requests::Secrets, start};
+use ostar_harness::Place;
+
+use crate::{Test, requests::Secrets, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[(
     "the_python_client_predicts_by_reflection_and_sees_the_health",
@@ -20,7 +22,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[(
 fn python_client(kafka: &mut Kafka) -> Result<()> {
     let python = environment("python", "requirements.txt")?;
     let place = Place::new()?;
-    let secrets = Secrets::write(place.folder.path())?;
+    let secrets = Secrets::write(place.path())?;
     kafka.create_topic("python", 1, &[])?;
     let settings = secrets.required_by(place.settings(kafka, "python", "state"));
     let daemon = start(&settings)?;

@@ -7,7 +7,9 @@ use ostar_tests::{
     kafka::Kafka,
 };
 
-use crate::{Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (

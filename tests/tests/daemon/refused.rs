@@ -11,7 +11,9 @@ use anyhow::{Context, Result, ensure};
 use ostar_tests::{daemon::Daemon, gaussians, kafka::Kafka};
 use serde_json::Value;
 
-use crate::{Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (

@@ -11,7 +11,9 @@ use anyhow::{Context, Result, ensure};
 use ostar_tests::{daemon::Settings, gaussians, kafka::Kafka};
 use serde_json::Value;
 
-use crate::{PROGRAM, Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[(
     "requests_need_tls_and_the_token_where_they_are_required",
@@ -56,12 +58,12 @@ impl Secrets {
 
 fn tls_and_token(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
-    let secrets = Secrets::write(place.folder.path())?;
+    let secrets = Secrets::write(place.path())?;
     kafka.create_topic("secured", 1, &[])?;
     let settings = secrets.required_by(place.settings(kafka, "secured", "state"));
     let daemon = start(&settings)?;
     let address = daemon.address("grpc_address")?;
-    let wrong = place.folder.path().join("wrong");
+    let wrong = place.path().join("wrong");
     fs::write(&wrong, "open barley\n")?;
     let certificate = secrets.certificate.as_path();
 

@@ -16,7 +16,9 @@ use ostar_tests::{
 };
 use serde_json::Value;
 
-use crate::{Place, Test, roles, start};
+use ostar_harness::Place;
+
+use crate::{Test, roles, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[(
     "a_rolling_restart_of_all_scorers_fails_no_request_of_a_client_that_retries",

@@ -6,7 +6,9 @@ use ostar_tests::{
     kafka::{Kafka, Listener},
 };
 
-use crate::{Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[(
     "over_sasl_ssl_events_are_learned_from_predicted_and_their_password_is_nowhere",
@@ -32,6 +34,7 @@ fn over_sasl_ssl(_plaintext: &mut Kafka) -> Result<()> {
     std::fs::write(&password, format!("{PASSWORD}\n"))?;
     let mut settings = place
         .settings(&kafka, "secured", "state")
+        .with("kafka.brokers", &kafka.bootstrap())
         .with("predictions.topic", "secured-predictions")
         .with(
             "kafka.options_from_files.sasl.password",

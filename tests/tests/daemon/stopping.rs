@@ -21,18 +21,14 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
 
-use crate::{Place, Test, start};
+use ostar_harness::Place;
 
-pub(crate) const TESTS: &[(&str, Test)] = &[
-    (
-        "sigterm_under_load_ends_in_time_and_leaves_no_accepted_request_unanswered",
-        sigterm_under_load,
-    ),
-    (
-        "sigterm_gives_up_a_block_that_takes_too_long",
-        sigterm_in_a_block,
-    ),
-];
+use crate::{Test, start};
+
+pub(crate) const TESTS: &[(&str, Test)] = &[(
+    "sigterm_under_load_ends_in_time_and_leaves_no_accepted_request_unanswered",
+    sigterm_under_load,
+)];
 
 const CONNECTIONS: usize = 4;
 /// Callers per connection, each with one request under way at any time.
@@ -81,44 +77,6 @@ fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
         answered.load(Ordering::Relaxed) > before,
         "no request was answered after SIGTERM: there was no load"
     );
-    Ok(())
-}
-
-/// The steps of a block take minutes here. The process still ends in time, with no checkpoint of the half block, so that the
-/// next start learns the block from its beginning.
-fn sigterm_in_a_block(kafka: &mut Kafka) -> Result<()> {
-    let place = Place::new()?;
-    kafka.create_topic("long-block", 1, &[])?;
-    let (rows, _) = gaussians::draw(EVENTS, 0.6, 0.3, 19);
-    kafka.produce("long-block", 0, rows.iter().map(|row| gaussians::raw(row)))?;
-    let settings = place
-        .settings(kafka, "long-block", "state")
-        .with("shutdown.deadline", &format!("{}s", DEADLINE.as_secs()))
-        .with("serving.mode", "adapted")
-        .with("learner.steps_per_block", "10000000");
-    let wait = settings.clone().with("learner.when_behind", "wait");
-    stop_in_a_block(
-        &wait,
-        "learner stopped in the middle of a block; the next start learns it again",
-    )?;
-    if let Ok((_, manifest, _)) = newest_checkpoint(&place.checkpoints("state")) {
-        ensure!(
-            manifest["events"] == 0,
-            "half a block is kept: {manifest:#}"
-        );
-    }
-    let skip = settings.with("learner.when_behind", "skip");
-    stop_in_a_block(&skip, "learner stopped")
-}
-
-/// Stops a daemon that takes steps, and looks for what its log says at the end.
-fn stop_in_a_block(settings: &Settings, ending: &str) -> Result<()> {
-    let mut daemon = start(settings)?;
-    until("steps", TIMEOUT, || {
-        Ok((daemon.metric("ostar_steps_total")? > Some(0.0)).then_some(()))
-    })?;
-    ends_in_time(&mut daemon)?;
-    daemon.logged(ending)?;
     Ok(())
 }
 

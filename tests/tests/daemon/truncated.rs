@@ -3,7 +3,9 @@
 use anyhow::{Result, ensure};
 use ostar_tests::{daemon::Daemon, gaussians, kafka::Kafka};
 
-use crate::{Place, Test, start};
+use ostar_harness::Place;
+
+use crate::{Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (

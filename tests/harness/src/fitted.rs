@@ -7,7 +7,7 @@ use ostar_model::{
 };
 
 /// Trains for five epochs, which is enough for Gaussian classes.
-pub(crate) fn bundle(
+pub fn bundle(
     rows: &[Vec<f32>],
     labels: &[u32],
     classes: &[String],

@@ -1,0 +1,70 @@
+//! How the process ends.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use ostar_harness::{
+    daemon::{Settings, TIMEOUT, newest_checkpoint},
+    until,
+};
+
+use crate::{Daemon, PROGRAM, Place, broker, events};
+
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// The steps of a block take minutes here. The process still ends in time, with no checkpoint of the half block, so that
+/// the next start learns the block from its beginning.
+#[test]
+fn sigterm_gives_up_a_block_that_takes_too_long() -> Result<()> {
+    let mock = broker(&["long-block"]);
+    let place = Place::new()?;
+    mock.produce("long-block", 0, events(5_000))?;
+    let settings = place
+        .settings(&mock, "long-block", "state")
+        .with("shutdown.deadline", &format!("{}s", DEADLINE.as_secs()))
+        .with("serving.mode", "adapted")
+        .with("learner.steps_per_block", "10000000");
+    let wait = settings.clone().with("learner.when_behind", "wait");
+    stop_in_a_block(
+        &wait,
+        "learner stopped in the middle of a block; the next start learns it again",
+    )?;
+    if let Ok((_, manifest, _)) = newest_checkpoint(&place.checkpoints("state")) {
+        ensure!(
+            manifest["events"] == 0,
+            "half a block is kept: {manifest:#}"
+        );
+    }
+    let skip = settings.with("learner.when_behind", "skip");
+    stop_in_a_block(&skip, "learner stopped")
+}
+
+/// Stops a daemon that takes steps, and looks for what its log says at the end.
+fn stop_in_a_block(settings: &Settings, ending: &str) -> Result<()> {
+    let mut daemon = Daemon::start(PROGRAM, settings)?;
+    until("steps", TIMEOUT, || {
+        Ok((daemon.metric("ostar_steps_total")? > Some(0.0)).then_some(()))
+    })?;
+    let terminated = Instant::now();
+    daemon.terminate()?;
+    let status = daemon.wait()?;
+    let took = terminated.elapsed();
+    ensure!(status.success(), "{status}: {:#?}", daemon.log());
+    ensure!(took < DEADLINE, "stopping took {took:?}");
+    daemon.logged(ending)?;
+    Ok(())
+}
+
+#[test]
+fn what_a_broker_held_is_read_when_it_is_back() -> Result<()> {
+    let mock = broker(&["outage"]);
+    let place = Place::new()?;
+    mock.produce("outage", 0, events(500))?;
+    let daemon = Daemon::start(PROGRAM, &place.settings(&mock, "outage", "state"))?;
+    daemon.metric_reaches("ostar_learned_events_total", 500.0)?;
+    mock.down()?;
+    mock.up()?;
+    mock.produce("outage", 0, events(500))?;
+    daemon.metric_reaches("ostar_learned_events_total", 1_000.0)?;
+    daemon.stop_cleanly()
+}
