@@ -264,8 +264,8 @@ pub(super) fn partition_list(
     Ok(list)
 }
 
-/// Leaves out partitions without an offset: no commit, or no event at that time.
-fn numeric_offsets(list: &TopicPartitionList) -> Offsets {
+/// Leaves out partitions without an offset: no commit, no event at that time, or no position yet.
+pub(super) fn numeric_offsets(list: &TopicPartitionList) -> Offsets {
     let elements = list.elements();
     let numbers = elements
         .iter()

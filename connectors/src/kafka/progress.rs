@@ -202,9 +202,14 @@ impl Progress {
         losses
     }
 
-    pub(super) fn lags(&self, now_ms: i64) -> Vec<PartitionLag> {
+    /// `reached` are the client's own positions. Behind the last event there may be markers of transactions, which are
+    /// no events and move only these.
+    pub(super) fn lags(&self, now_ms: i64, reached: &Offsets) -> Vec<PartitionLag> {
         let lag = |(partition, position): (&i32, &Position)| {
-            let records = (position.high - position.next).max(0).unsigned_abs();
+            let next = reached
+                .get(partition)
+                .map_or(position.next, |at| position.next.max(*at));
+            let records = (position.high - next).max(0).unsigned_abs();
             let age = |time_ms: i64| (now_ms - time_ms).max(0) as f64 / 1_000.0;
             let seconds = match records {
                 0 => Some(0.0),
@@ -335,11 +340,25 @@ mod tests {
     #[test]
     fn lag_is_counted_in_records_and_in_the_age_of_the_last_event() {
         let mut progress = reading_at(10);
-        assert_eq!(progress.lags(5_000)[0].seconds, Some(0.0));
+        let lag = |progress: &Progress| progress.lags(5_000, &Offsets::new())[0].clone();
+        assert_eq!(lag(&progress).seconds, Some(0.0));
         progress.note_watermarks(&holds(0, 30));
-        assert_eq!(progress.lags(5_000)[0].seconds, None);
+        assert_eq!(lag(&progress).seconds, None);
         progress.advance(0, 10, Some(2_000));
-        let lag = &progress.lags(5_000)[0];
+        let lag = lag(&progress);
         assert_eq!((lag.records, lag.seconds), (19, Some(3.0)));
+    }
+
+    #[test]
+    fn a_marker_of_a_transaction_behind_the_last_event_is_no_lag() {
+        let mut progress = reading_at(10);
+        progress.advance(0, 10, Some(2_000));
+        // Offset 11 is the marker, which nobody gets to see.
+        progress.note_watermarks(&holds(0, 12));
+        let lag = |at| progress.lags(5_000, &Offsets::from([(0, at)]))[0].clone();
+        assert_eq!((lag(11).records, lag(11).seconds), (1, Some(3.0)));
+        assert_eq!((lag(12).records, lag(12).seconds), (0, Some(0.0)));
+        // The client's position of before the partition was assigned anew does not count.
+        assert_eq!(lag(3).records, 1);
     }
 }

@@ -241,9 +241,8 @@ impl Reader {
     /// How far reading is behind in each partition, by the last look at the broker.
     pub fn lags(&self) -> Vec<PartitionLag> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.state
-            .progress
-            .lags(now.map_or(0, |now| now.as_millis() as i64))
+        let now_ms = now.map_or(0, |now| now.as_millis() as i64);
+        self.state.progress.lags(now_ms, &self.topic.positions())
     }
 
     /// How many errors librdkafka has reported since the last call, by code. It recovers from most by itself.

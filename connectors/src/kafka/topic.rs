@@ -15,7 +15,12 @@ use rdkafka::{
     metadata::Metadata,
 };
 
-use super::{client::Consumer, error::KafkaError, topic_description::describe};
+use super::{
+    client::Consumer,
+    connection::numeric_offsets,
+    error::{KafkaError, describe as describe_error},
+    topic_description::describe,
+};
 use crate::event::Offsets;
 
 /// The offsets that a partition holds: `low` is the first, `high` the one that the next event will get.
@@ -92,6 +97,18 @@ impl Topic {
         let described = describe(&self.consumer, &self.name, false, left().min(ID_TIMEOUT));
         let id = described.and_then(|described| described.id);
         Ok(Found { partitions, id })
+    }
+
+    /// The client's own positions. Unlike those of the records that were polled, they lie behind markers of transactions.
+    /// A partition without a position yet is absent.
+    pub(super) fn positions(&self) -> Offsets {
+        match self.consumer.position() {
+            Ok(list) => numeric_offsets(&list),
+            Err(error) => {
+                tracing::debug!(error = %describe_error(&error), "librdkafka does not tell its positions");
+                Offsets::new()
+            }
+        }
     }
 
     /// Fetches the topic's partitions, of which it has at least one.

@@ -8,6 +8,7 @@ use ostar_connectors::{
     kafka::{Commit, Commits, Connection, KafkaSettings, Notice, Polled, Start, Writer},
 };
 use ostar_tests::kafka::Kafka;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use crate::{TIMEOUT, Test, check_partition, open, read, settings, values};
 
@@ -35,6 +36,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     (
         "a_missing_topic_is_named_and_the_error_is_transient",
         a_missing_topic_is_named_and_the_error_is_transient,
+    ),
+    (
+        "a_marker_of_a_transaction_at_the_end_is_no_lag",
+        a_marker_of_a_transaction_at_the_end_is_no_lag,
     ),
     (
         "lag_is_reported_and_a_pause_loses_nothing",
@@ -152,6 +157,34 @@ fn a_missing_topic_is_named_and_the_error_is_transient(kafka: &mut Kafka) -> any
     ensure!(text.starts_with("topic \"missing\" at "), "{text}");
     kafka.create_topic("missing", 1, &[])?;
     open(&settings, &[]).map(drop)
+}
+
+/// The mock broker writes no markers.
+fn a_marker_of_a_transaction_at_the_end_is_no_lag(kafka: &mut Kafka) -> anyhow::Result<()> {
+    kafka.create_topic("marked", 1, &[])?;
+    let mut config = kafka.config();
+    let producer: BaseProducer = config.set("transactional.id", "marked").create()?;
+    producer.init_transactions(TIMEOUT)?;
+    producer.begin_transaction()?;
+    let record = BaseRecord::<(), str>::to("marked").payload("0/0");
+    producer.send(record).map_err(|(error, _)| error)?;
+    producer.commit_transaction(TIMEOUT)?;
+    ensure!(kafka.end("marked")? == 2, "the record and its marker");
+
+    // From the beginning, and from the offset that was committed behind the record.
+    for start in [0, 1] {
+        let mut reader = open(&settings(kafka, "marked"), &[(0, start)])?;
+        let read = read(&mut reader, 1 - start as usize)?;
+        ensure!(read.records.len() == 1 - start as usize);
+        ostar_tests::until("no lag", TIMEOUT, || {
+            let polled = reader.poll(Duration::from_millis(20))?;
+            ensure!(matches!(polled, Polled::Idle), "no further event");
+            let lag = &reader.lags()[0];
+            Ok((lag.records == 0 && lag.seconds == Some(0.0)).then_some(()))
+        })?;
+        ensure!(reader.offsets() == Offsets::from([(0, 1)]));
+    }
+    Ok(())
 }
 
 fn lag_is_reported_and_a_pause_loses_nothing(kafka: &mut Kafka) -> anyhow::Result<()> {
