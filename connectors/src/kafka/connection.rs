@@ -11,6 +11,7 @@ use rdkafka::{
 use super::{
     client::{self, Consumer, Context},
     error::{KafkaError, describe},
+    patience::ask,
     progress::Progress,
     reader::Reader,
     settings::{KafkaSettings, Start},
@@ -220,10 +221,10 @@ pub(super) fn committed(
     for partition in partitions {
         asked.add_partition(&topic.name, partition);
     }
-    let committed = topic
-        .consumer
-        .committed_offsets(asked, timeout)
-        .map_err(|error| group_error(group, &error))?;
+    let committed = ask(timeout, |left| {
+        topic.consumer.committed_offsets(asked.clone(), left)
+    });
+    let committed = committed.map_err(|error| group_error(group, &error))?;
     // The list must be dropped before its client: librdkafka hangs the other way round.
     let mut commits = Commits::new();
     for element in committed.elements() {

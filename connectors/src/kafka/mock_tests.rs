@@ -105,6 +105,33 @@ fn a_commit_that_the_broker_refuses_is_an_error() -> anyhow::Result<()> {
 }
 
 #[test]
+fn a_broker_that_is_not_ready_yet_is_asked_again_until_the_time_is_over() -> anyhow::Result<()> {
+    use rdkafka::types::{RDKafkaApiKey::OffsetFetch, RDKafkaRespErr as Answer};
+    let (cluster, settings) = cluster("events", 1)?;
+    let survey = Survey::open(&settings, TIMEOUT)?;
+    let not_yet = [
+        Answer::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+        Answer::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
+        Answer::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
+    ];
+    cluster.request_errors(OffsetFetch, &not_yet);
+    assert_eq!(survey.connection()?.committed(TIMEOUT)?, Commits::new());
+    // Not for ever, and not if the answer is no.
+    let never = [Answer::RD_KAFKA_RESP_ERR_NOT_COORDINATOR; 1_000];
+    cluster.request_errors(OffsetFetch, &never);
+    let short = Duration::from_secs(1);
+    let error = survey.connection()?.committed(short).unwrap_err();
+    assert!(error.to_string().contains("kafka.group"), "{error}");
+    cluster.clear_request_errors(OffsetFetch);
+    let refused = Answer::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    cluster.request_errors(OffsetFetch, &[refused]);
+    let asked = Instant::now();
+    assert!(survey.connection()?.committed(TIMEOUT).is_err());
+    assert!(asked.elapsed() < TIMEOUT / 2);
+    Ok(())
+}
+
+#[test]
 fn an_outage_is_told_and_so_is_its_end() -> anyhow::Result<()> {
     let (cluster, settings) = cluster("events", 1)?;
     produce(&settings, 0, 5)?;

@@ -19,6 +19,7 @@ mod mock_tests;
 mod options;
 mod outbox;
 mod outputs;
+mod patience;
 mod prediction_json;
 mod progress;
 mod reader;

@@ -19,6 +19,7 @@ use super::{
     client::Consumer,
     connection::numeric_offsets,
     error::{KafkaError, describe as describe_error},
+    patience::{ask, is_not_yet},
     topic_description::describe,
 };
 use crate::event::Offsets;
@@ -113,10 +114,24 @@ impl Topic {
 
     /// Fetches the topic's partitions, of which it has at least one.
     pub(super) fn metadata(&self, timeout: Duration) -> Result<Metadata, KafkaError> {
-        let metadata = self
-            .consumer
-            .fetch_metadata(Some(&self.name), timeout)
-            .map_err(|error| self.unreachable(&error))?;
+        let metadata = ask(timeout, |left| {
+            let metadata = self.consumer.fetch_metadata(Some(&self.name), left)?;
+            let topics = metadata.topics().iter();
+            let refused = topics
+                .filter(|topic| topic.name() == self.name)
+                .find_map(|topic| topic.error());
+            match refused.map(|code| RdKafkaError::MetadataFetch(code.into())) {
+                Some(error) if is_not_yet(&error) => Err(error),
+                _ => Ok(metadata),
+            }
+        });
+        let metadata = metadata.map_err(|error| {
+            if is_not_yet(&error) {
+                self.no_topic(describe_error(&error))
+            } else {
+                self.unreachable(&error)
+            }
+        })?;
         let topic = metadata.topics().iter().find(|t| t.name() == self.name);
         let Some(topic) = topic else {
             return Err(self.no_topic("the broker does not list it".to_owned()));
@@ -146,13 +161,14 @@ impl Topic {
                 .map_err(|error| self.unreachable(&error))?;
         }
         // The protocol asks for both edges as for a time, with a number that no time has.
-        let answered = self
-            .consumer
-            .offsets_for_times(asked, timeout)
-            .map_err(|error| self.unreachable(&error))?;
+        let answered = ask(timeout, |left| {
+            let answered = self.consumer.offsets_for_times(asked.clone(), left)?;
+            let refused = answered.elements().iter().find_map(|e| e.error().err());
+            refused.map_or(Ok(answered), Err)
+        });
+        let answered = answered.map_err(|error| self.unreachable(&error))?;
         let mut offsets = Offsets::new();
         for element in answered.elements() {
-            element.error().map_err(|error| self.unreachable(&error))?;
             let Offset::Offset(offset) = element.offset() else {
                 return Err(self.no_topic(format!(
                     "the broker does not tell the offsets of partition {}",
