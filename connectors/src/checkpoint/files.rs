@@ -89,7 +89,10 @@ fn content(path: &Path, name: &str) -> Result<Vec<u8>, StoreError> {
     let file = path.join(name);
     fs::read(&file).map_err(|problem| match problem.kind() {
         io::ErrorKind::NotFound => corrupt(path, format!("{name} is missing")),
-        _ => failed("read", &file, problem),
+        _ => StoreError::Unreadable {
+            path: file,
+            problem,
+        },
     })
 }
 
@@ -116,7 +119,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Makes created and renamed entries of the folder durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

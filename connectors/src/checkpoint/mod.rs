@@ -1,8 +1,10 @@
 //! Checkpoints: the learned state, with the offsets of the events that it was learned from.
 //!
 //! Each checkpoint is a folder, written under a temporary name, synced and renamed. It is complete unless it was damaged
-//! later, which digests detect. A lock on the parent folder admits one writer; any process may read.
+//! later, which digests detect: a start moves damaged ones aside. A lock on the parent folder admits one writer; any
+//! process may read.
 
+mod damaged;
 mod files;
 mod manifest;
 #[cfg(test)]
@@ -50,6 +52,15 @@ pub struct Checkpoint {
     pub path: PathBuf,
 }
 
+/// What a start finds.
+#[derive(Debug)]
+pub struct Newest {
+    /// The newest intact checkpoint; `None` if there is none.
+    pub checkpoint: Option<Checkpoint>,
+    /// What is wrong with those that are newer, the newest first. They were moved aside.
+    pub damaged: Vec<StoreError>,
+}
+
 /// A checkpoint as `ostard checkpoint list` shows it.
 #[derive(Debug)]
 pub struct ListedCheckpoint {
@@ -79,6 +90,18 @@ pub enum StoreError {
         path: PathBuf,
         /// Which file, and what is wrong with it.
         problem: String,
+    },
+    /// A file of the checkpoint is there and cannot be read. The checkpoint may be intact: skipping it would silently fall
+    /// back to an older state, or to none.
+    #[error(
+        "cannot read {}: {problem}; make it readable, or move its folder away to resume from an older checkpoint",
+        path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Error of the operating system. Part of the text, so it is not given as the source once more.
+        problem: io::Error,
     },
     /// A checkpoint of a newer version. Skipping it would silently fall back to an older state.
     #[error(
@@ -172,8 +195,8 @@ impl CheckpointStore {
         }
     }
 
-    /// Writes a checkpoint durably, then removes the oldest ones beyond `keep`. Sets the manifest's `format_version`,
-    /// `created_at_ms` and `state_digest`.
+    /// Writes a checkpoint durably, then removes the oldest ones beyond `keep`, or moves them aside if they are damaged. Sets
+    /// the manifest's `format_version`, `created_at_ms` and `state_digest`.
     pub fn write(
         &self,
         lock: &WriterLock,
@@ -190,28 +213,53 @@ impl CheckpointStore {
             });
         }
         let names = self.names()?;
-        let sequence = names.last().map_or(1, |(sequence, _)| sequence + 1);
+        let sequence = self.next_number()?;
         let path = files::write(&self.folder, sequence, manifest, state)?;
         // `names` was read before the new one was written.
         let surplus = (names.len() + 1).saturating_sub(self.keep);
         for (_, name) in &names[..surplus] {
             let old = self.folder.join(name);
-            fs::remove_dir_all(&old).map_err(|source| failed("remove", &old, source))?;
+            match files::read(&old) {
+                Err(problem @ StoreError::Corrupt { .. }) => self.set_aside(name, &problem),
+                _ => fs::remove_dir_all(&old).map_err(|source| failed("remove", &old, source))?,
+            }
         }
         Ok(path)
     }
 
     /// The newest intact checkpoint; damaged ones are skipped with a warning.
     pub fn newest(&self) -> Result<Option<Checkpoint>, StoreError> {
+        self.search(|name, problem| {
+            tracing::warn!(checkpoint = name, %problem, "skipped a damaged checkpoint");
+        })
+    }
+
+    /// The newest intact checkpoint, for the writer to go on from. Damaged ones that are newer are moved aside.
+    pub fn resume(&self, lock: &WriterLock) -> Result<Newest, StoreError> {
+        debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
+        let mut damaged = Vec::new();
+        let checkpoint = self.search(|name, problem| {
+            self.set_aside(name, &problem);
+            damaged.push(problem);
+        })?;
+        Ok(Newest {
+            checkpoint,
+            damaged,
+        })
+    }
+
+    /// The newest intact checkpoint. Tells of damaged ones that are newer.
+    fn search(
+        &self,
+        mut on_damaged: impl FnMut(&str, StoreError),
+    ) -> Result<Option<Checkpoint>, StoreError> {
         for (_, name) in self.names()?.into_iter().rev() {
             let path = self.folder.join(&name);
             match files::read(&path) {
                 Ok(checkpoint) => return Ok(Some(checkpoint)),
                 // The writer may have removed it between listing and reading.
-                Err(_) if !path.exists() => (),
-                Err(error @ (StoreError::Corrupt { .. } | StoreError::File { .. })) => {
-                    tracing::warn!(checkpoint = name, %error, "skipped a damaged checkpoint");
-                }
+                Err(_) if matches!(path.try_exists(), Ok(false)) => (),
+                Err(problem @ StoreError::Corrupt { .. }) => on_damaged(&name, problem),
                 Err(error) => return Err(error),
             }
         }

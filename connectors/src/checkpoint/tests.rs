@@ -207,13 +207,95 @@ fn a_writer_of_an_older_epoch_is_refused() {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_read_does_not_block_the_one_before() {
+fn a_checkpoint_that_cannot_be_read_is_an_error_and_not_taken_for_damaged() {
     let (_folder, store) = store(2, 9);
     let state = folder_of(&store, 2).join("state.safetensors");
     fs::remove_file(&state).unwrap();
     // Reading a folder as a file fails like a bad disk.
     fs::create_dir(&state).unwrap();
-    assert_eq!(newest_step(&store), Some(1));
+    let lock = store.try_lock().unwrap().unwrap();
+    for error in [
+        store.newest().unwrap_err(),
+        store.resume(&lock).unwrap_err(),
+    ] {
+        let text = error.to_string();
+        let start = format!("cannot read {}: ", state.display());
+        assert!(text.starts_with(&start), "{text}");
+        assert!(text.contains("move its folder away"), "{text}");
+    }
+    assert!(folder_of(&store, 2).exists(), "it is where it was");
+}
+
+fn damage(store: &CheckpointStore, sequence: u64) {
+    let state = folder_of(store, sequence).join("state.safetensors");
+    change(&state, |bytes| bytes.truncate(3));
+}
+
+#[test]
+fn damaged_checkpoints_are_moved_aside_and_rotation_leaves_them_alone() {
+    let (_folder, store) = store(3, 3);
+    (1..=3).for_each(|sequence| damage(&store, sequence));
+    let lock = store.try_lock().unwrap().unwrap();
+    let found = store.resume(&lock).unwrap();
+    assert_eq!(found.checkpoint, None);
+    assert_eq!(found.damaged.len(), 3);
+    let newest = found.damaged[0].to_string();
+    assert!(
+        newest.contains("checkpoint-00000003 is damaged"),
+        "{newest}"
+    );
+    for step in 4..=9 {
+        store.write(&lock, &manifest(step), &state(step)).unwrap();
+    }
+    let kept = ["damaged-00000001", "damaged-00000002", "damaged-00000003"];
+    assert_eq!(store.damaged().unwrap(), kept);
+    let bytes = fs::read(store.folder().join(kept[2]).join("state.safetensors"));
+    assert_eq!(bytes.unwrap(), b"sta");
+    // Numbers are not used again.
+    assert_eq!(store.list().unwrap()[0].name, "checkpoint-00000007");
+    let found = store.resume(&lock).unwrap();
+    assert_eq!(found.checkpoint.unwrap().manifest.step, 9);
+    assert!(found.damaged.is_empty());
+}
+
+#[test]
+fn the_newest_intact_checkpoint_is_resumed_from_and_an_older_damaged_one_is_kept_when_its_turn_comes()
+ {
+    let (_folder, store) = store(4, 4);
+    damage(&store, 1);
+    damage(&store, 4);
+    let lock = store.try_lock().unwrap().unwrap();
+    let found = store.resume(&lock).unwrap();
+    assert_eq!(found.checkpoint.unwrap().manifest.step, 3);
+    assert_eq!(store.damaged().unwrap(), ["damaged-00000004"]);
+    for step in 5..=7 {
+        store.write(&lock, &manifest(step), &state(step)).unwrap();
+    }
+    let kept = ["damaged-00000001", "damaged-00000004"];
+    assert_eq!(store.damaged().unwrap(), kept);
+}
+
+#[test]
+fn a_damaged_checkpoint_takes_a_free_name_and_the_first_ten_are_kept() {
+    let (_folder, store) = store(1, 99);
+    let lock = store.try_lock().unwrap().unwrap();
+    let taken = store.folder().join("damaged-00000001");
+    fs::write(&taken, "somebody's").unwrap();
+    damage(&store, 1);
+    store.resume(&lock).unwrap();
+    let kept = ["damaged-00000001", "damaged-00000001-2"];
+    assert_eq!(store.damaged().unwrap(), kept);
+    assert_eq!(fs::read(&taken).unwrap(), b"somebody's");
+    for step in 2..=20 {
+        let path = store.write(&lock, &manifest(step), &state(step)).unwrap();
+        fs::remove_file(path.join("state.safetensors")).unwrap();
+        assert_eq!(store.resume(&lock).unwrap().damaged.len(), 1);
+    }
+    let damaged = store.damaged().unwrap();
+    assert_eq!(damaged.len(), 10);
+    assert_eq!(damaged[..2], kept);
+    assert_eq!(damaged[9], "damaged-00000009");
+    assert!(store.list().unwrap().is_empty());
 }
 
 #[test]

@@ -55,7 +55,8 @@ fn open(folder: &Path) -> Result<CheckpointStore> {
 
 fn list(folder: &Path) -> Result<String> {
     let mut text = String::new();
-    for ListedCheckpoint { name, manifest } in open(folder)?.list()?.into_iter().rev() {
+    let store = open(folder)?;
+    for ListedCheckpoint { name, manifest } in store.list()?.into_iter().rev() {
         match manifest {
             Ok(manifest) => {
                 let shares = manifest.classes.iter().zip(manifest.proportions.as_ref());
@@ -74,6 +75,9 @@ fn list(folder: &Path) -> Result<String> {
             }
             Err(error) => writeln!(text, "{name}  {error}")?,
         }
+    }
+    for name in store.damaged()?.into_iter().rev() {
+        writeln!(text, "{name}  was damaged, and moved aside by the daemon")?;
     }
     Ok(text)
 }

@@ -18,6 +18,7 @@ pub(crate) struct CheckpointMetrics {
     last: Measured,
     every_events: Measured,
     unsaved: IntGauge,
+    damaged: IntGauge,
 }
 
 impl CheckpointMetrics {
@@ -52,7 +53,15 @@ impl CheckpointMetrics {
                 "ostar_unsaved_events",
                 "Events learned from since the newest checkpoint; a restart learns them again.",
             ),
+            damaged: families.gauge(
+                "ostar_checkpoints_damaged",
+                "Damaged checkpoints that were moved aside and are kept in the folder.",
+            ),
         }
+    }
+
+    pub(crate) fn set_damaged(&self, checkpoints: usize) {
+        self.damaged.set(checkpoints as i64);
     }
 
     pub(crate) fn set_every_events(&self, events: u64) {

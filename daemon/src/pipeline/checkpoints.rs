@@ -188,6 +188,9 @@ impl Checkpoints {
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
                 self.health.clear("checkpoints");
+                if let Store::Folder { store, .. } = &self.store {
+                    show_damaged(store, None, &self.health, &self.metrics);
+                }
                 info!(
                     folder = place,
                     bytes,
@@ -250,6 +253,35 @@ impl Checkpoints {
             Store::Topic(store) => store.write(manifest, &state, block_learner)?,
         };
         Ok((place, state.len()))
+    }
+}
+
+/// Shows how many damaged checkpoints the folder keeps, and what a start has just `found`. The condition ends with the
+/// first checkpoint after somebody has moved them away.
+pub(crate) fn show_damaged(
+    store: &CheckpointStore,
+    found: Option<String>,
+    health: &Health,
+    metrics: &Metrics,
+) {
+    const CONDITION: &str = "damaged_checkpoints";
+    // A folder that cannot be listed cannot be written, either, which is told.
+    let kept = store.damaged().unwrap_or_default();
+    metrics.checkpoints.set_damaged(kept.len());
+    let is_told = found.is_none() && health.conditions().contains_key(CONDITION);
+    if kept.is_empty() && found.is_none() {
+        health.clear(CONDITION);
+    } else if !is_told {
+        let found = found.unwrap_or_else(|| "damaged checkpoints were found earlier".to_owned());
+        let folder = store.folder().display();
+        let kept = match &kept[..] {
+            [] => "they could not be moved aside, the log says why".to_owned(),
+            kept => format!("moved aside: {}", kept.join(", ")),
+        };
+        let reason = format!(
+            "{found}; {kept}; move them out of {folder} or remove them to end this condition"
+        );
+        health.set_condition(CONDITION, reason);
     }
 }
 

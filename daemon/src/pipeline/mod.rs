@@ -53,7 +53,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::{
     block_learner::{BlockLearner, Pace, Publisher, load_learner, recall, recall_shares},
-    checkpoints::{Checkpoints, Identity, Store},
+    checkpoints::{Checkpoints, Identity, Store, show_damaged},
     commits::Emitted,
     learner_thread::carry_out_before_reading,
     progress::Progress,

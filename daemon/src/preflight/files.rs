@@ -43,10 +43,13 @@ pub(super) fn checkpoints(config: &RunConfig, findings: &mut Findings) -> Option
         );
         return None;
     }
-    let newest = CheckpointStore::open(folder, config.config.checkpoints.keep)
-        .and_then(|store| store.newest());
-    match newest {
-        Ok(newest) => {
+    let opened = CheckpointStore::open(folder, config.config.checkpoints.keep);
+    let looked = opened.and_then(|store| Ok((store.newest()?, store.list()?)));
+    match looked {
+        Ok((newest, listed)) => {
+            for problem in listed.into_iter().filter_map(|entry| entry.manifest.err()) {
+                findings.warning(key, problem.to_string());
+            }
             let text = match &newest {
                 None => format!("{shown} can be written and has no checkpoint"),
                 Some(newest) => {

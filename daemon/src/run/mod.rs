@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::{
-    checkpoint::{Checkpoint, CheckpointStore, WriterLock, digest},
+    checkpoint::{Checkpoint, CheckpointStore, Newest, WriterLock, digest},
     kafka::{Commits, Committer, KafkaSettings, Reader, Start, Writer},
 };
 use ostar_model::Bundle;
@@ -35,7 +35,7 @@ use crate::{
     error_text::one_line,
     pipeline::{
         BlockLearner, Checkpoints, Emitted, EventSource, Identity, Learning, Parts, Pipeline,
-        PipelineSetup, Store, carry_out_before_reading, load_learner,
+        PipelineSetup, Store, carry_out_before_reading, load_learner, show_damaged,
     },
     shutdown::Signals,
 };
@@ -178,7 +178,25 @@ impl Process {
 
     /// The folder is this process's.
     fn hold_folder(&self, store: CheckpointStore, lock: WriterLock) -> Result<Held> {
-        let newest = store.newest()?;
+        let Newest {
+            checkpoint: newest,
+            damaged,
+        } = store.resume(&lock)?;
+        let found = damaged.first().map(|first| {
+            let instead = match &newest {
+                Some(newest) => format!("resumed from {}", newest.path.display()),
+                None => "no intact one is left: learning from nothing".to_owned(),
+            };
+            let others = match damaged.len() {
+                1 => String::new(),
+                all => format!(" (and {} more)", all - 1),
+            };
+            format!("{first}{others}; {instead}")
+        });
+        if let Some(found) = &found {
+            error!(found, "started without damaged checkpoints");
+        }
+        show_damaged(&store, found, &self.health, &self.publisher.metrics);
         let last_epoch = newest.as_ref().map_or(0, |newest| newest.manifest.epoch);
         let epoch = self.claim_epoch(&store, &lock, last_epoch);
         Ok(Held {

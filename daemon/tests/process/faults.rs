@@ -1,0 +1,79 @@
+//! Faults of data and of disks that must be told, and change nothing else.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+use ostar_harness::{
+    daemon::{Settings, TIMEOUT},
+    until,
+};
+use serde_json::Value;
+
+use crate::{Daemon, PROGRAM, Place, broker, events};
+
+/// Damages every checkpoint; how many there are.
+fn damage(folder: &std::path::Path) -> Result<f64> {
+    let mut damaged = 0.0;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("checkpoint-") {
+            fs::write(path.join("state.safetensors"), "torn")?;
+            damaged += 1.0;
+        }
+    }
+    Ok(damaged)
+}
+
+fn condition(daemon: &Daemon) -> Result<Option<String>> {
+    let status: Value = serde_json::from_str(&daemon.get("/status")?.1)?;
+    let condition = &status["conditions"]["damaged_checkpoints"];
+    Ok(condition.as_str().map(str::to_owned))
+}
+
+fn learned(settings: &Settings, events: f64) -> Result<Daemon> {
+    let daemon = Daemon::start(PROGRAM, settings)?;
+    daemon.metric_reaches("ostar_learned_events_total", events)?;
+    Ok(daemon)
+}
+
+#[test]
+fn damaged_checkpoints_are_a_condition_and_are_kept_until_somebody_removes_them() -> Result<()> {
+    let mock = broker(&["torn"]);
+    let place = Place::new()?;
+    mock.produce("torn", 0, events(1_000))?;
+    let settings = place.settings(&mock, "torn", "state");
+    learned(&settings, 1_000.0)?.stop_cleanly()?;
+    let folder = place.checkpoints("state");
+    let damaged = damage(&folder)?;
+    ensure!(damaged > 1.0);
+
+    let daemon = learned(&settings, 1_000.0)?;
+    daemon.is_ready()?;
+    ensure!(daemon.metric("ostar_checkpoints_damaged")? == Some(damaged));
+    let reason = condition(&daemon)?.unwrap_or_default();
+    ensure!(reason.contains("learning from nothing"), "{reason}");
+    daemon.stop_cleanly()?;
+    // What was written since is intact, and rotation has left the damaged ones alone.
+    let daemon = Daemon::start(PROGRAM, &settings)?;
+    daemon.is_ready()?;
+    daemon.logged("resumed from checkpoint")?;
+    let reason = condition(&daemon)?.unwrap_or_default();
+    ensure!(reason.contains("were found earlier"), "{reason}");
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("damaged-"))
+        {
+            ensure!(reason.contains(&*path.file_name().unwrap_or_default().to_string_lossy()));
+            fs::remove_dir_all(path)?;
+        }
+    }
+    mock.produce("torn", 0, events(250))?;
+    until("the end of the condition", TIMEOUT, || {
+        Ok(condition(&daemon)?.is_none().then_some(()))
+    })?;
+    ensure!(daemon.metric("ostar_checkpoints_damaged")? == Some(0.0));
+    daemon.stop_cleanly()
+}
