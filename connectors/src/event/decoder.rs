@@ -80,11 +80,10 @@ impl Decoder {
     /// `chunk.next`. The time is 0 if neither the event nor its record has one.
     pub fn decode(
         &self,
-        payload: Option<&[u8]>,
+        payload: &[u8],
         record: RecordMeta<'_>,
         chunk: &mut Chunk,
     ) -> Result<(), Reject> {
-        let payload = payload.unwrap_or_default();
         if payload.is_empty() {
             return Err(Reject::empty());
         }

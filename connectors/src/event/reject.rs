@@ -18,7 +18,7 @@ pub struct Reject {
 /// Reasons to reject a record. They are values of a metric's label, so there are few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RejectReason {
-    /// No payload, or one of no bytes.
+    /// A payload of no bytes. A record without a payload is a tombstone, and not an event.
     Empty,
     /// More bytes than the settings allow.
     TooLarge,
@@ -111,7 +111,7 @@ impl Reject {
     }
 
     pub(crate) fn empty() -> Self {
-        Self::new(RejectReason::Empty, "the record has no payload")
+        Self::new(RejectReason::Empty, "the payload has no bytes")
     }
 
     pub(crate) fn too_large(bytes: usize, max_bytes: usize) -> Self {

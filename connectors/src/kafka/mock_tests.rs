@@ -131,6 +131,40 @@ fn a_broker_that_is_not_ready_yet_is_asked_again_until_the_time_is_over() -> any
     Ok(())
 }
 
+/// Sends a record without a payload.
+fn bury(settings: &KafkaSettings, key: &str) -> anyhow::Result<()> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &settings.brokers);
+    let producer: BaseProducer = config.create()?;
+    let record = BaseRecord::<str, [u8]>::to(&settings.topic).partition(0);
+    let sent = producer.send(record.key(key));
+    sent.map_err(|(error, _)| error)?;
+    Ok(producer.flush(TIMEOUT)?)
+}
+
+#[test]
+fn a_tombstone_is_told_from_an_empty_payload() -> anyhow::Result<()> {
+    let (_cluster, settings) = cluster("events", 1)?;
+    bury(&settings, "gone")?;
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", &settings.brokers)
+        .create()?;
+    let record = BaseRecord::<str, [u8]>::to("events").key("empty");
+    let sent = producer.send(record.payload(&[]));
+    sent.map_err(|(error, _)| error)?;
+    producer.flush(TIMEOUT)?;
+    let mut reader = Connection::open(&settings, TIMEOUT)?.read_from(&Offsets::new(), TIMEOUT)?;
+    let mut read = Vec::new();
+    let deadline = Instant::now() + TIMEOUT;
+    while read.len() < 2 && Instant::now() < deadline {
+        if let Polled::Record(record) = reader.poll(Duration::from_millis(50))? {
+            read.push(record.payload().map(<[u8]>::to_vec));
+        }
+    }
+    assert_eq!(read, [None, Some(Vec::new())]);
+    Ok(())
+}
+
 #[test]
 fn an_outage_is_told_and_so_is_its_end() -> anyhow::Result<()> {
     let (cluster, settings) = cluster("events", 1)?;

@@ -8,8 +8,8 @@ pub struct Record<'a> {
     pub partition: i32,
     /// Offset in that partition.
     pub offset: i64,
-    /// The record's time stamp in milliseconds since 1970; 0 if it has none.
-    pub timestamp_ms: i64,
+    /// The record's time stamp in milliseconds since 1970; `None` if it has none.
+    pub timestamp_ms: Option<i64>,
     message: BorrowedMessage<'a>,
 }
 
@@ -18,14 +18,14 @@ impl<'a> Record<'a> {
         Self {
             partition: message.partition(),
             offset: message.offset(),
-            timestamp_ms: message.timestamp().to_millis().unwrap_or(0),
+            timestamp_ms: message.timestamp().to_millis(),
             message,
         }
     }
 
-    /// The record's value; empty if it has none.
-    pub fn payload(&self) -> &[u8] {
-        self.message.payload().unwrap_or_default()
+    /// The record's value. `None` for a tombstone, which only says that the key's earlier records are gone.
+    pub fn payload(&self) -> Option<&[u8]> {
+        self.message.payload()
     }
 
     /// The record's key; `None` if it has none.

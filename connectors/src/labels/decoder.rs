@@ -57,8 +57,7 @@ impl LabelDecoder {
     }
 
     /// Decodes one label; an unknown class is an error.
-    pub fn decode(&self, payload: Option<&[u8]>) -> Result<Label, Reject> {
-        let payload = payload.unwrap_or_default();
+    pub fn decode(&self, payload: &[u8]) -> Result<Label, Reject> {
         if payload.is_empty() {
             return Err(Reject::empty());
         }
@@ -170,7 +169,7 @@ mod tests {
     }
 
     fn reason(payload: &str) -> &'static str {
-        let rejected = decoder(LabelFormat::Json).decode(Some(payload.as_bytes()));
+        let rejected = decoder(LabelFormat::Json).decode(payload.as_bytes());
         rejected.unwrap_err().reason.as_str()
     }
 
@@ -180,11 +179,7 @@ mod tests {
             id: id.into(),
             class,
         };
-        let json = |text: &str| {
-            decoder(LabelFormat::Json)
-                .decode(Some(text.as_bytes()))
-                .unwrap()
-        };
+        let json = |text: &str| decoder(LabelFormat::Json).decode(text.as_bytes()).unwrap();
         assert_eq!(json(r#"{"id": "x", "label": "spam"}"#), label("x", 1));
         assert_eq!(
             json(r#"{"label": 0, "id": 17, "by": ["me"]}"#),
@@ -195,7 +190,7 @@ mod tests {
             id: "x".into(),
             label: "ham".into(),
         };
-        let decoded = decoder(LabelFormat::Protobuf).decode(Some(&bytes.encode_to_vec()));
+        let decoded = decoder(LabelFormat::Protobuf).decode(&bytes.encode_to_vec());
         assert_eq!(decoded.unwrap(), label("x", 0));
     }
 
@@ -203,7 +198,7 @@ mod tests {
     fn numbers_that_are_names_are_names() {
         let names = ["1".to_owned(), "0".to_owned()];
         let decoder = LabelDecoder::new(&LabelSettings::default(), &names);
-        let label = decoder.decode(Some(br#"{"id": "x", "label": 1}"#)).unwrap();
+        let label = decoder.decode(br#"{"id": "x", "label": 1}"#).unwrap();
         assert_eq!(label.class, 0);
     }
 
@@ -238,7 +233,7 @@ mod tests {
         ];
         ostar_fuzzing::fuzz!("labels", seeds, |bytes: &[u8]| {
             for decoder in &decoders {
-                if let Ok(label) = decoder.decode(Some(bytes)) {
+                if let Ok(label) = decoder.decode(bytes) {
                     assert!(label.class < 2 && !label.id.is_empty(), "{label:?}");
                 }
             }

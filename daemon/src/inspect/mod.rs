@@ -36,7 +36,7 @@ pub(crate) struct Event {
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
-    pub(crate) timestamp_ms: i64,
+    pub(crate) timestamp_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -82,8 +82,12 @@ pub(crate) fn read(settings: &KafkaSettings, most: usize) -> Result<Vec<Event>> 
             if record.offset >= end.get(&record.partition).copied().unwrap_or(i64::MAX) {
                 continue;
             }
+            // A tombstone is no event.
+            let Some(payload) = record.payload() else {
+                continue;
+            };
             events.push(Event {
-                payload: record.payload().to_vec(),
+                payload: payload.to_vec(),
                 key: record.key().map(<[u8]>::to_vec),
                 partition: record.partition,
                 offset: record.offset,
@@ -116,13 +120,13 @@ pub(crate) fn look(
         let record = RecordMeta {
             partition: event.partition,
             offset: event.offset,
-            timestamp_ms: Some(event.timestamp_ms),
+            timestamp_ms: event.timestamp_ms,
             key: event.key.as_deref(),
         };
         if let Some(id) = decoder.schema_to_fetch(&event.payload) {
             decoder.fetch_schema(id, 0)?;
         }
-        match decoder.decode(Some(&event.payload), record, &mut chunk) {
+        match decoder.decode(&event.payload, record, &mut chunk) {
             Ok(()) => cells.push(decoder.fields(&event.payload).unwrap_or_default()),
             Err(reject) => {
                 if reject.reason == RejectReason::MissingInput {

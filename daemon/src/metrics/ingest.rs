@@ -12,6 +12,7 @@ pub(crate) struct IngestMetrics {
     accepted: IntCounter,
     rejected: IntCounter,
     reasons: IntCounterVec,
+    tombstones: IntCounterVec,
     lag_records: Measured,
     lag_seconds: Measured,
     offsets_lost: IntCounter,
@@ -38,6 +39,12 @@ impl IngestMetrics {
                 "Events that could not be used, by reason.",
                 "reason",
                 RejectReason::ALL.map(RejectReason::as_str),
+            ),
+            tombstones: families.counters_from_zero(
+                "ostar_tombstones_total",
+                "Records without a payload, which are no events, samples or labels and were passed over.",
+                "input",
+                ["events", "samples", "labels"],
             ),
             lag_records: families.measured(
                 "ostar_consumer_lag_records",
@@ -93,6 +100,11 @@ impl IngestMetrics {
     pub(crate) fn rejected(&self, reason: &'static str) {
         self.rejected.inc();
         self.reasons.with_label_values(&[reason]).inc();
+    }
+
+    /// `input` is "events", "samples" or "labels".
+    pub(crate) fn tombstone(&self, input: &'static str) {
+        self.tombstones.with_label_values(&[input]).inc();
     }
 
     pub(crate) fn set_lag(&self, partition: i32, records: i64, behind: Option<Duration>) {

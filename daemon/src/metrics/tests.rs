@@ -38,6 +38,7 @@ fn observed() -> Arc<Metrics> {
 
     metrics.ingest.accepted(3);
     metrics.ingest.rejected("malformed");
+    metrics.ingest.tombstone("events");
     metrics.ingest.set_lag(0, 5, Some(Duration::from_secs(2)));
     metrics.ingest.offsets_lost(4);
     metrics.ingest.consumer_errors("BrokerTransportFailure", 1);

@@ -80,7 +80,7 @@ pub(crate) struct Decoding {
 struct Copied {
     partition: i32,
     offset: i64,
-    timestamp_ms: i64,
+    timestamp_ms: Option<i64>,
     key: Option<Vec<u8>>,
     payload: Vec<u8>,
 }
@@ -92,7 +92,7 @@ impl Copied {
             offset: record.offset,
             timestamp_ms: record.timestamp_ms,
             key: record.key().map(<[u8]>::to_vec),
-            payload: record.payload().to_vec(),
+            payload: record.payload().unwrap_or_default().to_vec(),
         }
     }
 }
@@ -100,15 +100,21 @@ impl Copied {
 // === impl Decoding ===
 
 impl Decoding {
-    /// Appends the record's event to the chunk, or to its rejected ones. `Some` if too many were rejected.
+    /// Appends the record's event to the chunk, or to its rejected ones. `Some` if too many were rejected. A tombstone of
+    /// a compacted topic is no event: only its offset counts.
     fn take(&mut self, record: &Record<'_>, chunk: &mut Chunk) -> Option<LimitExceeded> {
+        let Some(payload) = record.payload() else {
+            chunk.next.insert(record.partition, record.offset + 1);
+            self.metrics.ingest.tombstone("events");
+            return None;
+        };
         let meta = RecordMeta {
             partition: record.partition,
             offset: record.offset,
-            timestamp_ms: Some(record.timestamp_ms),
+            timestamp_ms: record.timestamp_ms,
             key: record.key(),
         };
-        self.take_bytes(record.payload(), meta, chunk)
+        self.take_bytes(payload, meta, chunk)
     }
 
     /// [`Decoding::take`] of a record that was copied.
@@ -119,7 +125,7 @@ impl Decoding {
         chunk: &mut Chunk,
     ) -> Option<LimitExceeded> {
         chunk.next.insert(record.partition, record.offset + 1);
-        let Err(reject) = self.decoder.decode(Some(payload), record, chunk) else {
+        let Err(reject) = self.decoder.decode(payload, record, chunk) else {
             self.limits.accepted();
             return None;
         };
@@ -172,7 +178,9 @@ impl Ingest {
                 }
                 Polled::Record(record) => {
                     self.opened.get_or_insert(now);
-                    match self.decoding.decoder.schema_to_fetch(record.payload()) {
+                    let decoder = &self.decoding.decoder;
+                    let payload = record.payload();
+                    match payload.and_then(|payload| decoder.schema_to_fetch(payload)) {
                         None => self.decoding.take(&record, &mut self.chunk),
                         Some(id) => {
                             let record = Copied::of(&record);
@@ -248,7 +256,7 @@ impl Ingest {
         let meta = RecordMeta {
             partition: record.partition,
             offset: record.offset,
-            timestamp_ms: Some(record.timestamp_ms),
+            timestamp_ms: record.timestamp_ms,
             key: record.key.as_deref(),
         };
         Ok(self

@@ -154,7 +154,11 @@ impl LabelThread {
         match polled {
             Polled::Record(record) => {
                 let (partition, offset) = (record.partition, record.offset);
-                let message = match self.decoder.decode(Some(record.payload())) {
+                let Some(payload) = record.payload() else {
+                    self.metrics.ingest.tombstone("labels");
+                    return self.tell(FromLabels::Skipped { partition, offset }, flags);
+                };
+                let message = match self.decoder.decode(payload) {
                     Ok(label) => {
                         let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
                         join.add_label(&label.id, label.class);
@@ -164,7 +168,7 @@ impl LabelThread {
                             label: ArrivedLabel {
                                 id: label.id,
                                 class: label.class,
-                                time_ms: record.timestamp_ms,
+                                time_ms: record.timestamp_ms.unwrap_or(0),
                             },
                         }
                     }

@@ -87,7 +87,10 @@ impl SampleReading {
     fn take(&mut self, record: &Record<'_>) {
         let chunk = &mut self.chunk;
         chunk.next.insert(record.partition, record.offset + 1);
-        let sample = match Sample::from_bytes(record.payload()) {
+        let Some(payload) = record.payload() else {
+            return self.metrics.ingest.tombstone("samples");
+        };
+        let sample = match Sample::from_bytes(payload) {
             Ok(sample) if sample.bundle == self.bundle => sample,
             Ok(_) => return self.pass_over("another_bundle", "a scorer has another bundle"),
             Err(problem) => return self.pass_over("unreadable", &problem),

@@ -209,7 +209,7 @@ mod tests {
                 timestamp_ms: Some(0),
                 key: None,
             };
-            let decoded = decoder.decode(Some(payload.as_bytes()), meta, &mut chunk);
+            let decoded = decoder.decode(payload.as_bytes(), meta, &mut chunk);
             decoded.unwrap();
         }
         chunk

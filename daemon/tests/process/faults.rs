@@ -4,12 +4,60 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 use ostar_harness::{
+    Mock,
     daemon::{Settings, TIMEOUT},
     until,
+};
+use rdkafka::{
+    Offset, TopicPartitionList,
+    consumer::{BaseConsumer, Consumer},
 };
 use serde_json::Value;
 
 use crate::{Daemon, PROGRAM, Place, broker, events};
+
+#[test]
+fn tombstones_are_counted_and_passed_over_and_their_offsets_are_committed() -> Result<()> {
+    let mock = broker(&["buried", "buried-letters", "buried-labels"]);
+    let place = Place::new()?;
+    // More than dead_letters.max_consecutive.
+    let keys = |count: usize| (0..count).map(|number| format!("key-{number}"));
+    mock.produce("buried", 0, events(250))?;
+    mock.bury("buried", keys(150))?;
+    mock.produce("buried", 0, events(250))?;
+    mock.bury("buried-labels", keys(3))?;
+    let settings = place
+        .settings(&mock, "buried", "state")
+        .with("dead_letters.topic", "buried-letters")
+        .with("labels.topic", "buried-labels");
+    let daemon = Daemon::start(PROGRAM, &settings)?;
+    daemon.metric_reaches("ostar_learned_events_total", 500.0)?;
+    daemon.metric_is("ostar_tombstones_total{input=\"labels\"}", 3.0)?;
+    // A chunk of nothing else.
+    mock.bury("buried", keys(20))?;
+    daemon.metric_is("ostar_tombstones_total{input=\"events\"}", 170.0)?;
+    for series in [
+        "ostar_consumption_stopped",
+        "ostar_events_rejected_total{reason=\"empty\"}",
+        "ostar_labels_total{outcome=\"rejected\"}",
+    ] {
+        ensure!(daemon.metric(series)? == Some(0.0), "{series}");
+    }
+    daemon.stop_cleanly()?;
+    ensure!(mock.values("buried-letters")?.is_empty());
+    ensure!(committed(&mock, "buried-state", "buried")? == Offset::Offset(670));
+    Ok(())
+}
+
+/// What a group has committed of a topic's first partition.
+fn committed(mock: &Mock, group: &str, topic: &str) -> Result<Offset> {
+    let consumer: BaseConsumer = mock.config().set("group.id", group).create()?;
+    let mut asked = TopicPartitionList::new();
+    asked.add_partition(topic, 0);
+    let committed = consumer.committed_offsets(asked, TIMEOUT)?;
+    let partitions = committed.elements();
+    Ok(partitions[0].offset())
+}
 
 /// Damages every checkpoint; how many there are.
 fn damage(folder: &std::path::Path) -> Result<f64> {

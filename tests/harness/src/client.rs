@@ -78,6 +78,21 @@ impl Client {
         producer.flush(TIMEOUT).context("producing")
     }
 
+    /// Sends tombstones: records with a key and no payload.
+    pub fn bury<K: AsRef<[u8]>>(
+        &self,
+        topic: &str,
+        keys: impl IntoIterator<Item = K>,
+    ) -> anyhow::Result<()> {
+        let producer: BaseProducer = self.config().create()?;
+        for key in keys {
+            let record = BaseRecord::<[u8], [u8]>::to(topic).partition(0);
+            let sent = producer.send(record.key(key.as_ref()));
+            sent.map_err(|(error, _)| error)?;
+        }
+        producer.flush(TIMEOUT).context("producing")
+    }
+
     /// A header's values over all records of a topic's first partition, in their order.
     pub fn header_values(&self, topic: &str, header: &str) -> anyhow::Result<Vec<String>> {
         self.read(topic, |message| {

@@ -90,7 +90,11 @@ fn read_until(
         }
         match reader.poll(Duration::from_millis(100)).context("poll")? {
             Polled::Record(record) => {
-                let read = (record.partition, record.offset, record.payload().to_vec());
+                let read = (
+                    record.partition,
+                    record.offset,
+                    record.payload().unwrap_or_default().to_vec(),
+                );
                 seen.records.push(read);
             }
             Polled::Notice(notice) => seen.notices.push(notice),

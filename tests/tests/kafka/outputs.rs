@@ -136,7 +136,7 @@ fn labels_are_read_from_the_start_set_then_from_where_it_was_or_as_told(
 fn next_label(labels: &mut LabelReader) -> anyhow::Result<Vec<u8>> {
     ostar_tests::until("a label", TIMEOUT, || {
         match labels.poll(Duration::from_millis(100))? {
-            Polled::Record(record) => Ok(Some(record.payload().to_vec())),
+            Polled::Record(record) => Ok(record.payload().map(<[u8]>::to_vec)),
             Polled::Idle | Polled::Notice(_) => Ok(None),
         }
     })

@@ -111,7 +111,7 @@ fn order(bytes: &[u8]) -> DynamicMessage {
 
 fn read(decoder: &Decoder, payload: &[u8]) -> Result<(Chunk, Vec<Cell<'static>>), Reject> {
     let mut chunk = Chunk::new(InputRows::new(&input(), 2));
-    decoder.decode(Some(payload), RecordMeta::default(), &mut chunk)?;
+    decoder.decode(payload, RecordMeta::default(), &mut chunk)?;
     Ok((chunk, decoder.fields(payload)?))
 }
 
@@ -178,7 +178,7 @@ fn vectors_are_lists_of_numbers_and_what_cannot_be_is_refused_by_name() {
     );
     let mut chunk = Chunk::new(InputRows::new(&latent, 2));
     let payload = order.encode_to_vec();
-    let decoded = decoder.decode(Some(&payload), RecordMeta::default(), &mut chunk);
+    let decoded = decoder.decode(&payload, RecordMeta::default(), &mut chunk);
     decoded.unwrap();
     assert_eq!(chunk.len(), 1);
     let refused =

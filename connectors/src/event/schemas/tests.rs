@@ -91,7 +91,7 @@ fn decode(decoder: &Decoder, payload: &[u8]) -> Result<Result<f64, Reject>, Regi
         decoder.fetch_schema(id, 0)?;
     }
     let mut chunk = Chunk::new(InputRows::new(&input(), 2));
-    let decoded = decoder.decode(Some(payload), RecordMeta::default(), &mut chunk);
+    let decoded = decoder.decode(payload, RecordMeta::default(), &mut chunk);
     Ok(decoded.map(|()| match chunk.rows.inputs() {
         ostar_model::Inputs::Fields(rows) => rows.numbers.get(0),
         ostar_model::Inputs::Dense(_) => panic!("fields"),

@@ -31,7 +31,7 @@ fn check(format: EventFormat) -> impl Fn(&[u8]) {
     move |bytes: &[u8]| {
         for (decoder, input) in &decoders {
             let mut chunk = Chunk::new(InputRows::new(input, 3));
-            let decoded = decoder.decode(Some(bytes), RecordMeta::default(), &mut chunk);
+            let decoded = decoder.decode(bytes, RecordMeta::default(), &mut chunk);
             let count = usize::from(decoded.is_ok());
             assert_eq!((chunk.events.len(), chunk.rows.len()), (count, count));
             if let ostar_model::Inputs::Dense(_) = chunk.rows.inputs() {

@@ -51,7 +51,7 @@ fn decode_with(
     let decoder = Decoder::new(settings, input, 2).unwrap();
     let mut chunk = Chunk::new(InputRows::new(input, 2));
     let before = format!("{chunk:?}");
-    let decoded = decoder.decode(Some(payload), record, &mut chunk);
+    let decoded = decoder.decode(payload, record, &mut chunk);
     match decoded {
         Ok(()) => Ok(chunk),
         Err(reject) => {
