@@ -10,6 +10,7 @@ use super::{
     layout::{DenseLayout, FieldLayout, Layout, UnsuitableSettings},
     places,
     schemas::{RegistryAway, Schemas},
+    times::TimeLimit,
     wire,
 };
 use crate::proto::{self, input::Kind, value};
@@ -28,6 +29,7 @@ pub struct Decoder {
     keys: HashMap<String, Vec<usize>>,
     /// `None` for formats without schemas. Shared: whatever one decoder has fetched, its clones know.
     schemas: Option<Arc<Schemas>>,
+    times: TimeLimit,
     layout: Layout,
 }
 
@@ -38,7 +40,7 @@ pub struct RecordMeta<'a> {
     pub partition: i32,
     /// Offset in that partition.
     pub offset: i64,
-    /// Milliseconds since 1970; the time of events that carry none.
+    /// Milliseconds since 1970; the time of events that carry none. `None` if the record has none.
     pub timestamp_ms: Option<i64>,
     /// The id of events that carry none, if it is UTF-8.
     pub key: Option<&'a [u8]>,
@@ -72,6 +74,7 @@ impl Decoder {
                 Layout::Fields(fields) => fields.event_keys(settings),
                 Layout::Dense(_) => HashMap::new(),
             },
+            times: TimeLimit::new(settings),
             layout,
         })
     }
@@ -90,14 +93,15 @@ impl Decoder {
         if payload.len() > self.max_bytes {
             return Err(Reject::too_large(payload.len(), self.max_bytes));
         }
+        let (rows, written_ms) = (&mut chunk.rows, record.timestamp_ms);
         let header = match self.format {
-            EventFormat::Json => self.push_json(self.body(payload)?, &mut chunk.rows)?,
-            EventFormat::Avro => self.push_by_schema(payload, &mut chunk.rows)?,
+            EventFormat::Json => self.push_json(self.body(payload)?, written_ms, rows)?,
+            EventFormat::Avro => self.push_by_schema(payload, written_ms, rows)?,
             EventFormat::Protobuf if self.schemas.is_some() => {
-                self.push_by_schema(payload, &mut chunk.rows)?
+                self.push_by_schema(payload, written_ms, rows)?
             }
-            EventFormat::Protobuf => self.push_protobuf(payload, &mut chunk.rows)?,
-            EventFormat::Raw => self.push_raw(payload, &mut chunk.rows)?,
+            EventFormat::Protobuf => self.push_protobuf(payload, written_ms, rows)?,
+            EventFormat::Raw => self.push_raw(payload, written_ms, rows)?,
         };
         chunk.events.push(EventMeta {
             id: header.id.or_else(|| id_of_key(record.key)),
@@ -163,11 +167,17 @@ impl Decoder {
         }
     }
 
-    fn push_by_schema(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
+    fn push_by_schema(
+        &self,
+        payload: &[u8],
+        written_ms: Option<i64>,
+        rows: &mut InputRows,
+    ) -> Result<Header, Reject> {
         let Some(schemas) = &self.schemas else {
             return Err(self.layout.missing());
         };
         schemas.read(payload, |header, cells, values, has_input| {
+            self.times.check(header.time_ms, written_ms)?;
             match &self.layout {
                 _ if !has_input => return Err(self.layout.missing()),
                 Layout::Dense(layout) => push_slice(layout, values, rows)?,
@@ -220,25 +230,37 @@ impl Decoder {
         }
     }
 
-    fn push_json(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
+    fn push_json(
+        &self,
+        payload: &[u8],
+        written_ms: Option<i64>,
+        rows: &mut InputRows,
+    ) -> Result<Header, Reject> {
         match &self.layout {
             Layout::Dense(layout) => rows.push_dense(|values| {
                 let start = values.len();
                 let header = json::read_dense(payload, &self.names, layout, values)?
                     .ok_or_else(|| self.layout.missing())?;
                 layout.check(&values[start..])?;
+                self.times.check(header.time_ms, written_ms)?;
                 Ok(header)
             }),
             Layout::Fields(layout) => {
                 let (header, cells) = json::read_fields(payload, &self.names, layout)?
                     .ok_or_else(|| self.layout.missing())?;
+                self.times.check(header.time_ms, written_ms)?;
                 layout.push(cells, rows)?;
                 Ok(header)
             }
         }
     }
 
-    fn push_protobuf(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
+    fn push_protobuf(
+        &self,
+        payload: &[u8],
+        written_ms: Option<i64>,
+        rows: &mut InputRows,
+    ) -> Result<Header, Reject> {
         // Fast path: vectors go from the payload into the rows. Whatever `wire` does not know is left to prost.
         if let Layout::Dense(layout) = &self.layout
             && let Some(event) = wire::read(payload)
@@ -248,6 +270,7 @@ impl Decoder {
                 id: checked_id(event.id)?,
                 time_ms: event.time_ms,
             };
+            self.times.check(header.time_ms, written_ms)?;
             push_words(layout, event.values, rows)?;
             return Ok(header);
         }
@@ -256,6 +279,7 @@ impl Decoder {
             id: checked_id(&event.id)?,
             time_ms: event.time_ms,
         };
+        self.times.check(header.time_ms, written_ms)?;
         let kind = event.input.as_ref().map(|input| &input.kind);
         match (&event.input, &self.layout, kind) {
             (_, Layout::Fields(layout), Some(Some(Kind::Fields(fields)))) => {
@@ -267,7 +291,12 @@ impl Decoder {
         Ok(header)
     }
 
-    fn push_raw(&self, payload: &[u8], rows: &mut InputRows) -> Result<Header, Reject> {
+    fn push_raw(
+        &self,
+        payload: &[u8],
+        written_ms: Option<i64>,
+        rows: &mut InputRows,
+    ) -> Result<Header, Reject> {
         let Layout::Dense(layout) = &self.layout else {
             unreachable!("`Decoder::new` refuses raw events with named fields");
         };
@@ -280,6 +309,7 @@ impl Decoder {
             );
             return Err(Reject::new(RejectReason::WrongWidth, detail));
         }
+        self.times.check(None, written_ms)?;
         push_words(layout, words, rows)?;
         Ok(Header::default())
     }

@@ -25,6 +25,7 @@ mod settings;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod times;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub use reject::{Reject, RejectReason};
 pub use rows::InputRows;
 pub use schemas::RegistryAway;
 pub use settings::{EventFormat, EventSettings, RegistrySettings, TimeUnit};
+pub use times::TimeLimit;
 
 /// The offset to read next, by partition.
 pub type Offsets = BTreeMap<i32, i64>;

@@ -42,6 +42,8 @@ pub enum RejectReason {
     NotADistribution,
     /// An id that is too long; a label without an id.
     BadId,
+    /// A time that is too far ahead of the record's or of the clock.
+    BadTime,
     /// A label that is missing or names no class.
     UnknownClass,
     /// Decoded, and then refused by the model.
@@ -52,7 +54,7 @@ pub enum RejectReason {
 
 impl RejectReason {
     /// All reasons, so that every counter exists from the start.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Empty,
         Self::TooLarge,
         Self::Malformed,
@@ -65,6 +67,7 @@ impl RejectReason {
         Self::NotFinite,
         Self::NotADistribution,
         Self::BadId,
+        Self::BadTime,
         Self::UnknownClass,
         Self::Unscorable,
     ];
@@ -84,6 +87,7 @@ impl RejectReason {
             Self::NotFinite => "not_finite",
             Self::NotADistribution => "not_a_distribution",
             Self::BadId => "bad_id",
+            Self::BadTime => "bad_time",
             Self::UnknownClass => "unknown_class",
             Self::Unscorable => "unscorable",
         }

@@ -26,6 +26,9 @@ pub struct EventSettings {
     pub time_field: String,
     /// Unit of times that are numbers: s, ms, us or ns since 1970.
     pub time_unit: TimeUnit,
+    /// How much later than its record's time stamp an event's time may be, and how much later than this machine's clock the
+    /// time stamps of events, samples and labels. Later ones are rejected.
+    pub max_time_ahead: Period,
     /// Avro: file of the schema. Without a registry all events are written with it; with one, its aliases and defaults
     /// apply to what events are written with. Protobuf: file of a descriptor set, for messages of one's own.
     pub schema_file: Option<PathBuf>,
@@ -167,6 +170,7 @@ impl Default for EventSettings {
             id_field: "id".into(),
             time_field: "time_ms".into(),
             time_unit: TimeUnit::Ms,
+            max_time_ahead: Period::from_secs(300),
             schema_file: None,
             message: None,
             registry: RegistrySettings::default(),
@@ -273,6 +277,7 @@ mod tests {
             id_field: String::new(),
             time_field: String::new(),
             time_unit: TimeUnit::Ms,
+            max_time_ahead: Period::from_secs(0),
             schema_file: None,
             message: None,
             registry: RegistrySettings {

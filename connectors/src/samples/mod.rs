@@ -13,6 +13,8 @@ pub use crate::sample_proto::{Input, Sample};
 pub use seen::{Seen, SeenEvents};
 pub use settings::SampleSettings;
 
+use crate::event::{Reject, TimeLimit};
+
 /// Makes the choice of samples independent of other uses of the same hash.
 const SEED: u64 = 0x6f73_7461_7264;
 
@@ -49,6 +51,14 @@ impl Sample {
         }
         Ok(sample)
     }
+
+    /// Compares its times with those of its own record, as those of an event: it was written after its event was, and the
+    /// event's time is bounded by that.
+    pub fn check_times(&self, times: &TimeLimit, written_ms: Option<i64>) -> Result<(), Reject> {
+        let recorded_ms = (self.recorded_ms > 0).then_some(self.recorded_ms);
+        times.check(recorded_ms, written_ms)?;
+        times.check(Some(self.time_ms), recorded_ms)
+    }
 }
 
 #[cfg(test)]
@@ -56,7 +66,7 @@ mod tests {
     use ostar_model::fields::{Field, FieldKind, FieldSchema};
 
     use super::*;
-    use crate::event::InputRows;
+    use crate::event::{EventSettings, InputRows};
 
     #[test]
     fn a_share_of_the_events_is_drawn_and_a_smaller_share_is_part_of_it() {
@@ -105,6 +115,28 @@ mod tests {
         };
         assert!(Sample::from_bytes(&negative.to_bytes()).is_err());
         assert!(Sample::from_bytes(b"no sample").is_err());
+    }
+
+    #[test]
+    fn a_sample_of_the_year_2100_is_refused_by_the_time_of_its_record() {
+        const NOW: i64 = 1_800_000_000_000;
+        const YEAR_2100: i64 = 4_102_444_800_000;
+        let times = TimeLimit::with_clock(&EventSettings::default(), || NOW);
+        let is_taken = |time_ms, recorded_ms, written_ms| {
+            let sample = Sample {
+                time_ms,
+                recorded_ms,
+                ..Sample::default()
+            };
+            sample.check_times(&times, written_ms).is_ok()
+        };
+        assert!(is_taken(NOW, NOW, Some(NOW)));
+        assert!(is_taken(0, NOW - 1_000_000_000, Some(NOW)), "a replay");
+        assert!(is_taken(NOW, 0, None), "no time stamps");
+        assert!(!is_taken(YEAR_2100, NOW, Some(NOW)));
+        assert!(!is_taken(YEAR_2100, YEAR_2100, Some(NOW)));
+        assert!(!is_taken(YEAR_2100, YEAR_2100, Some(YEAR_2100)));
+        assert!(!is_taken(YEAR_2100, 0, None));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_connectors::{
-    event::Offsets,
+    event::{Offsets, TimeLimit},
     kafka::{KafkaSettings, LabelReader, Polled},
     labels::{LabelDecoder, LabelJoin},
 };
@@ -41,6 +41,7 @@ pub(crate) struct LabelThread {
     resume: Offsets,
     to_learner: Sender<FromLabels>,
     decoder: LabelDecoder,
+    times: TimeLimit,
     join: Arc<Mutex<LabelJoin>>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
@@ -71,6 +72,7 @@ impl LabelThread {
             resume,
             to_learner,
             decoder: LabelDecoder::new(&config.labels, classes),
+            times: TimeLimit::new(&config.events),
             join,
             health: Arc::clone(health),
             metrics: Arc::clone(metrics),
@@ -158,7 +160,9 @@ impl LabelThread {
                     self.metrics.ingest.tombstone("labels");
                     return self.tell(FromLabels::Skipped { partition, offset }, flags);
                 };
-                let message = match self.decoder.decode(payload) {
+                // A time stamp of the year 2100 would hold back all labels behind it.
+                let in_time = self.times.check(None, record.timestamp_ms);
+                let message = match in_time.and_then(|()| self.decoder.decode(payload)) {
                     Ok(label) => {
                         let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
                         join.add_label(&label.id, label.class);

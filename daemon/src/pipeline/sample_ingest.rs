@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_connectors::{
-    event::{EventMeta, InputRows, Offsets, Rewound},
+    event::{EventMeta, InputRows, Offsets, Rewound, TimeLimit},
     kafka::{Notice, Polled, Reader, Record},
     samples::{Sample, fingerprint},
 };
@@ -53,6 +53,7 @@ pub(crate) struct SampleIngest {
 /// Reads records into a chunk. Apart from [`SampleIngest`], whose reader a record borrows.
 pub(crate) struct SampleReading {
     model: FrozenModel,
+    times: TimeLimit,
     /// Samples of other bundles are passed over.
     bundle: u64,
     /// What inputs look like, and no rows of them; `None` if they are not compared with training's.
@@ -65,12 +66,18 @@ pub(crate) struct SampleReading {
 // === impl SampleReading ===
 
 impl SampleReading {
-    pub(crate) fn new(model: FrozenModel, bundle: &Bundle, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(
+        model: FrozenModel,
+        bundle: &Bundle,
+        times: TimeLimit,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let input = &bundle.description().input;
         let rows = InputRows::new(input, bundle.classes());
         let inputs = bundle.inputs().map(|_| (input.clone(), rows));
         Self {
             model,
+            times,
             bundle: fingerprint(Some(bundle.digest())),
             chunk: empty(inputs.as_ref()),
             inputs,
@@ -95,6 +102,9 @@ impl SampleReading {
             Ok(_) => return self.pass_over("another_bundle", "a scorer has another bundle"),
             Err(problem) => return self.pass_over("unreadable", &problem),
         };
+        if let Err(reject) = sample.check_times(&self.times, record.timestamp_ms) {
+            return self.pass_over(reject.reason.as_str(), &reject.detail);
+        }
         let (latents, probabilities) = (&sample.latents, &sample.probabilities);
         if let Err(error) = self
             .model

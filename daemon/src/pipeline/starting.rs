@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
 use ostar_connectors::{
-    event::{Chunk, Decoder, InputRows},
+    event::{Chunk, Decoder, InputRows, TimeLimit},
     kafka::{Outputs, Reader, RejectLimits},
     labels::LabelJoin,
 };
@@ -199,9 +199,10 @@ impl Starting<'_> {
                 classes,
             )
         };
+        let times = TimeLimit::new(&self.config.events);
         let ingest = SampleIngest {
             reader,
-            samples: SampleReading::new(model, self.bundle, Arc::clone(metrics)),
+            samples: SampleReading::new(model, self.bundle, times, Arc::clone(metrics)),
             watch: SourceWatch::new(self.config.kafka.patience.get(), &self.health, metrics),
             opened: None,
             scoring: labels.map(scoring),

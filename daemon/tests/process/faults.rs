@@ -5,16 +5,18 @@ use std::fs;
 use anyhow::{Result, ensure};
 use ostar_harness::{
     Mock,
-    daemon::{Settings, TIMEOUT},
+    daemon::{Settings, TIMEOUT, newest_checkpoint},
     until,
 };
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::{BaseConsumer, Consumer},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{Daemon, PROGRAM, Place, broker, events};
+use crate::{Daemon, PROGRAM, Place, broker, events, gaussians};
+
+const YEAR_2100: i64 = 4_102_444_800_000;
 
 #[test]
 fn tombstones_are_counted_and_passed_over_and_their_offsets_are_committed() -> Result<()> {
@@ -57,6 +59,50 @@ fn committed(mock: &Mock, group: &str, topic: &str) -> Result<Offset> {
     let committed = consumer.committed_offsets(asked, TIMEOUT)?;
     let partitions = committed.elements();
     Ok(partitions[0].offset())
+}
+
+#[test]
+fn one_event_of_the_year_2100_makes_no_event_negative_and_a_label_of_it_holds_back_no_other()
+-> Result<()> {
+    let mock = broker(&["ahead", "ahead-letters", "ahead-labels"]);
+    let place = Place::new()?;
+    let (rows, _) = gaussians::draw(501, 0.4, 0.1, 5);
+    let mut records: Vec<_> = (0..)
+        .zip(&rows)
+        .map(|(number, row)| gaussians::json(&format!("e{number}"), row))
+        .collect();
+    records[100] = gaussians::json_at("e100", &rows[100], YEAR_2100);
+    // A label of that year first: those behind it in its partition must count.
+    let label = |number: usize| json!({"id": format!("e{number}"), "label": "spam"}).to_string();
+    mock.produce_at("ahead-labels", 0, [label(7)], Some(YEAR_2100))?;
+    mock.produce("ahead-labels", 0, (10..60).map(label))?;
+    mock.produce("ahead", 0, &records)?;
+    let settings = place
+        .settings(&mock, "ahead", "state")
+        .with("events.format", "json")
+        .with("dead_letters.topic", "ahead-letters")
+        .with("labels.topic", "ahead-labels")
+        .with("labels.settle", "0s")
+        // However slow the machine is, a block waits for its labels.
+        .with("labels.patience", "3m")
+        .with("labels.negative_after", "1h");
+    let daemon = Daemon::start(PROGRAM, &settings)?;
+    daemon.metric_reaches("ostar_learned_events_total", 500.0)?;
+    let evidence = |outcome: &str| format!("ostar_label_evidence_total{{outcome=\"{outcome}\"}}");
+    daemon.metric_is(&evidence("joined"), 50.0)?;
+    daemon.metric_is("ostar_labels_total{outcome=\"rejected\"}", 1.0)?;
+    ensure!(daemon.metric(&evidence("negative"))? == Some(0.0));
+    ensure!(daemon.metric("ostar_events_rejected_total{reason=\"bad_time\"}")? == Some(1.0));
+    daemon.stop_cleanly()?;
+    let letters = mock.header_values("ahead-letters", "ostar-reason")?;
+    ensure!(letters == ["bad_time"], "{letters:?}");
+    let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
+    let border = manifest["label_border_ms"].as_i64();
+    ensure!(
+        border.is_some_and(|border| border < YEAR_2100),
+        "{manifest:#}"
+    );
+    Ok(())
 }
 
 /// Damages every checkpoint; how many there are.

@@ -36,9 +36,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A broker that was killed needs a while to recover its log.
 const LAST_FLUSH: Duration = Duration::from_secs(120);
 
-/// Whether an event can be decoded, and so is learned and predicted.
+/// A century after 1970: such a time is rejected.
+const AHEAD_MS: i64 = 100 * YEAR_MS;
+const YEAR_MS: i64 = 365 * 86_400_000;
+
+/// Whether an event can be decoded and has a time that may be, and so is learned and predicted.
 pub(super) fn is_good(event: &[u8]) -> bool {
-    event != BAD
+    let read: Result<serde_json::Value, _> = serde_json::from_slice(event);
+    read.is_ok_and(|event| event["time_ms"].as_i64().is_none_or(|at| at < AHEAD_MS))
 }
 
 impl Feed {
@@ -90,8 +95,11 @@ fn draw(count: usize, sent: usize, generator: &mut Generator, chaos: bool) -> Ve
     let event = |(number, row): (usize, &Vec<f32>)| match generator.below(100) {
         0 => BAD.to_vec(),
         1 if chaos => {
-            let year = generator.below(4_000) as i64 - 2_000;
-            let time_ms = year * 365 * 86_400_000;
+            let years = generator.below(2_000) as i64 * YEAR_MS;
+            let time_ms = match generator.below(2) {
+                0 => -years,
+                _ => AHEAD_MS + years,
+            };
             gaussians::json_at(&(sent + number).to_string(), row, time_ms)
         }
         _ => gaussians::json(&(sent + number).to_string(), row),

@@ -94,6 +94,42 @@ fn json_events_carry_id_time_and_input_among_other_things() {
 }
 
 #[test]
+fn a_time_too_far_ahead_is_rejected_in_every_format_and_an_old_one_is_not() {
+    const WRITTEN: i64 = 1_700_000_000_000;
+    const YEAR_2100: i64 = 4_102_444_800_000;
+    let row = Row::Dense(vec![1.0, 2.0, 3.0]);
+    for format in FORMATS {
+        let settings = settings(format);
+        let encoder = Encoder::new(&settings, &LATENT, 2).unwrap();
+        let decode = |time_ms, timestamp_ms| {
+            let record = RecordMeta {
+                timestamp_ms,
+                ..RecordMeta::default()
+            };
+            let payload = encoder.encode(None, Some(time_ms), &row);
+            decode_with(&settings, &LATENT, &payload, record)
+        };
+        let old = decode(0, Some(WRITTEN)).unwrap();
+        assert_eq!(old.events[0].recorded_ms, WRITTEN);
+        // The year 2100 by the event, by its record, and by an event whose record has no time.
+        let mut ahead = vec![decode(0, Some(YEAR_2100))];
+        if format.has_names() {
+            ahead.extend([decode(YEAR_2100, Some(WRITTEN)), decode(YEAR_2100, None)]);
+        }
+        for refused in ahead {
+            let refused = refused.unwrap_err();
+            assert_eq!(
+                refused.reason,
+                RejectReason::BadTime,
+                "{format:?}: {refused}"
+            );
+        }
+    }
+    let text = format!(r#"{{"fields": {{"price": 1}}, "time_ms": {YEAR_2100}}}"#);
+    assert_eq!(reason(&fields(), &text), "bad_time");
+}
+
+#[test]
 fn an_event_without_id_or_time_has_those_of_its_record() {
     let record = RecordMeta {
         partition: 4,

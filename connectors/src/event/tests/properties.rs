@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::settings::Period;
 
 fn all_settings() -> impl Iterator<Item = (EventSettings, Input)> {
     let inputs = [Input::Probabilities, Input::Logits, LATENT, fields()];
@@ -38,7 +39,10 @@ proptest! {
         time_ms in any::<i64>(),
     ) {
         for format in FORMATS {
-            let settings = settings(format);
+            let settings = EventSettings {
+                max_time_ahead: Period::from_millis(u64::MAX),
+                ..settings(format)
+            };
             let encoder = Encoder::new(&settings, &LATENT, 2).unwrap();
             let payload = encoder.encode(Some(&id), Some(time_ms), &Row::Dense(row.clone()));
             let chunk = decode_with(&settings, &LATENT, &payload, RecordMeta::default()).unwrap();
