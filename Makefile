@@ -15,7 +15,7 @@ TORCH := target/torch/bin/python
 TORCH_READY := target/torch/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help check test format lint docs bench bench-step bench-convolution bench-onnx bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile bench-roles ledger ledger-distributed chaos check-cuda
+.PHONY: help check test test-rest test-all format lint docs bench bench-step bench-convolution bench-onnx bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile bench-roles ledger ledger-distributed chaos check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
 .PHONY: demo check-tls check-docs check-names check-image check-image-files deny advisories sbom
@@ -23,17 +23,23 @@ TORCH_READY := target/torch/ready
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-check: test format lint docs lint-dashboards check-generated check-chart check-models check-docs check-names check-image-files check-tls deny ## All that CI asks for.
+check: test-all format lint docs lint-dashboards check-generated check-chart check-models check-docs check-names check-image-files check-tls deny ## All that CI asks for.
 
-test: ## All tests.
+test: ## The quick tests: minutes, with nothing but Rust.
+	cargo test
+
+test-rest: ## All other tests: Kafka, Prometheus, Chromium, optional features (scripts/install-browser gets Chromium).
+	python3 scripts/test_rest.py
+
+test-all: ## Both in one go.
 	cargo test --workspace
 
 format: ## Checks the format of the code.
 	cargo fmt --all --check
 
-lint: ## Clippy on every target; the model's library also without its optional parts.
+lint: ## Clippy on every target, with all features and with those of cargo run.
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p ostar-model --no-default-features -- -D warnings
+	cargo clippy --all-targets -- -D warnings
 
 docs: ## Builds the crates' documentation; warnings fail.
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

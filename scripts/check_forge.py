@@ -9,14 +9,14 @@ WORKFLOW = ".github/workflows/ci.yaml"
 # Compiling cargo-deny takes ten minutes; the forge keeps it between runs.
 FORGE_ALONE = {"deny"}
 # .ci/run calls these with cargo instead of make, because the documents do.
-BY_CARGO = {"test": "cargo test --workspace", "demo": "cargo run --release -- demo"}
+BY_CARGO = {"test": "cargo test", "demo": "cargo run --release -- demo"}
 
 
 def main():
     run = (ROOT / ".ci" / "run").read_text()
     wanted = set(re.findall(r"^section make (\S+)$", run, re.MULTILINE))
     wanted |= FORGE_ALONE
-    wanted |= {recipe for recipe, command in BY_CARGO.items() if f"section {command}" in run}
+    wanted |= {recipe for recipe, command in BY_CARGO.items() if re.search(rf"^section {command}( |$)", run, re.MULTILINE)}
     matrix = re.search(r"^ +recipe:\n((?: +- \S+\n)+)", (ROOT / WORKFLOW).read_text(), re.MULTILINE)[1]
     found = set(re.findall(r"- (\S+)", matrix))
     for recipe in sorted(wanted - found):

@@ -1,8 +1,8 @@
 //! Trials that are ignored where a service cannot be had, and services that trials share.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use libtest_mimic::{Failed, Trial};
 
 /// A trial of a test that needs a tool. Where the tool is missing the trial is ignored, with the reason in its name;
@@ -23,27 +23,48 @@ pub fn trial(
 
 /// One service for many tests, which the first of them starts.
 #[derive(Debug)]
-pub struct Shared<S>(Mutex<Option<S>>);
+pub struct Shared<S>(RwLock<Option<S>>);
 
 impl<S> Shared<S> {
-    /// Runs a test with the service, one test at a time.
+    /// Runs a test that leaves the service as it is, beside others of its kind.
     pub fn run(
+        &self,
+        start: impl FnOnce() -> Result<S>,
+        test: impl FnOnce(&S) -> Result<()>,
+    ) -> Result<()> {
+        drop(self.started(start)?);
+        let service = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        test(service.as_ref().context("the service was started")?)
+    }
+
+    /// Runs a test that changes the service, or that measures seconds, alone.
+    pub fn run_alone(
         &self,
         start: impl FnOnce() -> Result<S>,
         test: impl FnOnce(&mut S) -> Result<()>,
     ) -> Result<()> {
+        test(
+            self.started(start)?
+                .as_mut()
+                .context("the service was started")?,
+        )
+    }
+
+    fn started(
+        &self,
+        start: impl FnOnce() -> Result<S>,
+    ) -> Result<RwLockWriteGuard<'_, Option<S>>> {
         // A test that panicked has not harmed the service.
-        let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let service = match service.as_mut() {
-            Some(service) => service,
-            None => service.insert(start()?),
-        };
-        test(service)
+        let mut service = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if service.is_none() {
+            *service = Some(start()?);
+        }
+        Ok(service)
     }
 }
 
 impl<S> Default for Shared<S> {
     fn default() -> Self {
-        Self(Mutex::new(None))
+        Self(RwLock::new(None))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use rdkafka::{
-    ClientConfig, Offset, TopicPartitionList,
+    Offset, TopicPartitionList,
     admin::{
         AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
         TopicReplication,

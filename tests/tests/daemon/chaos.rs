@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use ostar_tests::{gaussians, kafka::Kafka, ledger::Round};
 
-use crate::{PROGRAM, Test};
+use crate::{Alone, PROGRAM};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[(
+pub(crate) const TESTS: &[(&str, Alone)] = &[(
     "in_half_a_minute_of_chaos_no_promise_is_broken",
     half_a_minute,
 )];

@@ -42,7 +42,7 @@ const UNMOVED: usize = 6;
 /// Largest difference of a share between two devices.
 const CLOSE: f64 = 1e-3;
 
-fn same_course(kafka: &mut Kafka) -> Result<()> {
+fn same_course(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("course", 1, &[])?;
     kafka.produce("course", 0, moving())?;
@@ -166,7 +166,7 @@ fn same_shares(one: &BTreeMap<u64, Vec<f64>>, other: &BTreeMap<u64, Vec<f64>>) -
     Ok(())
 }
 
-fn crosses(kafka: &mut Kafka) -> Result<()> {
+fn crosses(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("crossing", 1, &[])?;
     let (rows, _) = gaussians::draw(1_500, 0.6, 0.3, 7);
@@ -184,7 +184,7 @@ fn crosses(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn refused_gpu(kafka: &mut Kafka) -> Result<()> {
+fn refused_gpu(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     let settings = place.settings(kafka, "no-topic", "state");
     let flags = settings.with("learner.device", "cuda:0").flags("");
@@ -205,7 +205,7 @@ fn refused_gpu(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn demo(_: &mut Kafka) -> Result<()> {
+fn demo(_: &Kafka) -> Result<()> {
     let mut command = Command::new(PROGRAM);
     let flags = ["demo", "--seconds", "10", "--device", "candle", "--json"];
     let ended = command.args(flags).output()?;
@@ -220,7 +220,7 @@ fn demo(_: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn demo_shares(_: &mut Kafka) -> Result<()> {
+fn demo_shares(_: &Kafka) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).display().to_string();
     let run = |arguments: &[&str]| {

@@ -32,7 +32,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
 const LEARNED: &str = "ostar_learned_events_total";
 const CONDITION: &str = "ostar_condition{condition=\"checkpoints\"}";
 
-fn full_disk(kafka: &mut Kafka) -> Result<()> {
+fn full_disk(kafka: &Kafka) -> Result<()> {
     // Elsewhere `a_folder_that_cannot_be_written_is_told_at_the_start` has to do.
     let Some(disk) = SmallDisk::new()? else {
         return Ok(());
@@ -87,7 +87,7 @@ fn full_disk(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn read_only(kafka: &mut Kafka) -> Result<()> {
+fn read_only(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("read-only", 1, &[])?;
     let (rows, _) = gaussians::draw(1_000, 0.5, 0.0, 3);
@@ -110,7 +110,7 @@ fn read_only(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn failing(kafka: &mut Kafka) -> Result<()> {
+fn failing(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("failing", 1, &[])?;
     let (rows, _) = gaussians::draw(500, 0.5, 0.0, 3);

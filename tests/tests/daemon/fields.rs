@@ -68,7 +68,7 @@ fn look(kafka: &Kafka, folder: &TempDir, topic: &str, places: bool) -> Result<St
     output(&mut command)
 }
 
-fn inspect(kafka: &mut Kafka) -> Result<()> {
+fn inspect(kafka: &Kafka) -> Result<()> {
     let folder = fitted()?;
     let orders = orders::draw(150, 0.4, 2);
     let topic = |name: &str, change: &dyn Fn(&mut Value, usize)| -> Result<()> {
@@ -195,7 +195,7 @@ fn broken_prices() -> Vec<Vec<u8>> {
     })
 }
 
-fn broken_field(kafka: &mut Kafka) -> Result<()> {
+fn broken_field(kafka: &Kafka) -> Result<()> {
     let folder = fitted()?;
     kafka.create_topic("stream", 1, &[])?;
     let healthy = orders::draw(30 * BLOCK, 0.3, 3);
@@ -235,7 +235,7 @@ fn broken_field(kafka: &mut Kafka) -> Result<()> {
 }
 
 /// The learner sees no events: every fourth sample carries its input.
-fn broken_field_of_a_scorer(kafka: &mut Kafka) -> Result<()> {
+fn broken_field_of_a_scorer(kafka: &Kafka) -> Result<()> {
     let folder = fitted()?;
     for topic in ["sold", "sold-samples", "sold-parked"] {
         kafka.create_topic(topic, 1, &[])?;

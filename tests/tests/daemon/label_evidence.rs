@@ -53,7 +53,7 @@ fn requested(kafka: &Kafka, topic: &str) -> Result<Vec<String>> {
     values.iter().map(id).collect()
 }
 
-fn late_topic(kafka: &mut Kafka) -> Result<()> {
+fn late_topic(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("wanted", 1, &[])?;
     kafka.create_topic("wanted-labels", 1, &[])?;
@@ -117,7 +117,7 @@ const KILLS: usize = 10;
 /// Two blocks.
 const EVENTS_PER_LIFE: usize = 500;
 
-fn ten_kills(kafka: &mut Kafka) -> Result<()> {
+fn ten_kills(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     // The broker's times: a record can be read as soon as it has its time, so that a replay takes the same labels.
     let broker_times = [("message.timestamp.type", "LogAppendTime")];

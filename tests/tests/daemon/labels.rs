@@ -34,7 +34,7 @@ const EARLY: usize = 100;
 /// Labels that come a second time, with the other class.
 const REPEATED: usize = 50;
 
-fn recount(kafka: &mut Kafka) -> Result<()> {
+fn recount(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     for topic in ["measured", "measured-labels", "measured-predictions"] {
         kafka.create_topic(topic, 1, &[])?;
@@ -161,7 +161,7 @@ fn close(daemon: &Daemon, series: &str, expected: f64) -> Result<()> {
     Ok(())
 }
 
-fn backtest(kafka: &mut Kafka) -> Result<()> {
+fn backtest(kafka: &Kafka) -> Result<()> {
     const SECONDS: usize = 8;
     /// The demo's rate is 500 mails a second.
     const MAILS: usize = 500 * SECONDS;

@@ -11,13 +11,9 @@ use ostar_tests::{
 
 use ostar_harness::Place;
 
-use crate::{PROGRAM, Test, start};
+use crate::{Alone, PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    (
-        "a_restart_without_a_broker_serves_and_shows_the_checkpoint_and_takes_orders",
-        without_a_broker,
-    ),
     (
         "a_topic_of_labels_that_is_missing_is_waited_for_while_learning_goes_on",
         missing_labels,
@@ -43,6 +39,11 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         thousand_partitions,
     ),
 ];
+
+pub(crate) const ALONE: &[(&str, Alone)] = &[(
+    "a_restart_without_a_broker_serves_and_shows_the_checkpoint_and_takes_orders",
+    without_a_broker,
+)];
 
 const LEARNED: &str = "ostar_learned_events_total";
 const EPOCH: &str = "ostar_model_version_epoch";
@@ -107,7 +108,7 @@ fn without_a_broker(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn missing_labels(kafka: &mut Kafka) -> Result<()> {
+fn missing_labels(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("unlabelled", 1, &[])?;
     let settings = place
@@ -132,7 +133,7 @@ fn missing_labels(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn short_lives(kafka: &mut Kafka) -> Result<()> {
+fn short_lives(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("short", 1, &[])?;
     let settings = place
@@ -150,7 +151,7 @@ fn short_lives(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn burst(kafka: &mut Kafka) -> Result<()> {
+fn burst(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("burst", 1, &[])?;
     let settings = place
@@ -163,7 +164,7 @@ fn burst(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn removed_lock(kafka: &mut Kafka) -> Result<()> {
+fn removed_lock(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("lock", 1, &[])?;
     let settings = place.settings(kafka, "lock", "state");
@@ -184,7 +185,7 @@ fn removed_lock(kafka: &mut Kafka) -> Result<()> {
     second.stop_cleanly()
 }
 
-fn unwritable_folder(kafka: &mut Kafka) -> Result<()> {
+fn unwritable_folder(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("unwritable", 1, &[])?;
     let folder = place.checkpoints("state");
@@ -199,7 +200,7 @@ fn unwritable_folder(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn thousand_partitions(kafka: &mut Kafka) -> Result<()> {
+fn thousand_partitions(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("thousand", 1_000, &[])?;
     kafka.produce("thousand", 999, events(250))?;

@@ -42,12 +42,15 @@ use ostar_tests::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ostard-under-test");
 
-type Test = fn(&mut Kafka) -> Result<()>;
+/// Leaves the broker as it is, and runs beside others.
+type Test = fn(&Kafka) -> Result<()>;
+/// Stops the broker, or measures seconds.
+type Alone = fn(&mut Kafka) -> Result<()>;
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // They share the broker, and in CI two cores.
-    arguments.test_threads = Some(1);
+    // They wait more than they compute.
+    arguments.test_threads = arguments.test_threads.or(Some(4));
     let shared = Arc::new(Shared::default());
     let tests = [
         restarts::TESTS,
@@ -59,22 +62,27 @@ fn main() {
         recreated::TESTS,
         lives::TESTS,
         requests::TESTS,
-        stopping::TESTS,
         labels::TESTS,
         label_evidence::TESTS,
         secure::TESTS,
         devices::TESTS,
         documents::TESTS,
         preflight::TESTS,
-        truncated::TESTS,
         disk::TESTS,
-        parts::TESTS,
-        chaos::TESTS,
         security_page::TESTS,
         fields::TESTS,
         state_topic::TESTS,
         roles::TESTS,
         topics::TESTS,
+    ]
+    .concat();
+    let alone = [
+        outages::ALONE,
+        lives::ALONE,
+        truncated::TESTS,
+        stopping::TESTS,
+        parts::TESTS,
+        chaos::TESTS,
     ]
     .concat();
     let missing = missing_tool();
@@ -88,12 +96,19 @@ fn main() {
     ];
     let python_tests = python_tests.into_iter().flatten();
     let python_tests = python_tests.map(|test| (*test, missing));
-    let trials = tests.chain(python_tests).map(|((name, test), missing)| {
+    let broker = || Kafka::start(Listener::Plaintext);
+    let mut trials: Vec<_> = tests
+        .chain(python_tests)
+        .map(|((name, test), missing)| {
+            let shared = Arc::clone(&shared);
+            trial(name, missing, move || shared.run(broker, test))
+        })
+        .collect();
+    trials.extend(alone.into_iter().map(|(name, test)| {
         let shared = Arc::clone(&shared);
-        let broker = || Kafka::start(Listener::Plaintext);
-        trial(name, missing, move || shared.run(broker, test))
-    });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+        trial(name, missing_tool(), move || shared.run_alone(broker, test))
+    }));
+    let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` runs no destructors: the broker would keep running.
     drop(shared);
     conclusion.exit();

@@ -77,7 +77,7 @@ fn predicting(place: &Place, kafka: &Kafka, topic: &str, state: &str) -> Setting
     settings.with("predictions.topic", &format!("{topic}-{state}"))
 }
 
-fn two_bundles(kafka: &mut Kafka) -> Result<()> {
+fn two_bundles(kafka: &Kafka) -> Result<()> {
     let (one, other) = (Place::new()?, Place::new()?);
     rename_bundle(&other.path().join("bundle"), "another")?;
     for topic in ["two", "two-one", "two-other"] {
@@ -106,7 +106,7 @@ fn two_bundles(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn foreign_commit(kafka: &mut Kafka) -> Result<()> {
+fn foreign_commit(kafka: &Kafka) -> Result<()> {
     let (one, other) = (Place::new()?, Place::new()?);
     rename_bundle(&other.path().join("bundle"), "another")?;
     kafka.create_topic("shared", 1, &[])?;
@@ -142,7 +142,7 @@ fn said(daemon: &Daemon) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn deleted_group(kafka: &mut Kafka) -> Result<()> {
+fn deleted_group(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     for topic in ["forgotten", "forgotten-state"] {
         kafka.create_topic(topic, 1, &[])?;
@@ -169,7 +169,7 @@ fn deleted_group(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn idle_partition(kafka: &mut Kafka) -> Result<()> {
+fn idle_partition(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("idle", 2, &[])?;
     let events = events(2_000);
@@ -213,7 +213,7 @@ fn make_version_1(folder: &Path) -> Result<()> {
     )?)
 }
 
-fn upgrade(kafka: &mut Kafka) -> Result<()> {
+fn upgrade(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     for topic in ["upgrade", "upgrade-state"] {
         kafka.create_topic(topic, 1, &[])?;

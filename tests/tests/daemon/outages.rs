@@ -16,16 +16,17 @@ use ostar_tests::{
 
 use ostar_harness::Place;
 
-use crate::{Test, start};
+use crate::{Alone, Test, start};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[
+pub(crate) const TESTS: &[(&str, Test)] = &[(
+    "events_that_retention_took_are_counted_and_warned_of",
+    overtaken_by_retention,
+)];
+
+pub(crate) const ALONE: &[(&str, Alone)] = &[
     (
         "a_broker_that_is_away_leaves_the_daemon_ready_and_is_a_condition_after_its_patience",
         broker_away,
-    ),
-    (
-        "events_that_retention_took_are_counted_and_warned_of",
-        overtaken_by_retention,
     ),
     (
         "a_daemon_that_waits_for_a_broker_tells_so_and_stops_in_time",
@@ -132,7 +133,7 @@ fn observe(daemon: &Daemon, over: &AtomicBool) -> Result<Vec<Observation>> {
     Ok(observations)
 }
 
-fn overtaken_by_retention(kafka: &mut Kafka) -> Result<()> {
+fn overtaken_by_retention(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("retention", 1, &[])?;
     let (rows, _) = gaussians::draw(2_000, 0.5, 0.0, 3);

@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use ostar_harness::Place;
 
-use crate::{PROGRAM, Test, roles};
+use crate::{Alone, PROGRAM, roles};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[
+pub(crate) const TESTS: &[(&str, Alone)] = &[
     (
         "a_panic_in_any_part_ends_the_process_with_its_name_within_two_seconds",
         panics,

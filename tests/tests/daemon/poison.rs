@@ -70,7 +70,7 @@ fn with_poison(events: &[Vec<u8>]) -> (Vec<Vec<u8>>, BTreeMap<&'static str, f64>
     (poisoned, expected)
 }
 
-fn one_percent(kafka: &mut Kafka) -> Result<()> {
+fn one_percent(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     let large = [("max.message.bytes", "20000000")];
     kafka.create_topic("clean", 1, &[])?;
@@ -125,7 +125,7 @@ fn one_percent(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn nothing_but_poison(kafka: &mut Kafka) -> Result<()> {
+fn nothing_but_poison(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("poison", 1, &[])?;
     kafka.produce("poison", 0, vec![b"no event".to_vec(); 50])?;
@@ -166,7 +166,7 @@ fn nothing_but_poison(kafka: &mut Kafka) -> Result<()> {
 
 const STOPPED: &str = "ostar_consumption_stopped";
 
-fn restart_passes(kafka: &mut Kafka) -> Result<()> {
+fn restart_passes(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("passed", 1, &[])?;
     kafka.produce("passed", 0, vec![b"no event".to_vec(); 30])?;
@@ -190,7 +190,7 @@ fn restart_passes(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn two_orders(kafka: &mut Kafka) -> Result<()> {
+fn two_orders(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("orders", 1, &[])?;
     let settings = place

@@ -57,7 +57,7 @@ fn expect(outcome: &Outcome, check: &str, key: &str, part: &str) -> Result<()> {
     Ok(())
 }
 
-fn permissions(_plaintext: &mut Kafka) -> Result<()> {
+fn permissions(_plaintext: &Kafka) -> Result<()> {
     const PASSWORD: &str = "correct-horse";
     let kafka = Kafka::start(Listener::SaslSsl {
         user: "ostard".to_owned(),
@@ -114,7 +114,7 @@ fn permissions(_plaintext: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn missing(kafka: &mut Kafka) -> Result<()> {
+fn missing(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("surveyed", 1, &[])?;
     let settings = place
@@ -149,7 +149,7 @@ fn missing(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn by_role(kafka: &mut Kafka) -> Result<()> {
+fn by_role(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("ruled", 2, &[])?;
     let (scorer, learner) = (

@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[(
     python_client,
 )];
 
-fn python_client(kafka: &mut Kafka) -> Result<()> {
+fn python_client(kafka: &Kafka) -> Result<()> {
     let python = environment("python", "requirements.txt")?;
     let place = Place::new()?;
     let secrets = Secrets::write(place.path())?;

@@ -31,7 +31,7 @@ fn events(count: usize) -> Vec<Vec<u8>> {
     rows.iter().map(|row| gaussians::raw(row)).collect()
 }
 
-fn while_running(kafka: &mut Kafka) -> Result<()> {
+fn while_running(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("anew", 1, &[])?;
     kafka.create_topic("anew-predictions", 1, &[])?;
@@ -67,7 +67,7 @@ fn while_running(kafka: &mut Kafka) -> Result<()> {
 }
 
 /// The new topic has more events than the old one had, so that offsets alone tell nothing.
-fn while_stopped(kafka: &mut Kafka) -> Result<()> {
+fn while_stopped(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("replaced", 1, &[])?;
     kafka.create_topic("replaced-predictions", 1, &[])?;

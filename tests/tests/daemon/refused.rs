@@ -66,7 +66,7 @@ fn conditions(daemon: &Daemon) -> Result<Value> {
     Ok(status["conditions"].clone())
 }
 
-fn huge_key(kafka: &mut Kafka) -> Result<()> {
+fn huge_key(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("huge-key", 1, &[("max.message.bytes", "20000000")])?;
     kafka.create_topic("huge-key-letters", 1, &[])?;
@@ -86,7 +86,7 @@ fn huge_key(kafka: &mut Kafka) -> Result<()> {
 }
 
 /// One event in a hundred is bad. Half of the letters are too large for their topic, half only together.
-fn refused_letters(kafka: &mut Kafka) -> Result<()> {
+fn refused_letters(kafka: &Kafka) -> Result<()> {
     const EVENTS: usize = 5_000;
     let place = Place::new()?;
     kafka.create_topic("refused", 1, &[])?;
@@ -135,7 +135,7 @@ fn refused_letters(kafka: &mut Kafka) -> Result<()> {
 }
 
 /// Too many to be tried one by one: a producer takes a new epoch after each refusal, some twenty a second.
-fn every_prediction(kafka: &mut Kafka) -> Result<()> {
+fn every_prediction(kafka: &Kafka) -> Result<()> {
     const EVENTS: usize = 20_000;
     let place = Place::new()?;
     kafka.create_topic("narrow", 1, &[])?;
@@ -164,7 +164,7 @@ fn every_prediction(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn topic_gone(kafka: &mut Kafka) -> Result<()> {
+fn topic_gone(kafka: &Kafka) -> Result<()> {
     const EVENTS: usize = 2_000;
     let place = Place::new()?;
     kafka.create_topic("gone", 1, &[])?;
@@ -210,7 +210,7 @@ fn topic_gone(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn full_parking(kafka: &mut Kafka) -> Result<()> {
+fn full_parking(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("full", 1, &[])?;
     kafka.create_topic("full-letters", 1, &[("max.message.bytes", "1000")])?;
@@ -248,7 +248,7 @@ fn full_parking(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn patience_ends(kafka: &mut Kafka) -> Result<()> {
+fn patience_ends(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("impatient", 1, &[])?;
     kafka.create_topic("impatient-parked", 1, &[])?;
@@ -271,7 +271,7 @@ fn patience_ends(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn lag_while_waiting(kafka: &mut Kafka) -> Result<()> {
+fn lag_while_waiting(kafka: &Kafka) -> Result<()> {
     const EVENTS: usize = 60_000;
     let place = Place::new()?;
     kafka.create_topic("waiting", 1, &[])?;

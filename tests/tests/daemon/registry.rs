@@ -125,7 +125,7 @@ fn settings(kafka: &Kafka, folder: &Path, topic: &str, registry: &Registry) -> S
         .with("dead_letters.max_ratio", "0.5")
 }
 
-fn avro(kafka: &mut Kafka) -> Result<()> {
+fn avro(kafka: &Kafka) -> Result<()> {
     let folder = fitted()?;
     let mut registry = Registry::start()?;
     let topic = "avro-orders";
@@ -250,7 +250,7 @@ fn order_bytes(number: usize, order: &Order) -> Vec<u8> {
     .concat()
 }
 
-fn protobuf(kafka: &mut Kafka) -> Result<()> {
+fn protobuf(kafka: &Kafka) -> Result<()> {
     let folder = fitted()?;
     let registry = Registry::start()?;
     let topic = "protobuf-orders";
@@ -343,7 +343,7 @@ fn protobuf(kafka: &mut Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn json_schema(kafka: &mut Kafka) -> Result<()> {
+fn json_schema(kafka: &Kafka) -> Result<()> {
     let folder = fitted()?;
     let registry = Registry::start()?;
     let topic = "json-orders";

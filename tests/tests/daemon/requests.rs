@@ -56,7 +56,7 @@ impl Secrets {
     }
 }
 
-fn tls_and_token(kafka: &mut Kafka) -> Result<()> {
+fn tls_and_token(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     let secrets = Secrets::write(place.path())?;
     kafka.create_topic("secured", 1, &[])?;

@@ -18,14 +18,14 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ),
 ];
 
-fn twenty_kills(kafka: &mut Kafka) -> Result<()> {
+fn twenty_kills(kafka: &Kafka) -> Result<()> {
     for topic in ["kills", "kills-predictions"] {
         kafka.create_topic(topic, 1, &[])?;
     }
     promises::kills_leave_the_state_of_an_uninterrupted_run_and_every_prediction(kafka, PROGRAM, 20)
 }
 
-fn four_partitions(kafka: &mut Kafka) -> Result<()> {
+fn four_partitions(kafka: &Kafka) -> Result<()> {
     const ROWS: usize = 2_000;
     let place = Place::new()?;
     kafka.create_topic("four", 4, &[])?;

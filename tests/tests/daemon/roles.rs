@@ -99,7 +99,7 @@ fn predicted(kafka: &Kafka, topic: &str) -> Result<BTreeMap<(i32, i64), usize>> 
     Ok(counts)
 }
 
-fn rebalances(kafka: &mut Kafka) -> Result<()> {
+fn rebalances(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     topics(kafka, "split")?;
     let (rows, _) = gaussians::draw(EVENTS, 0.6, 0.3, 7);
@@ -170,7 +170,7 @@ fn ctl(daemon: &Daemon, order: &[&str]) -> Result<Output> {
     Ok(command.output()?)
 }
 
-fn followed(kafka: &mut Kafka) -> Result<()> {
+fn followed(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     topics(kafka, "led")?;
     let (rows, _) = gaussians::draw(4_000, 0.6, 0.3, 7);
@@ -270,7 +270,7 @@ fn followed(kafka: &mut Kafka) -> Result<()> {
     Ok(())
 }
 
-fn sampled(kafka: &mut Kafka) -> Result<()> {
+fn sampled(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     topics(kafka, "many")?;
     let bounded = |settings: Settings| settings.with("samples.per_second", "500");

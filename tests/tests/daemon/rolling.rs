@@ -29,7 +29,7 @@ const SCORERS: usize = 3;
 const RATE: f64 = 200.0;
 const ANSWERED: &str = "ostar_requests_total{code=\"Ok\",method=\"Predict\"}";
 
-fn rolling(kafka: &mut Kafka) -> Result<()> {
+fn rolling(kafka: &Kafka) -> Result<()> {
     let python = environment("python", "requirements.txt")?;
     let place = Place::new()?;
     roles::topics(kafka, "rolling")?;

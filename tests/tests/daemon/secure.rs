@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[(
 const EVENTS: usize = 500;
 const PASSWORD: &str = "correct-horse";
 
-fn over_sasl_ssl(_plaintext: &mut Kafka) -> Result<()> {
+fn over_sasl_ssl(_plaintext: &Kafka) -> Result<()> {
     let kafka = Kafka::start(Listener::SaslSsl {
         user: "ostard".to_owned(),
         password: PASSWORD.to_owned(),

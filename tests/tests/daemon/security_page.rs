@@ -13,7 +13,7 @@ use crate::{PROGRAM, Test};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[(
     "every_flavour_of_the_security_page_makes_a_client",
-    |_: &mut Kafka| every_flavour(),
+    |_: &Kafka| every_flavour(),
 )];
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/KAFKA_SECURITY.md");

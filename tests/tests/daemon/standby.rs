@@ -17,12 +17,12 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ),
 ];
 
-fn takes_over(kafka: &mut Kafka) -> Result<()> {
+fn takes_over(kafka: &Kafka) -> Result<()> {
     kafka.create_topic("standby", 1, &[])?;
     promises::a_standby_takes_over_after_a_stop_and_after_a_kill(kafka, PROGRAM)
 }
 
-fn added_partitions(kafka: &mut Kafka) -> Result<()> {
+fn added_partitions(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("growing", 1, &[])?;
     let (rows, _) = gaussians::draw(1_500, 0.5, 0.0, 3);

@@ -46,7 +46,7 @@ fn in_topic(place: &Place, kafka: &Kafka, name: &str) -> Settings {
         .with("checkpoints.session_timeout", "3s")
 }
 
-fn kills(kafka: &mut Kafka) -> Result<()> {
+fn kills(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("topical", 1, &[])?;
     kafka.create_topic("topical-state", 1, &state::TOPIC)?;
@@ -74,7 +74,7 @@ fn kills(kafka: &mut Kafka) -> Result<()> {
     state::same_learning(kept, (manifest, bytes))
 }
 
-fn zombie(kafka: &mut Kafka) -> Result<()> {
+fn zombie(kafka: &Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("zombie", 1, &[])?;
     kafka.create_topic("zombie-state", 1, &state::TOPIC)?;
@@ -127,7 +127,7 @@ fn zombie(kafka: &mut Kafka) -> Result<()> {
 }
 
 /// The writer and its followers alone: thousands of publications, as hours of learning bring them.
-fn bounded_topic(kafka: &mut Kafka) -> Result<()> {
+fn bounded_topic(kafka: &Kafka) -> Result<()> {
     use ostar_connectors::kafka::{
         KafkaSettings,
         state::{Part, Publication, SnapshotEntry, StateFollower, StateWriter, Wanted},

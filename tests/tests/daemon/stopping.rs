@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use ostar_connectors::proto::{Input, Vector, input::Kind};
 use ostar_tests::{
-    daemon::{Daemon, Settings, TIMEOUT, newest_checkpoint},
+    daemon::{Daemon, TIMEOUT},
     gaussians,
     kafka::Kafka,
     until,
@@ -23,9 +23,9 @@ use tonic::{Code, Status, transport::Channel};
 
 use ostar_harness::Place;
 
-use crate::{Test, start};
+use crate::{Alone, start};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[(
+pub(crate) const TESTS: &[(&str, Alone)] = &[(
     "sigterm_under_load_ends_in_time_and_leaves_no_accepted_request_unanswered",
     sigterm_under_load,
 )];

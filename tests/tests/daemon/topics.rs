@@ -26,7 +26,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(error)
 }
 
-fn apply(kafka: &mut Kafka) -> Result<()> {
+fn apply(kafka: &Kafka) -> Result<()> {
     let told = topics(kafka, &["--dry-run"])?;
     ensure!(told.status.success(), "{}", text(&told));
     ensure!(

@@ -5,9 +5,9 @@ use ostar_tests::{daemon::Daemon, gaussians, kafka::Kafka};
 
 use ostar_harness::Place;
 
-use crate::{Test, start};
+use crate::{Alone, start};
 
-pub(crate) const TESTS: &[(&str, Test)] = &[
+pub(crate) const TESTS: &[(&str, Alone)] = &[
     (
         "a_log_that_lost_its_end_is_read_on_there_and_nothing_is_learned_twice",
         while_running,

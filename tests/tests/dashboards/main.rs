@@ -37,7 +37,7 @@ fn main() {
         .map(|(name, needs, test)| trial(name, needs.missing(), *test));
     let live = live::TESTS.iter().map(|(name, test)| {
         let shared = Arc::clone(&shared);
-        let run = move || shared.run(Running::start, |running| test(running));
+        let run = move || shared.run(Running::start, test);
         trial(name, Needs::Prometheus.missing(), run)
     });
     let conclusion = libtest_mimic::run(&arguments, files.chain(live).collect());

@@ -1,6 +1,10 @@
 //! A scorer and two learners over a broker, for the panels and alerts that are about roles.
 
-use std::{cell::Cell, fs, process::Command};
+use std::{
+    fs,
+    process::Command,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use anyhow::{Result, ensure};
 use ostar_tests::{
@@ -17,7 +21,7 @@ use crate::PROGRAM;
 pub(crate) struct Split {
     daemons: Vec<Daemon>,
     kafka: Kafka,
-    fed: Cell<u64>,
+    fed: AtomicU64,
     folder: TempDir,
 }
 
@@ -48,7 +52,7 @@ impl Split {
         Ok(Self {
             daemons,
             kafka,
-            fed: Cell::new(0),
+            fed: AtomicU64::new(0),
             folder,
         })
     }
@@ -68,8 +72,7 @@ impl Split {
         request.arg("predict").arg(self.folder.path().join(EVENT));
         let answer = request.args(["--address", &address]).output()?;
         ensure!(answer.status.success(), "{answer:?}");
-        let fed = self.fed.get();
-        self.fed.set(fed + 1);
+        let fed = self.fed.fetch_add(1, Ordering::Relaxed);
         let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.2, fed);
         let events = rows.iter().map(|row| gaussians::json("", row));
         let partition = (fed % PARTITIONS as u64) as i32;

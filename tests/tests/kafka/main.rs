@@ -39,7 +39,7 @@ fn main() {
         .map(|(name, test)| {
             let shared = Arc::clone(&shared);
             let broker = || Kafka::start(Listener::Plaintext);
-            trial(name, missing_tool(), move || shared.run(broker, test))
+            trial(name, missing_tool(), move || shared.run_alone(broker, test))
         })
         .collect();
     let secure = secure::TESTS.iter();
