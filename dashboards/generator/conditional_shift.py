@@ -81,8 +81,9 @@ DASHBOARD = dashboard(
                 "percentunit",
                 "Mean squared movement of the class, divided by the squared distance to the nearest other class. Above "
                 "learner.method.guard.movement_ratio (default 0.25) the guard refuses, unless label shift alone cannot "
-                "explain the stream.",
+                "explain the stream. The largest is of all classes, also of those without a series.",
                 query(metric("ostar_class_movement_ratio", CLASS), "{{class}} {{instance}}"),
+                query(metric("ostar_largest_class_movement_ratio"), "largest {{instance}}"),
                 limit=0.25,
                 min=0,
             ),

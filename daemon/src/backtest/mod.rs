@@ -106,7 +106,7 @@ impl Replay {
         let (sender, status) = watch::channel(Status::default());
         let publisher = Publisher {
             current: Arc::clone(&current),
-            metrics: Metrics::new(description),
+            metrics: Metrics::new(description, &config.metrics)?,
             status: sender,
         };
         let empty = InputRows::new(&description.input, classes);

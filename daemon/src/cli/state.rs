@@ -166,6 +166,13 @@ fn table(state: &State) -> String {
             "shift: distance {:.3} before the map, {:.3} after it, noise floor {:.3}",
             shift.distance_before_map, shift.distance_after_map, shift.noise_floor
         );
+        if let Some(largest) = &shift.largest_movement {
+            let _ = writeln!(
+                text,
+                "movement: {} moves farthest, {:.3} of the squared distance to the nearest other class",
+                largest.class, largest.ratio
+            );
+        }
     }
     for alarm in state.alarms.iter().flat_map(standing) {
         let _ = writeln!(text, "alarm: {}", alarm.explanation);
@@ -217,7 +224,9 @@ fn in_json(state: &State) -> Value {
     };
     let version = state.version.unwrap_or_default();
     let shift = state.shift.as_ref().map(|shift| {
-        json!({"distance_before_map": shift.distance_before_map, "distance_after_map": shift.distance_after_map, "noise_floor": shift.noise_floor})
+        let largest = shift.largest_movement.as_ref();
+        let largest = largest.map(|largest| json!({"class": largest.class, "ratio": largest.ratio}));
+        json!({"distance_before_map": shift.distance_before_map, "distance_after_map": shift.distance_after_map, "noise_floor": shift.noise_floor, "largest_movement": largest})
     });
     json!({
         "model": state.model,
@@ -271,6 +280,11 @@ mod tests {
         assert!(lines[2].starts_with("ham    0.500     0."), "{text}");
         assert!(lines[4].starts_with("shares: estimated "), "{text}");
         assert!(lines[5].starts_with("shift: distance 0."), "{text}");
+        let largest = in_json(&state)["shift"]["largest_movement"].clone();
+        let class = largest["class"].as_str().unwrap();
+        assert!(["ham", "spam"].contains(&class), "{largest}");
+        let told = format!("movement: {class} moves farthest, 0.");
+        assert!(lines[6].starts_with(&told), "{text}");
         assert!(in_json(&state)["shares_age_ms"].is_u64());
         let json = in_json(&state);
         assert_eq!(json["version"], json!({"epoch": 3, "step": 42}));

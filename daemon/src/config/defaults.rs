@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     CheckpointSettings, Config, ConnectionSettings, GrpcSettings, HttpSettings, LearnerSection,
-    LogSettings, RequestSettings, ServingSettings, ShutdownSettings, TlsSettings,
+    LogSettings, MetricsSettings, RequestSettings, ServingSettings, ShutdownSettings, TlsSettings,
     layers::parse,
     tree::{Origin, Tree},
 };
@@ -47,6 +47,7 @@ from_file! {
     HttpSettings: "http",
     TlsSettings: "tls",
     CheckpointSettings: "checkpoints",
+    MetricsSettings: "metrics",
     LogSettings: "log",
     ShutdownSettings: "shutdown",
 }

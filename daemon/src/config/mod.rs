@@ -11,6 +11,7 @@ mod defaults;
 mod labels;
 mod layers;
 mod listeners;
+mod metrics;
 mod print;
 mod problems;
 mod read;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use connections::ConnectionSettings;
 pub(crate) use layers::{Flag, Layers};
 pub(crate) use listeners::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings};
+pub(crate) use metrics::MetricsSettings;
 pub(crate) use problems::Problems;
 pub(crate) use read::Reading;
 pub(crate) use renamed::value as renamed_value;
@@ -97,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) auth: AuthSettings,
     /// Where and how often what is learned is saved.
     pub(crate) checkpoints: CheckpointSettings,
+    /// Which classes have metrics of their own.
+    pub(crate) metrics: MetricsSettings,
     /// The log, written to the standard error.
     pub(crate) log: LogSettings,
     /// How the process ends.

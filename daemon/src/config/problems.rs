@@ -53,6 +53,14 @@ impl Problems {
     }
 }
 
+/// One that was found beside the configuration's own values.
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        let origin = None;
+        Self(vec![Located { problem, origin }])
+    }
+}
+
 impl fmt::Display for Problems {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.len() {

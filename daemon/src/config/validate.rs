@@ -20,6 +20,7 @@ impl Config {
         self.labels.validate(&mut problems);
         self.requests.validate(&mut problems);
         self.connections.validate(&mut problems);
+        self.metrics.validate(&mut problems);
         self.check_folders(&mut problems);
         self.check_role(&mut problems);
         self.check_topics(&mut problems);

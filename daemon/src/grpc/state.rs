@@ -13,9 +13,9 @@ use crate::{
     clock::now_ms,
     current,
     proto::{
-        Alarm, AlarmSeries, Alarms, ClassProportions, GateDecision, GateState, GateTest,
-        InputField, LabelDuel, LabelEvidence, LabelRequest, Mode, ShareByLabels, SharesByLabels,
-        Shift, State,
+        Alarm, AlarmSeries, Alarms, ClassMovement, ClassProportions, GateDecision, GateState,
+        GateTest, InputField, LabelDuel, LabelEvidence, LabelRequest, Mode, ShareByLabels,
+        SharesByLabels, Shift, State,
     },
     serving::Services,
     status::Status,
@@ -58,7 +58,10 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
         paused: status.paused,
         standby: status.standby,
         refusal: status.refresh.as_ref().map_or_else(String::new, refusal),
-        shift: status.refresh.as_ref().map(shift),
+        shift: status
+            .refresh
+            .as_ref()
+            .map(|refresh| shift(refresh, &description.classes)),
         gate: Some(gate_state(status)),
         shares_age_ms: status
             .shares_at_ms
@@ -236,10 +239,15 @@ fn gate_state(status: &Status) -> GateState {
     }
 }
 
-fn shift(refresh: &RefreshReport) -> Shift {
+fn shift(refresh: &RefreshReport, classes: &[String]) -> Shift {
+    let largest = refresh.movement.largest();
     Shift {
         distance_before_map: refresh.distance_before_map,
         distance_after_map: refresh.distance_after_map,
         noise_floor: refresh.noise_floor,
+        largest_movement: largest.map(|(class, ratio)| ClassMovement {
+            class: classes.get(class).cloned().unwrap_or_default(),
+            ratio,
+        }),
     }
 }

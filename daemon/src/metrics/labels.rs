@@ -1,5 +1,7 @@
 //! Metrics of late labels: measured accuracy of the candidates.
 
+use std::sync::Arc;
+
 use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
 use ostar_model::{
     gate::LabelEvidence,
@@ -7,11 +9,14 @@ use ostar_model::{
 };
 use prometheus::{IntCounter, IntCounterVec, IntGauge};
 
-use super::families::{Families, Measured};
+use super::{
+    classes::ClassLabels,
+    families::{Families, Measured},
+};
 
 #[derive(Debug)]
 pub(crate) struct LabelMetrics {
-    classes: Vec<String>,
+    classes: Arc<ClassLabels>,
     joined: IntCounter,
     duplicates: IntCounter,
     expired: IntCounter,
@@ -35,7 +40,7 @@ pub(crate) struct LabelMetrics {
 }
 
 impl LabelMetrics {
-    pub(super) fn new(families: &Families<'_>, classes: &[String]) -> Self {
+    pub(super) fn new(families: &Families<'_>, classes: &Arc<ClassLabels>) -> Self {
         let labels = families.counters(
             "ostar_labels_total",
             "Late labels read, by outcome.",
@@ -44,7 +49,7 @@ impl LabelMetrics {
         let figure = |name, help| families.measured(name, help, &["candidate"]);
         let by_class = |name, help| families.measured(name, help, &["class"]);
         Self {
-            classes: classes.to_vec(),
+            classes: Arc::clone(classes),
             joined: labels.with_label_values(&["joined"]),
             duplicates: labels.with_label_values(&["duplicate"]),
             expired: labels.with_label_values(&["expired"]),
@@ -160,7 +165,8 @@ impl LabelMetrics {
     pub(crate) fn show_shares(&self, shares: Option<&SharesByLabels>) {
         let labels = shares.map_or(0, |shares| shares.labels);
         self.share_labels.set(labels as i64);
-        for (number, class) in self.classes.iter().enumerate() {
+        // Those of many classes have no sum: each is tuned by itself, and held at 0.
+        for (class, number) in self.classes.each(0..) {
             let of_class = shares.map(|shares| &shares.classes[number]);
             self.share
                 .set_known(&[class], of_class.map(|found| found.share));
@@ -192,8 +198,8 @@ impl LabelMetrics {
     }
 
     fn observe_figures(&self, figures: &Measurement) {
-        for (class, proportion) in self.classes.iter().zip(&figures.proportions) {
-            self.true_proportion.set(&[class], *proportion);
+        for (class, proportion) in self.classes.summed(&figures.proportions) {
+            self.true_proportion.set(&[class], proportion);
         }
         for (candidate, measures) in Predictor::ALL.iter().zip(&figures.by_predictor) {
             let candidate = candidate.name();
@@ -202,7 +208,7 @@ impl LabelMetrics {
                 .set(&[candidate], measures.balanced_accuracy);
             self.log_loss.set(&[candidate], measures.log_loss);
             self.area_under_curve.set_known(&[candidate], measures.auc);
-            for (class, ratio) in self.classes.iter().zip(&measures.calibration_ratio) {
+            for (class, ratio) in self.classes.each(&measures.calibration_ratio) {
                 self.calibration_ratio
                     .set_known(&[class, candidate], *ratio);
             }

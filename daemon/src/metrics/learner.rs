@@ -1,6 +1,9 @@
 //! Metrics of the learner and the guard.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use ostar_model::{
     Candidate,
@@ -13,14 +16,18 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use super::{
     alarms::AlarmMetrics,
+    classes::ClassLabels,
     families::{Buckets, Families, Measured},
     gate::GateMetrics,
     inputs::InputMetrics,
+    losses::Losses,
 };
 
 #[derive(Debug)]
 pub(crate) struct LearnerMetrics {
-    classes: Vec<String>,
+    classes: Arc<ClassLabels>,
+    /// Shares in training, in the bundle's order.
+    training: Vec<f64>,
     blocks: IntCounter,
     events: IntCounter,
     steps: IntCounter,
@@ -30,6 +37,7 @@ pub(crate) struct LearnerMetrics {
     effective_rows: Measured,
     proportions_known: IntGauge,
     served_proportion: Measured,
+    moved_from_training: Measured,
     shares_at: Measured,
     pub(crate) gate: GateMetrics,
     alarms: AlarmMetrics,
@@ -39,6 +47,7 @@ pub(crate) struct LearnerMetrics {
     sliced_distance: Measured,
     movement: Measured,
     movement_ratio: Measured,
+    largest_ratio: Measured,
     smallest_singular_value: Measured,
     cross_entropy: Measured,
     slope: Measured,
@@ -47,16 +56,6 @@ pub(crate) struct LearnerMetrics {
     refusals: IntCounterVec,
     restores: IntCounter,
     assignment: Measured,
-}
-
-/// Scalars of the last alignment step.
-#[derive(Debug)]
-struct Losses {
-    critic: Measured,
-    distance: Measured,
-    penalty: Measured,
-    transport_cost: Measured,
-    classifier: Measured,
 }
 
 /// Three gauges: a value and the ends of its 95 % interval.
@@ -70,10 +69,15 @@ struct WithInterval {
 // === impl LearnerMetrics ===
 
 impl LearnerMetrics {
-    pub(super) fn new(families: &Families<'_>, classes: &[String], training: &[f64]) -> Self {
+    pub(super) fn new(
+        families: &Families<'_>,
+        classes: &Arc<ClassLabels>,
+        training: &[f64],
+    ) -> Self {
         let measured = |name, help| families.measured(name, help, &[]);
         let metrics = Self {
-            classes: classes.to_vec(),
+            classes: Arc::clone(classes),
+            training: training.to_vec(),
             blocks: families.counter("ostar_blocks_total", "Blocks of events learned from."),
             events: families.counter("ostar_learned_events_total", "Events learned from."),
             steps: families.counter("ostar_steps_total", "Alignment steps taken."),
@@ -100,6 +104,10 @@ impl LearnerMetrics {
             proportions_known: families.gauge(
                 "ostar_proportions_known",
                 "1 if the served shares can be told, 0 before the first block and while they cannot.",
+            ),
+            moved_from_training: measured(
+                "ostar_distance_from_training",
+                "Half the sum of the differences between the shares in the stream and in training, over all classes; absent while the shares cannot be told.",
             ),
             shares_at: families.measured(
                 "ostar_label_proportion_timestamp_seconds",
@@ -128,6 +136,10 @@ impl LearnerMetrics {
                 "ostar_class_movement_ratio",
                 "ostar_class_movement over the squared distance to the nearest other class; the guard refuses large values.",
                 &["class"],
+            ),
+            largest_ratio: measured(
+                "ostar_largest_class_movement_ratio",
+                "The largest ostar_class_movement_ratio of all classes; GetState names the class.",
             ),
             smallest_singular_value: measured(
                 "ostar_confusion_smallest_singular_value",
@@ -162,9 +174,9 @@ impl LearnerMetrics {
                 "1 if every cluster of the window is nearest to the class it is predicted as, else 0.",
             ),
         };
-        for (class, proportion) in metrics.classes.iter().zip(training) {
-            let labels = [class.as_str(), "training"];
-            metrics.proportion.value.set(&labels, *proportion);
+        for (class, proportion) in classes.summed(training) {
+            let labels = [class, "training"];
+            metrics.proportion.value.set(&labels, proportion);
         }
         metrics
     }
@@ -180,13 +192,8 @@ impl LearnerMetrics {
 
     /// Shows alarms, which may be from before a restart.
     pub(crate) fn show_alarms(&self, alarms: &AlarmReport) {
-        self.alarms.observe(alarms, &self.classes);
+        self.alarms.observe(alarms, self.classes.names());
         self.inputs.observe(&alarms.inputs, alarms.broken.len());
-    }
-
-    /// Names of the classes.
-    pub(crate) fn classes(&self) -> &[String] {
-        &self.classes
     }
 
     /// Shows the shares of a block, which may be from before a restart.
@@ -198,11 +205,17 @@ impl LearnerMetrics {
         }
         self.observe_estimate("served", &block.served);
         self.proportions_known.set(i64::from(block.served.known));
-        let proportions = block.served.proportions.as_ref().iter();
-        for (class, proportion) in self.classes.iter().zip(proportions) {
-            let known = block.served.known.then_some(*proportion);
-            self.served_proportion.set_known(&[class], known);
+        let served = block.served.proportions.as_ref();
+        let known = |value: f64| block.served.known.then_some(value);
+        for (class, proportion) in self.classes.summed(served) {
+            self.served_proportion
+                .set_known(&[class], known(proportion));
         }
+        // Of the sums of the rest it would be too small: what moves among them cancels.
+        let differences = served.iter().zip(&self.training);
+        let differences = differences.map(|(now, before)| (now - before).abs());
+        self.moved_from_training
+            .set_known(&[], known(differences.sum::<f64>() / 2.0));
     }
 
     pub(crate) fn observe_step(&self, step: &StepReport, duration: Duration) {
@@ -225,12 +238,14 @@ impl LearnerMetrics {
         ] {
             self.sliced_distance.set(&[stage], distance);
         }
-        for (class, moved) in self.classes.iter().zip(&refresh.movement.classes) {
+        for (class, moved) in self.classes.each(&refresh.movement.classes) {
             self.movement
                 .set_known(&[class], moved.map(|moved| moved.cost));
             let ratio = moved.and_then(|moved| moved.ratio);
             self.movement_ratio.set_known(&[class], ratio);
         }
+        let largest = refresh.movement.largest().map(|(_, ratio)| ratio);
+        self.largest_ratio.set_known(&[], largest);
         self.smallest_singular_value
             .set(&[], refresh.smallest_singular_value);
         self.cross_entropy
@@ -253,15 +268,14 @@ impl LearnerMetrics {
     fn observe_estimate(&self, candidate: &str, estimate: &ProportionEstimate) {
         self.effective_rows
             .set(&[candidate], estimate.effective_rows);
-        let proportions = estimate
-            .proportions
-            .as_ref()
-            .iter()
-            .zip(&estimate.intervals);
-        for (class, (proportion, interval)) in self.classes.iter().zip(proportions) {
-            let labels = [class.as_str(), candidate];
-            self.proportion
-                .set(&labels, *proportion, interval.low, interval.high);
+        let shares = &self.proportion;
+        for (class, share) in self.classes.summed(estimate.proportions.as_ref()) {
+            shares.value.set(&[class, candidate], share);
+        }
+        for (class, interval) in self.classes.each(&estimate.intervals) {
+            let labels = [class, candidate];
+            shares.low.set(&labels, interval.low);
+            shares.high.set(&labels, interval.high);
         }
     }
 
@@ -276,41 +290,6 @@ impl LearnerMetrics {
                 None => self.accuracy.clear(&labels),
             }
         }
-    }
-}
-
-// === impl Losses ===
-
-impl Losses {
-    fn new(families: &Families<'_>) -> Self {
-        let measured = |name, help| families.measured(name, help, &[]);
-        Self {
-            critic: measured("ostar_critic_loss", "Loss of the last critic step."),
-            distance: measured(
-                "ostar_critic_distance",
-                "The critic's estimate of the distance between mapped source and stream.",
-            ),
-            penalty: measured(
-                "ostar_gradient_penalty",
-                "Gradient penalty of the last critic step.",
-            ),
-            transport_cost: measured(
-                "ostar_transport_cost",
-                "Transport cost of the last map step.",
-            ),
-            classifier: measured(
-                "ostar_classifier_loss",
-                "Loss of the last step of the adapted model.",
-            ),
-        }
-    }
-
-    fn observe(&self, step: &StepReport) {
-        self.critic.set(&[], step.critic.loss);
-        self.distance.set(&[], step.critic.distance);
-        self.penalty.set(&[], step.critic.penalty);
-        self.transport_cost.set(&[], step.map.transport_cost);
-        self.classifier.set(&[], step.classifier.loss);
     }
 }
 

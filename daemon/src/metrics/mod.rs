@@ -1,15 +1,18 @@
 //! Prometheus metrics. A test compares them with `docs/METRICS.md`.
 //!
-//! Label values are bounded: classes come from the bundle, partitions from the topic, all others from the code.
+//! Label values are bounded: classes by the setting `metrics.max_classes`, partitions by the topic, fields by the alarms,
+//! all others by the code.
 
 mod alarms;
 mod checkpoints;
+mod classes;
 mod families;
 mod gate;
 mod ingest;
 mod inputs;
 mod labels;
 mod learner;
+mod losses;
 mod outputs;
 mod process;
 mod scoring;
@@ -25,6 +28,7 @@ use prometheus::{Registry, TextEncoder, proto::MetricFamily};
 use self::families::Families;
 pub(crate) use self::{
     checkpoints::CheckpointMetrics,
+    classes::ClassLabels,
     ingest::IngestMetrics,
     labels::LabelMetrics,
     learner::LearnerMetrics,
@@ -33,11 +37,13 @@ pub(crate) use self::{
     scoring::{ScoringMetrics, ScoringPath},
     serving::{CutReason, Listener, Method, RefusalReason, RequestCut, ServingMetrics},
 };
+use crate::config::{MetricsSettings, Problems};
 
 /// All metrics of the process, by subject.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
+    pub(crate) classes: Arc<ClassLabels>,
     pub(crate) process: ProcessMetrics,
     pub(crate) ingest: IngestMetrics,
     pub(crate) scoring: ScoringMetrics,
@@ -49,22 +55,27 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(description: &Description) -> Arc<Self> {
+    /// Fails if the settings name a class that the bundle does not have.
+    pub(crate) fn new(
+        description: &Description,
+        settings: &MetricsSettings,
+    ) -> Result<Arc<Self>, Problems> {
         let registry = Registry::new();
         let families = Families::new(&registry);
-        let classes = &description.classes;
+        let classes = Arc::new(ClassLabels::new(description, settings)?);
         let training = description.training_proportions.as_ref();
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             process: ProcessMetrics::new(&families, &description.name),
             ingest: IngestMetrics::new(&families),
-            scoring: ScoringMetrics::new(&families, classes),
+            scoring: ScoringMetrics::new(&families, &classes),
             outputs: OutputMetrics::new(&families),
-            learner: LearnerMetrics::new(&families, classes, training),
+            learner: LearnerMetrics::new(&families, &classes, training),
             checkpoints: CheckpointMetrics::new(&families),
-            labels: LabelMetrics::new(&families, classes),
+            labels: LabelMetrics::new(&families, &classes),
             serving: ServingMetrics::new(&families),
+            classes,
             registry,
-        })
+        }))
     }
 
     /// All metrics in Prometheus' text format.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use prometheus::{Histogram, IntCounter};
 
-use super::families::{Buckets, Families};
+use super::{
+    classes::ClassLabels,
+    families::{Buckets, Families},
+};
 
 /// What a prediction is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub(crate) struct ScoringMetrics {
 
 #[derive(Debug)]
 struct PathMetrics {
-    /// In the bundle's order of classes.
+    /// In the bundle's order of classes. The rest share a counter.
     predictions: Vec<IntCounter>,
     duration: Histogram,
     rows: Histogram,
@@ -30,7 +33,7 @@ struct PathMetrics {
 }
 
 impl ScoringMetrics {
-    pub(super) fn new(families: &Families<'_>, classes: &[String]) -> Self {
+    pub(super) fn new(families: &Families<'_>, classes: &ClassLabels) -> Self {
         let predictions = families.counters(
             "ostar_predictions_total",
             "Predictions made, by path (stream or request) and most probable class.",
@@ -54,9 +57,8 @@ impl ScoringMetrics {
             &["path"],
         );
         let path = |name: &str| {
-            let counters = classes
-                .iter()
-                .map(|class| predictions.with_label_values(&[name, class]));
+            let counters = (0..classes.names().len())
+                .map(|class| predictions.with_label_values(&[name, classes.label(class)]));
             PathMetrics {
                 predictions: counters.collect(),
                 duration: duration.with_label_values(&[name]),

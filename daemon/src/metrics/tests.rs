@@ -33,7 +33,7 @@ type Listing = BTreeMap<String, (String, BTreeSet<String>)>;
 /// Metrics to which everything has happened.
 fn observed() -> Arc<Metrics> {
     let bundle = fixture::bundle();
-    let metrics = Metrics::new(bundle.description());
+    let metrics = fixture::metrics(&bundle);
     let learned = fixture::learned(&bundle);
 
     metrics.ingest.accepted(3);
@@ -211,7 +211,7 @@ fn every_metric_has_the_prefix_a_help_text_and_a_name_that_fits_its_type() {
 #[test]
 fn what_was_never_measured_is_not_shown() {
     let bundle = fixture::bundle();
-    let text = Metrics::new(bundle.description()).render().unwrap();
+    let text = fixture::metrics(&bundle).render().unwrap();
     assert!(!text.contains("ostar_transport_weight"), "{text}");
     assert!(
         text.contains(r#"ostar_label_proportion{candidate="training",class="spam"} 0.5"#),
@@ -226,9 +226,7 @@ fn everything_that_can_be_refused_starts_at_zero() {
     let refused = RefusalReason::ALL.map(RefusalReason::label);
     let cut = CutReason::ALL.map(CutReason::label);
     let cut_requests = RequestCut::ALL.map(RequestCut::label);
-    let text = Metrics::new(fixture::bundle().description())
-        .render()
-        .unwrap();
+    let text = fixture::metrics(&fixture::bundle()).render().unwrap();
     for (name, label, values) in [
         ("ostar_events_rejected_total", "reason", &rejected[..]),
         ("ostar_guard_refusals_total", "reason", &Reason::LABELS),
@@ -271,7 +269,7 @@ fn every_reason_to_refuse_a_state_has_its_words() {
 #[test]
 fn the_gates_decision_is_shown_with_its_evidence() {
     let bundle = fixture::bundle();
-    let metrics = Metrics::new(bundle.description());
+    let metrics = fixture::metrics(&bundle);
     let value = |name: &str| -> Option<f64> {
         let text = metrics.render().unwrap();
         let line = text
@@ -323,7 +321,7 @@ fn the_gates_decision_is_shown_with_its_evidence() {
 
 #[test]
 fn unsaved_events_are_those_learned_since_the_newest_checkpoint() {
-    let metrics = Metrics::new(fixture::bundle().description());
+    let metrics = fixture::metrics(&fixture::bundle());
     let unsaved = || -> String {
         let text = metrics.render().unwrap();
         let line = text
@@ -341,7 +339,7 @@ fn unsaved_events_are_those_learned_since_the_newest_checkpoint() {
 
 #[test]
 fn a_request_whose_client_went_away_counts_as_cancelled() {
-    let metrics = Metrics::new(fixture::bundle().description());
+    let metrics = fixture::metrics(&fixture::bundle());
     drop(metrics.serving.start(Method::Predict));
     let text = metrics.render().unwrap();
     let line = r#"ostar_requests_total{code="Cancelled",method="Predict"} 1"#;

@@ -15,7 +15,7 @@ pub(super) struct About {
     program_version: &'static str,
     started_ms: u64,
     topic: String,
-    /// The most common classes in training, in the bundle's order.
+    /// Classes with metrics of their own, in the bundle's order.
     pub(super) classes: Vec<Class>,
     classes_in_all: usize,
     /// Events carry probabilities or logits: there are no latents, no map and no alignment.
@@ -47,9 +47,8 @@ impl About {
     pub(super) fn new(services: &Services) -> Self {
         let (description, config) = (&services.description, &services.config);
         let training = &description.training_proportions;
-        let mut numbers: Vec<usize> = (0..services.classes()).collect();
-        numbers.sort_by(|left, right| training[*right].total_cmp(&training[*left]));
-        numbers.truncate(MOST_CLASSES);
+        let chosen = services.metrics.classes.chosen().iter();
+        let mut numbers: Vec<usize> = chosen.copied().take(MOST_CLASSES).collect();
         numbers.sort_unstable();
         let class = |number: usize| Class {
             number,

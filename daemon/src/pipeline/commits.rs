@@ -246,7 +246,7 @@ mod tests {
             }
         };
         let emitted = Emitted::new(emitted.iter().copied().collect());
-        let metrics = Metrics::new(fixture::bundle().description());
+        let metrics = fixture::metrics(&fixture::bundle());
         (Commits::start(commit, emitted, metrics).unwrap(), arrived)
     }
 

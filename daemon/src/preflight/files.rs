@@ -18,6 +18,9 @@ pub(super) fn bundle(config: &RunConfig, findings: &mut Findings) -> Option<Bund
             let name = &bundle.description().name;
             let text = format!("{folder}: model {name:?} of {} classes", bundle.classes());
             findings.good("bundle.path", text);
+            if let Err(unknown) = config.config.metrics.chosen(bundle.description()) {
+                findings.problem("metrics.classes", unknown.hint);
+            }
             Some(bundle)
         }
         Err(error) => {

@@ -71,7 +71,7 @@ impl Process {
             let group = config.kafka.default_group(&description.name);
             config.kafka.group = Some(group);
         }
-        let metrics = Metrics::new(description);
+        let metrics = Metrics::new(description, &config.metrics)?;
         // Only for its first snapshot: the learner that learns is made once the checkpoints are this process's.
         let learner = load_learner(
             Device::Cpu,

@@ -1,6 +1,6 @@
 //! A small model, and the services of a daemon that serves it, for tests.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use ostar_connectors::{
     event::{Decoder, EventSettings},
@@ -23,7 +23,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::Services;
 use crate::{
     clock::now_ms,
-    config::{Config, ServeSettings},
+    config::{Config, MetricsSettings, ServeSettings},
     control::{Controller, Request},
     current::{Current, ServingMode, Version},
     health::Health,
@@ -130,6 +130,11 @@ pub(crate) fn shares_by_labels() -> SharesByLabels {
     }
 }
 
+/// With the default settings.
+pub(crate) fn metrics(bundle: &Bundle) -> Arc<Metrics> {
+    Metrics::new(bundle.description(), &MetricsSettings::default()).unwrap()
+}
+
 fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
     let settings = LearnerSettings {
         batch: 50,
@@ -181,7 +186,7 @@ pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
     health.set_started();
     let services = Services {
         current: Current::new(learned.snapshot, VERSION, ServingMode::Frozen),
-        metrics: Metrics::new(&description),
+        metrics: metrics(&bundle),
         health,
         status: receiver,
         controller,

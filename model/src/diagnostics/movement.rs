@@ -84,6 +84,24 @@ fn separation(means: &ClassMeans, class: usize) -> Option<f64> {
         .reduce(f64::min)
 }
 
+// === impl Movement ===
+
+impl Movement {
+    /// The class with the largest ratio, the first of equal ones, and that ratio; `None` if no class has one. One that is
+    /// not a number counts as the largest.
+    pub fn largest(&self) -> Option<(usize, f64)> {
+        let classes = self.classes.iter().enumerate();
+        let ratios = classes.filter_map(|(class, moved)| Some((class, (*moved)?.ratio?)));
+        // NaN may have a sign, which would make it the smallest.
+        let size = |(_, ratio): &(usize, f64)| ratio.abs();
+        ratios.max_by(|left, right| {
+            size(left)
+                .total_cmp(&size(right))
+                .then(right.0.cmp(&left.0))
+        })
+    }
+}
+
 // === impl Displacement ===
 
 impl Displacement {
@@ -124,6 +142,28 @@ mod tests {
         ];
         assert_eq!(movement.classes, classes);
         assert_eq!(movement.all, displacement(2.5, 0.125, 4.0));
+    }
+
+    #[test]
+    fn the_largest_move_is_that_of_the_class_with_the_largest_ratio() {
+        let largest = |ratios: &[Option<f64>]| {
+            let moved = |ratio: &Option<f64>| Some(Displacement::new((*ratio)?, 0.0, Some(1.0)));
+            let movement = Movement {
+                all: Displacement::new(1.0, 0.0, None),
+                classes: ratios.iter().map(moved).collect(),
+            };
+            movement.largest()
+        };
+        assert_eq!(largest(&[Some(0.5), None, Some(4.0)]), Some((2, 4.0)));
+        assert_eq!(
+            largest(&[Some(2.0), Some(2.0)]),
+            Some((0, 2.0)),
+            "the first"
+        );
+        assert_eq!(largest(&[None, None]), None);
+        // One that is not finite hides no other: it is the largest.
+        let hidden = largest(&[Some(-f64::NAN), Some(2.0)]);
+        assert_eq!(hidden.map(|(class, _)| class), Some(0));
     }
 
     #[test]
