@@ -3,6 +3,7 @@
 use std::{future::pending, sync::Arc};
 
 use anyhow::{Context, Result};
+use nix::sys::signal::{SigSet, Signal as Number};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, watch},
@@ -21,15 +22,20 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Replaces the signals' default action, which is to end the process at once.
+    /// Replaces the signals' default action, which is to end the process at once. Must be called within a runtime, and
+    /// before anything that takes time.
     pub(crate) fn listen() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
-        Ok(Self {
+        let signals = Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             agreed: Arc::default(),
             health: None,
-        })
+        };
+        // Whoever starts the process may block them until here, so that none arrives before somebody listens.
+        let both = SigSet::from_iter([Number::SIGTERM, Number::SIGINT]);
+        both.thread_unblock().context("cannot unblock signals")?;
+        Ok(signals)
     }
 
     /// Notify it to stop the process without a signal.

@@ -63,7 +63,7 @@ impl Demo {
             json: self.json,
         };
         match self.export {
-            None => serve(demo::run(options)),
+            None => serve(async move |mut signals| demo::run(options, &mut signals).await),
             Some(folder) => {
                 let written = demo::export(options, &folder)?;
                 write!(io::stdout(), "{written}")?;

@@ -28,6 +28,8 @@ mod topics;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
+use crate::shutdown::Signals;
+
 pub(crate) use client::{Refused, Unanswered, WrongFlag};
 
 /// Follows how the classes of a deployed classifier shift, without labels, and serves corrected predictions.
@@ -105,13 +107,18 @@ impl Cli {
     }
 }
 
-/// Runs a future on a runtime with one thread per core.
-fn serve<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+/// Runs a process until a signal, on a runtime with one thread per core. Signals are listened for before any work begins, so
+/// that a stop is a clean one from the first moment.
+fn serve<W: Future<Output = Result<()>>>(work: impl FnOnce(Signals) -> W) -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_name("ostard").build();
     let runtime = runtime.context("cannot start the runtime")?;
-    let outcome = runtime.block_on(work);
-    // Does not wait for blocking tasks: an attempt to reach a broker may be under way.
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::listen()?
+    };
+    let outcome = runtime.block_on(work(signals));
+    // Does not wait for blocking tasks: an attempt to reach a broker may be under way, or a model that is loaded.
     runtime.shutdown_background();
     outcome
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{layers::LayerArgs, serve};
-use crate::{config::Reading, log, run, shutdown::Signals};
+use crate::{config::Reading, log, run};
 
 /// Read events from Kafka, learn from them and serve predictions, until a signal.
 ///
@@ -30,10 +30,9 @@ Examples:
 
 impl Run {
     pub(super) fn execute(self) -> Result<()> {
-        let config = Reading::new(&self.layers.layers()).for_run()?;
-        log::start(&config.config.log, env::var("RUST_LOG").ok().as_deref())?;
-        serve(async {
-            let mut signals = Signals::listen()?;
+        serve(async move |mut signals| {
+            let config = Reading::new(&self.layers.layers()).for_run()?;
+            log::start(&config.config.log, env::var("RUST_LOG").ok().as_deref())?;
             run::run(config, &mut signals).await
         })
     }

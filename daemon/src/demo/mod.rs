@@ -68,13 +68,18 @@ pub(crate) struct Options {
 }
 
 /// Runs the demo until the stream ends or a signal arrives.
-pub(crate) async fn run(options: Options) -> Result<()> {
+pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
     options.device.check().context("cannot use --device")?;
     let table = Table::new(options);
     table.say(WHAT_TO_LOOK_AT);
     table.say("");
     table.say("training a classifier on yesterday's mail ...");
-    let bundle = spawn_blocking(move || bundle::train(options.seed)).await??;
+    let training = spawn_blocking(move || bundle::train(options.seed));
+    let bundle = tokio::select! {
+        // Nothing is held that would have to be given back.
+        () = signals.stop() => return Ok(()),
+        bundle = training => bundle.context("training panicked")??,
+    };
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     bundle.save(&folder.path().join("bundle"))?;
     let cluster = MockCluster::new(1).context("cannot start librdkafka's mock cluster")?;
@@ -91,8 +96,9 @@ pub(crate) async fn run(options: Options) -> Result<()> {
     let config = config(options, &brokers, folder.path());
     let encoder = encoder(&config.config, &bundle)?;
 
-    let mut signals = Signals::listen()?;
-    let mut process = Process::start(config).await?;
+    let Some(mut process) = Process::start(config, signals).await? else {
+        return Ok(());
+    };
     let (http, grpc) = (process.servers.http_address, process.servers.grpc_address);
     table.say(&format!("live page  http://{http}/"));
     table.say(&format!("metrics    http://{http}/metrics"));
@@ -116,7 +122,7 @@ pub(crate) async fn run(options: Options) -> Result<()> {
         table.watch(sender, labels, &mut summary).await;
         (table, summary)
     });
-    let lived = process.live(&mut signals).await;
+    let lived = process.live(signals).await;
     stopped.store(true, Ordering::Relaxed);
     process
         .publisher
@@ -141,15 +147,19 @@ async fn feed_and_wait(
     stopped: Arc<AtomicBool>,
 ) -> Result<()> {
     // The daemon reads labels from the end of their topic, so none may be sent before it reads.
-    status.wait_for(|status| status.version.epoch > 0).await?;
+    let begun = status.wait_for(|status| status.ended || status.version.epoch > 0);
+    if begun.await?.ended {
+        return Ok(());
+    }
     let stop = move || stopped.load(Ordering::Relaxed);
     spawn_blocking(move || feed::send(plan, &brokers, &encoder, &measuring, stop)).await??;
     let whole_blocks = plan.mails - plan.mails % BLOCK as u64;
-    let caught_up = status.wait_for(|status| status.events >= whole_blocks);
+    let caught_up = status.wait_for(|status| status.ended || status.events >= whole_blocks);
     // The demo also ends if the learner cannot keep up.
     let _ = tokio::time::timeout(Duration::from_secs(10), caught_up).await;
     // Leaves time to measure the last mails, which happens while outputs are flushed.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let ended = status.wait_for(|status| status.ended);
+    let _ = tokio::time::timeout(Duration::from_millis(500), ended).await;
     Ok(())
 }
 

@@ -56,6 +56,8 @@ impl Table {
         let mut status = sender.subscribe();
         let mut drawn = 0;
         let mut last = Instant::now();
+        // It may have ended before anybody watched.
+        status.mark_changed();
         while status.changed().await.is_ok() {
             let now = status.borrow_and_update().clone();
             summary.observe(&now);

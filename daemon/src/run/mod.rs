@@ -42,7 +42,9 @@ use crate::{
 
 /// Runs until a signal; `Ok` means that everything was finished before the shutdown deadline.
 pub(crate) async fn run(config: RunConfig, signals: &mut Signals) -> Result<()> {
-    let mut process = Process::start(config).await?;
+    let Some(mut process) = Process::start(config, signals).await? else {
+        return Ok(());
+    };
     signals.stop_on_failure(&process.health);
     let outcome = process.live(signals).await;
     let failed = process.health.liveness();

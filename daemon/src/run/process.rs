@@ -12,7 +12,11 @@ use ostar_connectors::{
     labels::{LabelJoin, LabelReport},
 };
 use ostar_model::{Bundle, Device};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch},
+    task::spawn_blocking,
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -24,6 +28,7 @@ use crate::{
     pipeline::{Publisher, load_learner},
     servers::{self, Servers},
     serving::Services,
+    shutdown::Signals,
     status::Status,
 };
 
@@ -54,8 +59,19 @@ pub(crate) struct Process {
 
 impl Process {
     /// Loads the bundle and serves the frozen model until there is something newer. Whoever holds it says when it has
-    /// started: a checkpoint may be there.
-    pub(crate) async fn start(config: RunConfig) -> Result<Self> {
+    /// started: a checkpoint may be there. `None` if it is told to stop before: nothing is held yet that would have to be
+    /// given back.
+    pub(crate) async fn start(config: RunConfig, signals: &mut Signals) -> Result<Option<Self>> {
+        // A large model takes seconds, in which no signal would be noticed.
+        let runtime = Handle::current();
+        let starting = spawn_blocking(move || runtime.block_on(Self::load(config)));
+        tokio::select! {
+            () = signals.stop() => Ok(None),
+            started = starting => Ok(Some(started.context("starting the process panicked")??)),
+        }
+    }
+
+    async fn load(config: RunConfig) -> Result<Self> {
         let RunConfig {
             bundle_folder,
             checkpoint_folder,
