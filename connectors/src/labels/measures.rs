@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ostar_model::argmax;
+use ostar_model::{argmax, diagnostics::Auc};
 
 use super::Predictor;
 
@@ -77,7 +77,7 @@ impl Measurement {
 // === impl Sample ===
 
 impl Sample {
-    fn of(&self, predictor: usize) -> &[f32] {
+    pub(super) fn of(&self, predictor: usize) -> &[f32] {
         let classes = self.probabilities.len() / PREDICTORS;
         &self.probabilities[predictor * classes..][..classes]
     }
@@ -164,33 +164,13 @@ fn mean_auc(samples: &VecDeque<Sample>, predictor: usize, classes: usize) -> Opt
             let is_positive = sample.class as usize == class;
             (sample.of(predictor)[class], is_positive)
         });
-        auc(scored.collect())
+        Auc::measure(scored.collect()).map(|auc| auc.area)
     });
     let areas: Vec<f64> = areas.collect();
     match areas.len() {
         0 => None,
         count => Some(areas.iter().sum::<f64>() / count as f64),
     }
-}
-
-/// Probability that a positive scores above a negative, with ties as one half (Mann-Whitney U). `None` unless there are
-/// positives and negatives.
-fn auc(mut scored: Vec<(f32, bool)>) -> Option<f64> {
-    scored.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let positives = scored.iter().filter(|(_, positive)| *positive).count();
-    let negatives = scored.len() - positives;
-    if positives == 0 || negatives == 0 {
-        return None;
-    }
-    let mut below = 0usize;
-    let mut won = 0.0;
-    for tie in scored.chunk_by(|a, b| a.0 == b.0) {
-        let tied_positives = tie.iter().filter(|(_, positive)| *positive).count();
-        let tied_negatives = tie.len() - tied_positives;
-        won += tied_positives as f64 * (below as f64 + tied_negatives as f64 / 2.0);
-        below += tied_negatives;
-    }
-    Some(won / (positives as f64 * negatives as f64))
 }
 
 #[cfg(test)]
@@ -247,9 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_count_half_and_one_class_has_no_curve() {
-        assert_eq!(auc(vec![(0.5, true), (0.5, false)]), Some(0.5));
-        assert_eq!(auc(vec![(0.5, true), (0.7, true)]), None);
+    fn an_impossible_label_costs_no_more_than_single_precision_can_tell() {
         let impossible = samples(&[(1, &[1.0, 0.0])]);
         let log_loss = measure(&impossible, 2).unwrap().by_predictor[0].log_loss;
         assert!((15.0..17.0).contains(&log_loss), "{log_loss}");

@@ -1,7 +1,10 @@
 //! What an adaptation shows without labels, as pure functions on row-major latents, and the guard that
-//! judges by it whether a state may be served.
+//! judges by it whether a state may be served. And what labelled rows show of a deployed model: how good it is, and whether
+//! its classes are in the right order.
 
 mod assignment;
+mod auc;
+mod class_order;
 mod decision;
 mod guard;
 mod hungarian;
@@ -10,12 +13,15 @@ mod means;
 mod movement;
 mod noise_floor;
 mod projection;
+mod quality;
 mod refusals;
 mod sliced;
 mod slope;
 
 pub(crate) use assignment::move_to_clusters;
 pub use assignment::{ClusterAssignment, assign_clusters};
+pub use auc::Auc;
+pub use class_order::{BetterOrder, OrderCheck, check_class_order};
 pub use decision::{Decision, Reason};
 pub use guard::{GuardEvidence, GuardLimits, MostPredicted, judge};
 pub use hungarian::optimal_assignment;
@@ -23,6 +29,7 @@ pub use means::{ClassMeans, class_means};
 pub use movement::{Displacement, Movement, movement};
 pub use noise_floor::effective_rows;
 pub use projection::Projection;
+pub use quality::Quality;
 pub use refusals::{Action, RefusalCount};
 pub use sliced::Directions;
 pub use slope::largest_slope;
