@@ -74,6 +74,7 @@ def import_model(ostard, folder, exported, width, random):
     lines = [json.dumps({"dense": row, "label": number % CLASSES}) for number, row in enumerate(rows)]
     (folder / "labelled.jsonl").write_text("\n".join(lines) + "\n")
     command = [ostard, "import", "--onnx", folder / "model.onnx", "--data", folder / "labelled.jsonl", "--out", folder / "bundle"]
+    command += ["--classes", ",".join(map(str, range(CLASSES)))]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 

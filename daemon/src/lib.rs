@@ -1,6 +1,7 @@
 //! `ostard`: follows label and conditional shift of a deployed classifier, without labels.
 
 mod backtest;
+mod class_order;
 mod cli;
 mod clock;
 mod config;

@@ -1,6 +1,9 @@
 """Trains a small PyTorch classifier, exports it as ONNX, and writes what `ostard import` takes; see onnx_models.py.
 
     python onnx_pytorch.py --model cnn --out cnn
+    ostard import --onnx cnn/model.onnx --data cnn/labelled.jsonl --classes 0,1,2,3,4,5,6,7,8,9 --out cnn/bundle
+
+A PyTorch model has no names for its outputs: `--classes` gives them in their order.
 """
 
 import argparse

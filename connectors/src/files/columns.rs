@@ -17,6 +17,8 @@ pub(super) struct Columns {
     pub(super) time: Option<usize>,
     pub(super) kind: InputKind,
     pub(super) input: InputColumns,
+    /// The class of each number, where the columns' names have it: `probabilities.spam`.
+    pub(super) classes: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -30,14 +32,17 @@ pub(super) enum InputColumns {
 }
 
 impl Columns {
-    /// Finds the columns of a file. `kind` is the bundle's, if there is one; it comes before the settings'.
+    /// Finds the columns of a file. `kind` is the bundle's, if there is one; it comes before the settings'. `classes` are the
+    /// bundle's, or those that were given: columns that are named by classes are put in this order.
     pub(super) fn find(
         settings: &FileSettings,
         kind: Option<InputKind>,
+        classes: Option<&[String]>,
         reader: &Reader,
     ) -> Result<Self, FileError> {
         let finder = Finder {
             settings,
+            classes,
             path: &reader.path,
             names: &reader.columns,
         };
@@ -45,13 +50,14 @@ impl Columns {
         let id = finder.optional("--id", &settings.id, "id")?;
         let time = finder.optional("--time", &settings.time, "time_ms")?;
         let kind = kind.or(settings.input).unwrap_or_else(|| finder.guess());
-        let input = finder.input(kind, [label, id, time])?;
+        let (input, classes) = finder.input(kind, [label, id, time])?;
         Ok(Self {
             label,
             id,
             time,
             kind,
             input,
+            classes,
         })
     }
 
@@ -89,6 +95,7 @@ impl Columns {
 
 struct Finder<'a> {
     settings: &'a FileSettings,
+    classes: Option<&'a [String]>,
     path: &'a Path,
     names: &'a [String],
 }
@@ -117,8 +124,13 @@ impl Finder<'_> {
         }
     }
 
-    /// The columns of an input of this kind; `taken` are those of label, id and time.
-    fn input(&self, kind: InputKind, taken: [Option<usize>; 3]) -> Result<InputColumns, FileError> {
+    /// The columns of an input of this kind, and the classes in their names; `taken` are those of label, id and time.
+    fn input(
+        &self,
+        kind: InputKind,
+        taken: [Option<usize>; 3],
+    ) -> Result<(InputColumns, Option<Vec<String>>), FileError> {
+        let mut classes = None;
         let input = match kind {
             InputKind::Fields => {
                 self.check_kinds()?;
@@ -131,6 +143,11 @@ impl Finder<'_> {
                     Some(found) => found,
                     None if kind == InputKind::Dense && prefix.is_none() => {
                         InputColumns::Numbers(self.others(taken))
+                    }
+                    None if kind.is_black_box() && !self.named(name).is_empty() => {
+                        let (names, columns) = self.in_order(self.named(name))?.into_iter().unzip();
+                        classes = Some(names);
+                        InputColumns::Numbers(columns)
                     }
                     None => {
                         return Err(self.wrong(format!(
@@ -150,7 +167,34 @@ impl Finder<'_> {
                     .into(),
             ));
         }
-        Ok(input)
+        Ok((input, classes))
+    }
+
+    /// Columns whose names are this one, a dot and a class: what a map of classes to numbers becomes.
+    fn named(&self, name: &str) -> Vec<(String, usize)> {
+        let class = |(position, column): (usize, &String)| {
+            let class = column.strip_prefix(name)?.strip_prefix('.')?;
+            Some((class.to_owned(), position))
+        };
+        self.names.iter().enumerate().filter_map(class).collect()
+    }
+
+    /// Columns of classes in the order of those that are known.
+    fn in_order(&self, named: Vec<(String, usize)>) -> Result<Vec<(String, usize)>, FileError> {
+        let Some(classes) = self.classes else {
+            return Ok(named);
+        };
+        let find = |class: &String| named.iter().find(|(name, _)| name == class).cloned();
+        let found: Vec<_> = classes.iter().filter_map(find).collect();
+        if found.len() == classes.len() && found.len() == named.len() {
+            return Ok(found);
+        }
+        let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+        Err(self.wrong(format!(
+            "the columns of the input name the classes {}, expected {}",
+            names.join(", "),
+            classes.join(", ")
+        )))
     }
 
     /// Columns that are neither taken nor ignored.
@@ -176,7 +220,10 @@ impl Finder<'_> {
 
     /// The kind whose name a column or a series of columns has, else fields.
     fn guess(&self) -> InputKind {
-        let is_there = |kind: &InputKind| self.vector(kind.as_str()).is_some();
+        let is_there = |kind: &InputKind| {
+            let name = kind.as_str();
+            self.vector(name).is_some() || (kind.is_black_box() && self.named(name).len() > 1)
+        };
         let guessed = InputKind::VECTORS.into_iter().find(is_there);
         match guessed {
             Some(kind) => kind,

@@ -49,7 +49,7 @@ impl FileEvents {
         classes: &[String],
     ) -> Result<Self, FileError> {
         let reader = Reader::open(path)?;
-        let columns = Columns::find(settings, Some(input.kind()), &reader)?;
+        let columns = Columns::find(settings, Some(input.kind()), Some(classes), &reader)?;
         let kinds = match input {
             Input::Fields(schema) => {
                 let fields = schema.fields.iter();

@@ -75,10 +75,21 @@ fn to_cells(object: Map<String, Value>) -> BTreeMap<String, FileCell> {
                         .map(|(name, value)| (name, to_cell(value))),
                 );
             }
+            // A map of classes to numbers.
+            Value::Object(numbers) if is_named_by_class(&name) => {
+                let column = |class: String| format!("{name}.{class}");
+                let cell = |(class, value)| (column(class), to_cell(value));
+                cells.extend(numbers.into_iter().map(cell));
+            }
             value => drop(cells.insert(name, to_cell(value))),
         }
     }
     cells
+}
+
+fn is_named_by_class(name: &str) -> bool {
+    let mut kinds = InputKind::VECTORS.into_iter();
+    kinds.any(|kind| kind.is_black_box() && kind.as_str() == name)
 }
 
 fn to_cell(value: Value) -> FileCell {

@@ -1,9 +1,6 @@
 //! Reads a labelled file into memory, for `fit`.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    path::Path,
-};
+use std::{collections::HashMap, path::Path};
 
 use ostar_model::{
     Rows,
@@ -14,6 +11,7 @@ use ostar_model::{
 
 use super::{
     ColumnKind, FileError, FileSettings,
+    classes::{check_width, sorted_classes, unknown_order},
     columns::{Columns, InputColumns},
     kinds::{KindGuess, UNMEASURED},
     reader::{FileCell, Reader, Record},
@@ -51,7 +49,7 @@ impl LabelledFile {
     }
 
     /// Reads a file for a model that exists: with its fields, whose numbers are taken as they are, and with its classes in
-    /// its order.
+    /// its order. Probabilities and logits in a list do not say whose they are: without classes they are refused.
     pub fn read_for(
         path: &Path,
         settings: &FileSettings,
@@ -60,7 +58,7 @@ impl LabelledFile {
     ) -> Result<Self, FileError> {
         let mut reader = Reader::open(path)?;
         let kind = schema.map(|_| InputKind::Fields);
-        let columns = Columns::find(settings, kind, &reader)?;
+        let columns = Columns::find(settings, kind, classes, &reader)?;
         let label = columns.label.ok_or_else(|| FileError::Columns {
             path: path.into(),
             problem:
@@ -83,9 +81,13 @@ impl LabelledFile {
             names.push(name);
             rows.add(record, &columns, &reader, names.len())?;
         }
-        let classes = match classes {
+        let sorted = || sorted_classes(&names);
+        let classes = match classes.or(columns.classes.as_deref()) {
             Some(classes) => classes.to_vec(),
-            None => sorted_classes(&names),
+            None if columns.kind.is_black_box() => {
+                return Err(unknown_order(path, columns.kind, &sorted()));
+            }
+            None => sorted(),
         };
         let known = Classes::new(&classes);
         let number = |name: &String| {
@@ -97,9 +99,16 @@ impl LabelledFile {
                 ),
             })
         };
+        let labels = names.iter().map(number).collect::<Result<_, _>>()?;
+        let rows = rows.finish(columns.kind, names.len(), settings, schema, &reader)?;
+        if let FileRows::Dense { kind, width, .. } = &rows
+            && kind.is_black_box()
+        {
+            check_width(path, *width, &classes)?;
+        }
         Ok(Self {
-            labels: names.iter().map(number).collect::<Result<_, _>>()?,
-            rows: rows.finish(columns.kind, names.len(), settings, schema, &reader)?,
+            labels,
+            rows,
             classes,
         })
     }
@@ -316,15 +325,4 @@ fn field_cells(
         place.field(FileCell::clone(cell), field.kind)
     };
     columns.iter().zip(&schema.fields).map(cell).collect()
-}
-
-/// Distinct names, in numeric order if all are whole numbers, else in alphabetical order.
-fn sorted_classes(names: &[String]) -> Vec<String> {
-    let distinct: BTreeSet<&String> = names.iter().collect();
-    let mut classes: Vec<String> = distinct.into_iter().cloned().collect();
-    let number = |name: &String| name.parse::<i64>().ok();
-    if classes.iter().all(|name| number(name).is_some()) {
-        classes.sort_by_key(number);
-    }
-    classes
 }

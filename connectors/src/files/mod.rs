@@ -1,6 +1,7 @@
 //! Reads labelled and unlabelled files for `fit`, `backtest` and `replay`: CSV, JSON lines, Parquet and safetensors.
 
 mod cells;
+mod classes;
 mod columns;
 mod csv;
 mod events;

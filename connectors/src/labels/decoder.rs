@@ -142,17 +142,23 @@ impl Classes {
         }
     }
 
-    /// Index of the class with this name, or else with this number. Names come first, as they may be numbers.
+    /// Index of the class with this name, or else with this number. A number is no index where names are numbers: of
+    /// classes 1 and 2, label 1 would be the first by its name, and label 0 as well.
     pub(crate) fn number(&self, label: &str) -> Result<u32, String> {
         let by_name = self.numbers.get(label).copied();
         let number = by_name.or_else(|| {
             let number: u32 = label.parse().ok()?;
-            ((number as usize) < self.numbers.len()).then_some(number)
+            let is_index = (number as usize) < self.numbers.len() && !self.has_numbers();
+            is_index.then_some(number)
         });
         number.ok_or_else(|| match label {
             "" => "the label is missing, expected a class's name or number".to_owned(),
             _ => format!("{label:?} is not a class's name or number"),
         })
+    }
+
+    fn has_numbers(&self) -> bool {
+        self.numbers.keys().any(|name| name.parse::<i64>().is_ok())
     }
 }
 
@@ -200,6 +206,9 @@ mod tests {
         let decoder = LabelDecoder::new(&LabelSettings::default(), &names);
         let label = decoder.decode(br#"{"id": "x", "label": 1}"#).unwrap();
         assert_eq!(label.class, 0);
+        let decoder = LabelDecoder::new(&LabelSettings::default(), &["1".into(), "2".into()]);
+        let refused = decoder.decode(br#"{"id": "x", "label": 0}"#);
+        assert_eq!(refused.unwrap_err().reason, RejectReason::UnknownClass);
     }
 
     #[test]

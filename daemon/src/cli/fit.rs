@@ -9,13 +9,20 @@ use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ostar_connectors::files::LabelledFile;
-use ostar_model::fit::{FitProgress, FitSettings, fit};
+use ostar_model::{
+    Bundle,
+    fit::{FitProgress, FitSettings, fit},
+};
 
-use super::files::FileArgs;
+use super::{
+    files::FileArgs,
+    quality::{check_order, describe_quality},
+};
 
 /// Train a classifier on labelled data and write it as a bundle for `ostard run`.
 ///
-/// A file of a black box's probabilities or logits becomes a bundle without training.
+/// A file of a black box's probabilities or logits becomes a bundle without training. `--classes` says which class each of
+/// the numbers is of.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Fit {
@@ -25,6 +32,10 @@ pub(super) struct Fit {
     /// Folder for the bundle. It must not contain one yet.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
+    /// The classes in the order of the model's outputs. Needed for probabilities and logits, unless the data has them as a
+    /// map of classes [default: the labels, sorted].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    classes: Vec<String>,
     /// Name of the model in metrics, logs and the Open Inference Protocol.
     #[arg(long, default_value_t = FitSettings::default().name)]
     name: String,
@@ -50,6 +61,7 @@ pub(super) struct Fit {
 const EXAMPLES: &str = "\
 Examples:
   ostard fit --data mails.csv --label spam --out models/spam
+  ostard fit --data scores.csv --label clicked --classes no_click,click --out models/clicks
   ostard fit --data clicks.parquet --label clicked --ignore id,time --out models/clicks --latent 64 --threads 4";
 
 impl Fit {
@@ -76,7 +88,8 @@ impl Fit {
             epochs: self.epochs,
             ..FitSettings::default()
         };
-        let file = LabelledFile::read(&self.data, &self.files.settings())?;
+        let classes = (!self.classes.is_empty()).then_some(&self.classes[..]);
+        let file = LabelledFile::read_for(&self.data, &self.files.settings(), None, classes)?;
         let bar = bar(settings.epochs);
         let mut best: Option<FitProgress> = None;
         let bundle = fit(file.labelled(), &settings, &mut |progress| {
@@ -91,6 +104,7 @@ impl Fit {
             }
         })?;
         bar.finish_and_clear();
+        let order = describe_order(&bundle)?;
         bundle.save(&self.out)?;
         let accuracy = match best {
             Some(best) => format!(
@@ -101,12 +115,33 @@ impl Fit {
             None => String::new(),
         };
         Ok(format!(
-            "{}: {} rows, {}{accuracy}",
+            "{}: {} rows, {}{accuracy}\n{}{order}",
             self.out.display(),
             file.labels().len(),
-            name_classes(file.classes())
+            name_classes(file.classes()),
+            describe_quality(&bundle)?
         ))
     }
+}
+
+/// What the labels say about the order of a black box's outputs. Networks learned theirs from the labels.
+fn describe_order(bundle: &Bundle) -> Result<String> {
+    let description = bundle.description();
+    if !description.input.kind().is_black_box() {
+        return Ok(String::new());
+    }
+    let source = bundle.source();
+    let order = check_order(
+        source.rows(),
+        source.labels(),
+        &description.classes,
+        |better| {
+            format!(
+                "give --classes {better}, or, if the order is right, check --label: the model predicts the opposite of these labels"
+            )
+        },
+    )?;
+    Ok(format!("\n{order}"))
 }
 
 /// Most classes that are all named.

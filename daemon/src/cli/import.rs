@@ -10,13 +10,18 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use ostar_connectors::files::LabelledFile;
 use ostar_model::{
+    Rows,
     bundle::InputKind,
     fit::FitSettings,
     onnx::{ImportSettings, Imported, Model, Takes, import},
     proportions::LabelProportions,
 };
 
-use super::{files::FileArgs, fit::name_classes};
+use super::{
+    files::FileArgs,
+    fit::name_classes,
+    quality::{check_order, describe_quality},
+};
 
 /// Make a bundle from an ONNX classifier and labelled data that it was not trained on.
 ///
@@ -44,7 +49,8 @@ pub(super) struct Import {
     /// Take the predictions alone, although the model has layers.
     #[arg(long)]
     black_box: bool,
-    /// The classes in the order of the model's outputs [default: the model's own names, or the labels in order].
+    /// The classes in the order of the model's outputs. Needed if the model has no names for them [default: the model's own
+    /// names].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     classes: Vec<String>,
     /// Shares of the classes in the data that the model was trained on, in their order [default: those of --data].
@@ -72,6 +78,7 @@ const FEWEST: usize = 30;
 const EXAMPLES: &str = "\
 Examples:
   ostard import --onnx model.onnx --data labelled.jsonl --out models/own
+  ostard import --onnx model.onnx --data labelled.jsonl --classes no_click,click --out models/own
   ostard import --onnx model.onnx --data labelled.csv --label bought --latent relu_2 --out models/own";
 
 impl Import {
@@ -101,11 +108,8 @@ impl Import {
                 None
             }
         };
-        let classes = match &self.classes[..] {
-            [] => model.classes(),
-            given => Some(given),
-        };
-        let data = LabelledFile::read_for(&self.data, &settings, schema, classes)?;
+        let (classes, renamed) = class_order(model.classes(), &self.classes)?;
+        let data = LabelledFile::read_for(&self.data, &settings, schema, Some(classes))?;
         let training_proportions = match &self.training_shares[..] {
             [] => None,
             shares => Some(LabelProportions::new(shares.to_vec()).context("--training-shares")?),
@@ -120,17 +124,74 @@ impl Import {
         };
         let imported = import(&model, data.labelled(), &settings)
             .with_context(|| format!("cannot import {shown}"))?;
+        let rows = Rows::new(&imported.probabilities[..], data.classes().len())?;
+        let order = check_order(rows, data.labels(), data.classes(), |better| {
+            if self.classes.is_empty() {
+                return "these are the model's own names: check --label, or export the model again"
+                    .to_owned();
+            }
+            format!(
+                "give --classes {better}, or, if the order is right, check --label: the model predicts the opposite of these \
+                 labels"
+            )
+        })?;
         imported.bundle.save(&self.out)?;
-        let rows = data.labels().len();
+        let difference = imported.difference.map_or_else(String::new, |difference| {
+            format!("; probabilities equal the model's to {difference:.0e}")
+        });
         Ok(format!(
-            "{}\n{}: {rows} rows, {}, accuracy {:.4}; probabilities equal the model's to {:.0e}",
+            "{}\n{}: {} rows, {}{renamed}{difference}\n{}\n{order}",
             describe_cut(&imported),
             self.out.display(),
+            data.labels().len(),
             name_classes(data.classes()),
-            imported.accuracy,
-            imported.difference
+            describe_quality(&imported.bundle)?,
         ) + &describe_few(&imported))
     }
+}
+
+/// The classes in the order of the outputs, and which were given other names than the model's, in words.
+fn class_order<'a>(
+    own: Option<&'a [String]>,
+    given: &'a [String],
+) -> Result<(&'a [String], String)> {
+    let own = match own {
+        Some(own) => own,
+        None if given.is_empty() => bail!(
+            "the model has no names for its outputs, expected to know which class each of them is of: name the classes in \
+             the order of the outputs with --classes NAME,NAME"
+        ),
+        None => return Ok((given, String::new())),
+    };
+    if given.is_empty() {
+        return Ok((own, String::new()));
+    }
+    let (ours, theirs) = (given.join(", "), own.join(", "));
+    if given.len() != own.len() {
+        bail!("--classes is {ours}, expected a name for each of the model's classes: {theirs}");
+    }
+    let renamed: Vec<_> = own
+        .iter()
+        .zip(given)
+        .filter(|(own, given)| own != given)
+        .collect();
+    // A name of the model's in another place is no new name: one of the two orders is wrong.
+    if renamed.iter().any(|(_, given)| own.contains(given)) {
+        bail!(
+            "--classes is {ours}, but the model itself says that its outputs are {theirs}: leave --classes out, or give new \
+             names in this order"
+        );
+    }
+    let renamed: Vec<String> = renamed
+        .iter()
+        .map(|(own, given)| format!("{own} as {given}"))
+        .collect();
+    let renames = if renamed.is_empty() {
+        String::new()
+    } else {
+        format!(" (the model's {})", renamed.join(", "))
+    };
+    Ok((given, renames))
 }
 
 /// The classes with too few rows, if there are any.
@@ -150,7 +211,7 @@ fn describe_few(imported: &Imported) -> String {
         return String::new();
     }
     format!(
-        "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are told and nothing is adapted: {}",
+        "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are renames and nothing is adapted: {}",
         few.join(", ")
     )
 }
@@ -170,5 +231,66 @@ fn describe_cut(imported: &Imported) -> String {
     match &imported.latent {
         Some(latent) => format!("{found}latent: `{latent}`, because {}", imported.reason),
         None => format!("{found}black box: {}", imported.reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The order and what is said of it, or the error.
+    fn order(own: Option<&[&str]>, given: &[&str]) -> Result<(Vec<String>, String), String> {
+        let own = own.map(names);
+        let found =
+            class_order(own.as_deref(), &names(given)).map(|(o, renames)| (o.to_vec(), renames));
+        found.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_order_of_a_model_without_names_must_be_given() {
+        let refused = order(None, &[]).unwrap_err();
+        assert!(
+            refused.contains("in the order of the outputs with --classes"),
+            "{refused}"
+        );
+        assert_eq!(order(None, &["b", "a"]).unwrap().0, ["b", "a"]);
+    }
+
+    #[test]
+    fn the_order_is_the_models_own_and_a_contradiction_is_an_error() {
+        let own = Some(&["no", "yes"][..]);
+        assert_eq!(
+            order(own, &[]).unwrap(),
+            (names(&["no", "yes"]), String::new())
+        );
+        assert_eq!(
+            order(own, &["no", "yes"]).unwrap(),
+            (names(&["no", "yes"]), String::new())
+        );
+        for contradicting in [&["yes", "no"][..], &["yes", "perhaps"], &["maybe", "no"]] {
+            let refused = order(own, contradicting).unwrap_err();
+            assert!(
+                refused.contains("the model itself says that its outputs are no, yes"),
+                "{refused}"
+            );
+        }
+        let refused = order(own, &["no", "yes", "perhaps"]).unwrap_err();
+        assert!(refused.contains("expected a name for each"), "{refused}");
+    }
+
+    #[test]
+    fn new_names_are_taken_in_the_models_order_and_said() {
+        let (found, renames) = order(Some(&["0", "1"]), &["ham", "spam"]).unwrap();
+        assert_eq!(
+            (found, &renames[..]),
+            (
+                names(&["ham", "spam"]),
+                " (the model's 0 as ham, 1 as spam)"
+            )
+        );
     }
 }

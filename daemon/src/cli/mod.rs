@@ -18,6 +18,7 @@ mod labels;
 mod layers;
 mod mode;
 mod predict;
+mod quality;
 mod replay;
 mod rows;
 mod run;
@@ -44,7 +45,7 @@ const EXAMPLES: &str = "\
 Examples:
   ostard demo                                  try it; needs no broker and no files
   ostard fit --data mails.csv --label spam --out models/spam
-  ostard import --onnx model.onnx --data labelled.jsonl --out models/own
+  ostard import --onnx model.onnx --data labelled.jsonl --classes no,yes --out models/own
   ostard inspect --topic mails --bundle models/spam   show what each field would get
   ostard run --config ostard.toml              read Kafka, learn and serve
   ostard config check --config ostard.toml     list every problem of a configuration

@@ -109,10 +109,11 @@ pub struct Imported {
     pub latent: Option<String>,
     /// Why that one, in words.
     pub reason: String,
-    /// Largest difference between what the bundle and the whole model predict for the labelled rows.
-    pub difference: f32,
-    /// Share of the labelled rows whose most likely class is their label.
-    pub accuracy: f64,
+    /// Largest difference between what the bundle and the whole model predict for the labelled rows. `None` for a black
+    /// box: it is the whole model.
+    pub difference: Option<f32>,
+    /// What the whole model predicts for the labelled rows.
+    pub probabilities: Vec<f32>,
 }
 
 /// Labelled rows in the order of the model's classes.

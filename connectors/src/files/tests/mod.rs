@@ -239,3 +239,81 @@ fn fields_of_events_are_those_of_the_bundle() {
     let expected = "b.csv, row 3, column `price`: is \"cheap\", expected a number";
     assert_eq!(cheap.unwrap_err(), expected);
 }
+
+#[test]
+fn a_list_of_probabilities_needs_the_order_of_its_classes() {
+    let list = "label,probabilities_0,probabilities_1\nspam,0.1,0.9\nham,0.8,0.2\n";
+    let refused = read("a.csv", list, &FileSettings::default()).unwrap_err();
+    assert_eq!(
+        refused,
+        "a.csv: probabilities are numbers without names, expected to know which class each of them is of: name the classes in \
+         the order of the numbers with --classes NAME,NAME (the labels, sorted, are ham, spam), or give the numbers as a map \
+         of classes"
+    );
+    let logits = r#"{"label": 1, "logits": [0.5, -0.5]}"#;
+    let refused = read("a.jsonl", logits, &FileSettings::default()).unwrap_err();
+    assert!(
+        refused.contains("a.jsonl: logits are numbers without names"),
+        "{refused}"
+    );
+    let given = |classes: &[&str]| {
+        let (_folder, path) = file("a.csv", list);
+        let classes: Vec<String> = classes.iter().map(|class| (*class).to_owned()).collect();
+        LabelledFile::read_for(&path, &FileSettings::default(), None, Some(&classes))
+    };
+    assert_eq!(given(&["spam", "ham"]).unwrap().labels(), [0, 1]);
+    assert_eq!(given(&["ham", "spam"]).unwrap().labels(), [1, 0]);
+    let refused = given(&["ham", "spam", "eggs"]).unwrap_err().to_string();
+    assert!(
+        refused.contains("rows have 2 numbers, expected one for each of the 3 classes"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn classes_that_columns_name_need_no_order() {
+    let map = r#"{"label": "spam", "probabilities": {"spam": 0.9, "ham": 0.1}}
+        {"label": "ham", "probabilities": {"ham": 0.8, "spam": 0.2}}"#;
+    let columns = "label,probabilities.spam,probabilities.ham\nspam,0.9,0.1\nham,0.2,0.8\n";
+    for (name, content, first) in [("a.jsonl", map, "ham"), ("a.csv", columns, "spam")] {
+        let file = read(name, content, &FileSettings::default()).unwrap();
+        assert_eq!(file.classes()[0], first);
+        let right: Vec<f64> = numbers(&file)
+            .chunks_exact(2)
+            .zip(file.labels())
+            .map(|(row, label)| row[*label as usize])
+            .collect();
+        assert!(right.iter().all(|value| *value > 0.5), "{right:?}");
+        // Whatever the file's order, a stream is read in the bundle's.
+        let rows = events(
+            name,
+            content,
+            &Input::Probabilities,
+            &FileSettings::default(),
+        )
+        .unwrap();
+        let Row::Dense(row) = &rows[0].input else {
+            panic!("not a list")
+        };
+        assert_eq!(row, &[0.1, 0.9]);
+    }
+    let other = "label,probabilities.spam,probabilities.eggs\nspam,0.9,0.1\n";
+    let refused = events(
+        "a.csv",
+        other,
+        &Input::Probabilities,
+        &FileSettings::default(),
+    )
+    .unwrap_err();
+    assert!(
+        refused.contains("name the classes spam, eggs, expected ham, spam"),
+        "{refused}"
+    );
+    let gap = r#"{"label": "spam", "probabilities": {"spam": 0.9, "ham": 0.1}}
+        {"label": "ham", "probabilities": {"ham": 0.8}}"#;
+    let refused = read("a.jsonl", gap, &FileSettings::default()).unwrap_err();
+    assert!(
+        refused.contains("column `probabilities.spam`: is empty"),
+        "{refused}"
+    );
+}

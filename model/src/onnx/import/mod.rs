@@ -94,8 +94,13 @@ pub fn import(
     };
     let profile = InputProfile::measure(&input, &inputs, labels, names.len());
     let bundle = bundle.with_inputs(profile)?;
-    let difference = part.difference(&bundle)?;
-    if difference > LARGEST_DIFFERENCE || difference.is_nan() {
+    let difference = match latent {
+        Some(_) => Some(part.difference(&bundle)?),
+        None => None,
+    };
+    if let Some(difference) = difference
+        && (difference > LARGEST_DIFFERENCE || difference.is_nan())
+    {
         return Err(wrong(format!(
             "predicts otherwise than the bundle by up to {difference:e}, expected at most {LARGEST_DIFFERENCE:e}"
         )));
@@ -106,7 +111,7 @@ pub fn import(
         latent,
         reason,
         difference,
-        accuracy: whole.accuracy(labels, names.len()),
+        probabilities: whole.probabilities,
     })
 }
 

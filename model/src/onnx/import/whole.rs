@@ -2,7 +2,7 @@
 
 use super::{Model, wrong};
 use crate::{
-    Inputs, Result, argmax,
+    Inputs, Result,
     bundle::Input,
     onnx::{Gives, OnnxNetwork},
 };
@@ -63,11 +63,5 @@ impl Whole {
             rows,
             probabilities,
         })
-    }
-
-    pub(super) fn accuracy(&self, labels: &[u32], classes: usize) -> f64 {
-        let rows = self.probabilities.chunks_exact(classes).zip(labels);
-        let right = rows.filter(|(row, label)| argmax(row) == **label as usize);
-        right.count() as f64 / labels.len().max(1) as f64
     }
 }

@@ -68,7 +68,8 @@ fn a_perceptron_is_cut_before_its_last_layer_and_predicts_as_before() {
     assert_eq!(imported.latent.as_deref(), Some("hidden"));
     let candidates = [("hidden".to_owned(), 4), ("scaled".to_owned(), 3)];
     assert_eq!(imported.candidates, candidates);
-    assert!(imported.difference < 1e-6, "{}", imported.difference);
+    let difference = imported.difference.unwrap();
+    assert!(difference < 1e-6, "{difference}");
     // By hand.
     let values = features();
     let (w1, b1, w2, b2) = (
