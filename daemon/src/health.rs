@@ -27,8 +27,9 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 11] = [
+pub(crate) const CONDITIONS: [&str; 12] = [
     "checkpoints",
+    "class_order",
     "damaged_checkpoints",
     "events",
     "kafka",

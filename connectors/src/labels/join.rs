@@ -7,6 +7,7 @@ use twox_hash::XxHash64;
 use super::{
     LabelSettings, Predictor,
     measures::{Measurement, Sample, Sums, measure},
+    order::{OrderRows, OrderWatch},
 };
 
 /// Joins late labels with the predictions for their events and measures how good those were.
@@ -20,6 +21,7 @@ pub struct LabelJoin {
     window: VecDeque<Sample>,
     window_size: usize,
     total: Sums,
+    order: OrderWatch,
     counts: LabelCounts,
 }
 
@@ -69,6 +71,7 @@ impl LabelJoin {
             window: VecDeque::new(),
             window_size: settings.most_in_window(probabilities).max(1),
             total: Sums::new(classes),
+            order: OrderWatch::new(classes),
             counts: LabelCounts::default(),
         }
     }
@@ -135,6 +138,22 @@ impl LabelJoin {
         }
     }
 
+    /// The first labels and what the frozen model predicted, when there are enough to look again whether the order of the
+    /// classes fits them: 200, then twice as many each time. `None` once the order is known.
+    pub fn order_rows(&mut self) -> Option<OrderRows> {
+        self.order.due()
+    }
+
+    /// The same of all labels so far, if there are any that were not looked at.
+    pub fn last_order_rows(&mut self) -> Option<OrderRows> {
+        self.order.rest()
+    }
+
+    /// The order of all classes is confirmed: nothing is kept for it any more.
+    pub fn order_is_known(&mut self) {
+        self.order.end();
+    }
+
     fn join(&mut self, class: u32, probabilities: Box<[f32]>) {
         let sample = Sample {
             class,
@@ -142,6 +161,7 @@ impl LabelJoin {
         };
         self.counts.joined += 1;
         self.total.add(&sample);
+        self.order.add(class, sample.of(0));
         if self.window.len() == self.window_size {
             self.window.pop_front();
         }

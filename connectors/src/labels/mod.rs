@@ -5,6 +5,7 @@
 mod decoder;
 mod join;
 mod measures;
+mod order;
 mod settings;
 
 use ostar_model::Candidate;
@@ -13,6 +14,7 @@ pub(crate) use decoder::Classes;
 pub use decoder::{Label, LabelDecoder};
 pub use join::{LabelCounts, LabelJoin, LabelReport};
 pub use measures::{Measurement, Measures};
+pub use order::OrderRows;
 pub use settings::{LabelFormat, LabelSettings, RequestSettings, TakenBy};
 
 /// Whose predictions are measured: a candidate's, or those that callers got.

@@ -16,9 +16,9 @@ use anyhow::{Context, Result, bail};
 use ostar_connectors::{
     event::{Chunk, Decoder, EventMeta, InputRows},
     files::{FileEvents, FileSettings},
-    labels::{LabelJoin, LabelReport, LabelSettings},
+    labels::{LabelJoin, LabelReport, LabelSettings, OrderRows},
 };
-use ostar_model::Bundle;
+use ostar_model::{Bundle, diagnostics::OrderCheck};
 use tokio::sync::watch;
 
 pub(crate) use report::{Moment, Report};
@@ -54,6 +54,8 @@ struct Replay {
     block: usize,
     rejected: u64,
     moments: Vec<Moment>,
+    /// What the first labels say about the order of the classes. `None` before the first look.
+    order: Option<OrderCheck>,
 }
 
 /// Replays the files. `progress` gets the number of events so far.
@@ -140,6 +142,7 @@ impl Replay {
             block,
             rejected: 0,
             moments: Vec::new(),
+            order: None,
         })
     }
 
@@ -181,6 +184,7 @@ impl Replay {
             .score(std::mem::replace(&mut self.chunk, next))?;
         self.scoring.score(&chunk)?;
         let report = self.join_labels(&chunk.events);
+        self.check_order(LabelJoin::order_rows)?;
         let taken =
             self.block_learner
                 .take(&chunk, || Pace::Step, |_| ControlFlow::Continue(()))?;
@@ -202,8 +206,22 @@ impl Replay {
         labels.report()
     }
 
+    /// Looks at the rows that `due` gives, if any, until they confirm the order of all classes.
+    fn check_order(&mut self, due: fn(&mut LabelJoin) -> Option<OrderRows>) -> Result<()> {
+        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rows) = due(&mut labels) {
+            let check = rows.check()?;
+            if check.is_confirmed() {
+                labels.order_is_known();
+            }
+            self.order = Some(check);
+        }
+        Ok(())
+    }
+
     fn finish(mut self, bundle: &Bundle) -> Result<Report> {
         self.take_chunk()?;
+        self.check_order(LabelJoin::last_order_rows)?;
         if self.moments.is_empty() {
             bail!(
                 "--data has no usable event: {} rows were rejected; check that the columns fit the bundle",
@@ -211,6 +229,11 @@ impl Replay {
             );
         }
         let description = bundle.description().clone();
-        Ok(Report::new(description, self.moments, self.rejected))
+        Ok(Report::new(
+            description,
+            self.moments,
+            self.rejected,
+            self.order,
+        ))
     }
 }

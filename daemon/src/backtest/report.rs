@@ -4,14 +4,17 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
 use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
-use ostar_model::{Candidate, bundle::Description};
+use ostar_model::{Candidate, bundle::Description, diagnostics::OrderCheck};
 use serde_json::{Value, json};
 
 use super::{
     alarms::{Alarm, alarms},
     chart,
 };
-use crate::status::Status;
+use crate::{
+    class_order::{describe_order, wrong_order},
+    status::Status,
+};
 
 /// The table shows at most this many moments, evenly spaced.
 const TABLE_LINES: usize = 30;
@@ -33,6 +36,8 @@ pub(crate) struct Report {
     pub(crate) moments: Vec<Moment>,
     pub(crate) rejected: u64,
     pub(crate) alarms: Vec<Alarm>,
+    /// `None` without labels.
+    order: Option<OrderCheck>,
 }
 
 // === impl Moment ===
@@ -70,14 +75,25 @@ impl Moment {
 // === impl Report ===
 
 impl Report {
-    pub(super) fn new(description: Description, moments: Vec<Moment>, rejected: u64) -> Self {
+    pub(super) fn new(
+        description: Description,
+        moments: Vec<Moment>,
+        rejected: u64,
+        order: Option<OrderCheck>,
+    ) -> Self {
         let alarms = alarms(&description.classes, &moments);
         Self {
             description,
             moments,
             rejected,
             alarms,
+            order,
         }
+    }
+
+    /// Says that another order of the classes fits the labels better, and what to do; `None` if none does.
+    pub(crate) fn wrong_order(&self) -> Option<String> {
+        wrong_order(self.order.as_ref()?, &self.description.classes)
     }
 
     /// Measures over all labels. `None` without labels.
@@ -114,6 +130,9 @@ impl Report {
         self.write_moments(text)?;
         writeln!(text)?;
         self.write_totals(text)?;
+        if let Some(order) = &self.order {
+            writeln!(text, "{}", describe_order(order, &self.description.classes))?;
+        }
         if self.rejected > 0 {
             writeln!(text, "{} rows were rejected", self.rejected)?;
         }
@@ -195,6 +214,10 @@ impl Report {
             "events": last.map(|status| status.events),
             "steps": last.map(|status| status.steps),
             "rejected": self.rejected,
+            "class_order": self.order.as_ref().map(|order| json!({
+                "fits_better": order.better_names(&self.description.classes),
+                "not_checked": order.unchecked.iter().map(|class| &self.description.classes[*class]).collect::<Vec<_>>(),
+            })),
             "moments": self.moments.iter().map(Moment::figures).collect::<Vec<_>>(),
             "alarms": self.alarms.iter().map(|alarm| json!({
                 "events": alarm.events,

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,7 +15,8 @@ use crate::{backtest, config::Reading};
 /// Replay history from files through the daemon's own code, without a broker, to see whether it would have helped.
 ///
 /// Each block of events is scored with the state that would have been served at the time, and learned from afterwards.
-/// With labels in the files, the report has the accuracy of every candidate.
+/// With labels in the files, the report has the accuracy of every candidate, and labels that fit another order of the
+/// bundle's classes are an error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Backtest {
@@ -57,6 +58,9 @@ impl Backtest {
                 output,
                 "report.txt, report.json and report.svg are in {folder}"
             )?;
+        }
+        if let Some(problem) = report.wrong_order() {
+            bail!(problem);
         }
         Ok(())
     }

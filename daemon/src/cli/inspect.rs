@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use ostar_connectors::kafka::KafkaSettings;
 use ostar_model::Bundle;
 
 use super::{
@@ -20,8 +21,8 @@ use crate::{
 
 /// Look at the newest events of a topic: what each field of the bundle would get, beside training.
 ///
-/// Says in words when a field is missing, looks renamed, has another unit or values that training did not have. Reads
-/// only: it commits no offsets.
+/// Says in words when a field is missing, looks renamed, has another unit or values that training did not have, and when
+/// the bundle's own rows or labels in `labels.topic` fit another order of its classes. Reads only: it commits no offsets.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Inspect {
@@ -56,7 +57,22 @@ impl Inspect {
         let bundle = Bundle::load(&bundle_folder)
             .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
         let events = inspect::read(&config.kafka, self.events)?;
-        let inspection = inspect::look(&bundle, &config.events, &events)?;
+        let labels = config.labels.topic.as_ref().map(|topic| {
+            let topic = KafkaSettings {
+                topic: topic.clone(),
+                ..config.kafka.clone()
+            };
+            inspect::read_some(&topic, self.events)
+        });
+        let (labels, problem) = match labels.transpose() {
+            Ok(labels) => (labels, None),
+            Err(error) => (
+                None,
+                Some(format!("labels.topic cannot be read: {error:#}")),
+            ),
+        };
+        let mut inspection = inspect::look(&bundle, &config, &events, labels.as_deref())?;
+        inspection.troubles.extend(problem);
         let text = match self.format.choose() {
             Format::Json => serde_json::to_string(&inspection)? + "\n",
             Format::Table => in_words(&inspection, &config.kafka.topic),
@@ -93,6 +109,13 @@ fn in_words(found: &Inspection, topic: &str) -> String {
         text += "\nWhat training had is not known: the bundle has no inputs.json, which `ostard fit` writes.\n";
     }
     text += "\n";
+    for look in found
+        .class_order
+        .iter()
+        .filter(|look| look.trouble.is_none())
+    {
+        let _ = writeln!(text, "{} {}: {}", look.rows, look.of, look.says);
+    }
     if found.troubles.is_empty() {
         text += "Nothing looks wrong.\n";
     }

@@ -1,6 +1,7 @@
 //! Looks at some events of a topic beside what the bundle takes: the first thing that a new user runs.
 
 mod field;
+mod order;
 mod renamed;
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use ostar_connectors::{
-    event::{Chunk, Decoder, EventSettings, InputRows, RecordMeta, RejectReason, leaves},
+    event::{Chunk, Decoder, InputRows, RecordMeta, RejectReason, leaves},
     kafka::{Connection, KafkaSettings, Polled},
 };
 use ostar_model::{
@@ -19,8 +20,12 @@ use ostar_model::{
 };
 use serde::Serialize;
 
-pub(crate) use self::field::FieldLook;
-use self::renamed::Found;
+pub(crate) use self::{field::FieldLook, order::OrderLook};
+use self::{
+    order::{of_bundle, of_events},
+    renamed::Found,
+};
+use crate::config::Config;
 
 /// How long the broker may take to answer, and how long events may take to come.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -55,20 +60,31 @@ pub(crate) struct Inspection {
     pub(crate) training_known: bool,
     /// In the bundle's order.
     pub(crate) fields: Vec<FieldLook>,
+    /// What labelled rows say about the order of the classes.
+    pub(crate) class_order: Vec<OrderLook>,
     /// What looks wrong, in sentences.
     pub(crate) troubles: Vec<String>,
 }
 
-/// The newest events of a topic, at most so many.
+/// The newest events of a topic, at most so many; at least one.
 pub(crate) fn read(settings: &KafkaSettings, most: usize) -> Result<Vec<Event>> {
+    let events = read_some(settings, most)?;
+    if events.is_empty() {
+        bail!(
+            "topic `{}` has no events that came within {PATIENCE:?}, expected some to look at",
+            settings.topic
+        );
+    }
+    Ok(events)
+}
+
+/// The same of a topic that may be empty.
+pub(crate) fn read_some(settings: &KafkaSettings, most: usize) -> Result<Vec<Event>> {
     let connection = Connection::open(settings, PATIENCE)?;
     let (start, end) = connection.newest(most);
     let wanted: i64 = start.iter().map(|(at, from)| end[at] - from).sum();
     if wanted == 0 {
-        bail!(
-            "topic `{}` has no events, expected some to look at",
-            settings.topic
-        );
+        return Ok(Vec::new());
     }
     let mut reader = connection.read_from(&start, PATIENCE)?;
     let mut events = Vec::new();
@@ -95,21 +111,17 @@ pub(crate) fn read(settings: &KafkaSettings, most: usize) -> Result<Vec<Event>> 
             });
         }
     }
-    if events.is_empty() {
-        bail!(
-            "no event of topic `{}` came within {PATIENCE:?}",
-            settings.topic
-        );
-    }
     Ok(events)
 }
 
-/// Looks at events as the daemon would read them.
+/// Looks at events as the daemon would read them. `labels` are the newest of `labels.topic`; `None` without one.
 pub(crate) fn look(
     bundle: &Bundle,
-    settings: &EventSettings,
+    config: &Config,
     events: &[Event],
+    labels: Option<&[Event]>,
 ) -> Result<Inspection> {
+    let settings = &config.events;
     let description = bundle.description();
     let (input, classes) = (&description.input, bundle.classes());
     let decoder = Decoder::new(settings, input, classes)?;
@@ -159,6 +171,11 @@ pub(crate) fn look(
         let found = renamed::search(bundle, &decoder, look, &fields, &leaves);
         troubles.extend(trouble(look, reports.get(place), found));
     }
+    let mut class_order = vec![of_bundle(bundle)?];
+    if let Some(labels) = labels {
+        class_order.push(of_events(bundle, &config.labels, &chunk, labels)?);
+    }
+    troubles.extend(class_order.iter().filter_map(|look| look.trouble.clone()));
     let times = chunk.events.iter().map(|event| event.time_ms);
     Ok(Inspection {
         events: events.len(),
@@ -172,6 +189,7 @@ pub(crate) fn look(
         rejected: rejected.into_iter().take(MOST_EXAMPLES).collect(),
         training_known: bundle.inputs().is_some(),
         fields,
+        class_order,
         troubles,
     })
 }

@@ -11,13 +11,13 @@ use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_connectors::{
     event::{Offsets, TimeLimit},
     kafka::{KafkaSettings, LabelReader, Polled},
-    labels::{LabelDecoder, LabelJoin},
+    labels::{LabelDecoder, LabelJoin, OrderRows},
 };
 use ostar_model::{Bundle, learner::ArrivedLabel};
 use tracing::{debug, info, warn};
 
 use super::{flags::PipelineFlags, label_intake::FromLabels};
-use crate::{config::Config, health::Health, metrics::Metrics};
+use crate::{class_order::wrong_order, config::Config, health::Health, metrics::Metrics};
 
 /// How long one attempt to open the topic takes, so that stopping is noticed.
 const ATTEMPT: Duration = Duration::from_secs(2);
@@ -42,6 +42,8 @@ pub(crate) struct LabelThread {
     to_learner: Sender<FromLabels>,
     decoder: LabelDecoder,
     times: TimeLimit,
+    /// Names of the classes, in the bundle's order.
+    classes: Vec<String>,
     join: Arc<Mutex<LabelJoin>>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
@@ -73,6 +75,7 @@ impl LabelThread {
             to_learner,
             decoder: LabelDecoder::new(&config.labels, classes),
             times: TimeLimit::new(&config.events),
+            classes: classes.clone(),
             join,
             health: Arc::clone(health),
             metrics: Arc::clone(metrics),
@@ -204,10 +207,39 @@ impl LabelThread {
     }
 
     fn show(&self) {
-        let report = {
-            let join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
-            join.report()
+        let (report, due) = {
+            let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
+            (join.report(), join.order_rows())
         };
         self.metrics.labels.observe(&report);
+        if let Some(rows) = due {
+            self.check_order(&rows);
+        }
+    }
+
+    /// Whether the labels so far fit the order of the bundle's classes. A model in the wrong order serves the opposite of
+    /// what it knows, and nothing else shows it.
+    fn check_order(&self, rows: &OrderRows) {
+        let check = match rows.check() {
+            Ok(check) => check,
+            Err(error) => return warn!(%error, "cannot check the order of the classes"),
+        };
+        if let Some(problem) = wrong_order(&check, &self.classes) {
+            warn!(problem, "the order of the classes looks wrong");
+            self.health.set_condition("class_order", problem);
+            return;
+        }
+        self.health.clear("class_order");
+        match check.not_checked(&self.classes) {
+            Some(open) => info!(labels = check.rows, open, "the order of classes is open"),
+            None => {
+                info!(
+                    labels = check.rows,
+                    "labels confirm the order of the classes"
+                );
+                let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
+                join.order_is_known();
+            }
+        }
     }
 }

@@ -54,7 +54,8 @@ const LARGEST_SUM_ERROR: f32 = 1e-3;
 // === impl FrozenModel ===
 
 impl FrozenModel {
-    pub(crate) fn new(bundle: &Bundle) -> Result<Self> {
+    /// The model of a bundle.
+    pub fn new(bundle: &Bundle) -> Result<Self> {
         let kind = match (bundle.encoder()?, bundle.source_classifier()?) {
             (Some(encoder), Some(classifier)) => Kind::Networks {
                 encoder: Arc::new(encoder),
