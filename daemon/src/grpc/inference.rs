@@ -8,6 +8,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming, async_trait};
 
 use super::{
+    errors::correct,
     mode::read_mode,
     state::{describe, version},
     wait,
@@ -131,10 +132,12 @@ impl InferenceService {
             let answer = match request {
                 Ok(Some(request)) => self.answer(Method::PredictStream, request).await,
                 // The client has no more requests, or has gone.
-                Ok(None) | Err(_) => return,
+                Ok(None) => return,
+                // It cannot be read, or was cut.
+                Err(status) => Err(status),
             };
             let last = answer.is_err();
-            if answers.send(answer).await.is_err() || last {
+            if answers.send(answer.map_err(correct)).await.is_err() || last {
                 return;
             }
         }

@@ -1,6 +1,7 @@
 //! The gRPC listeners: services of `daemon/proto`, health and reflection.
 
 mod control;
+mod errors;
 mod health;
 mod inference;
 mod mode;
@@ -8,7 +9,7 @@ mod state;
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::{Router, middleware::map_response};
 use tokio::sync::watch;
 use tonic::{
     Request, Status,
@@ -64,8 +65,12 @@ impl Server<'_> {
     ) -> anyhow::Result<(Router, Router, impl Future<Output = ()> + Send + 'static)> {
         let reporter = HealthReporter::new();
         health::report(&self.services.health, &reporter).await;
-        let inference = self.inference_routes(&reporter)?.into_axum_router();
-        let control = self.control_routes(&reporter)?.into_axum_router();
+        let router = |routes: Routes| {
+            let router = routes.into_axum_router();
+            router.layer(map_response(errors::correct_answer))
+        };
+        let inference = router(self.inference_routes(&reporter)?);
+        let control = router(self.control_routes(&reporter)?);
         let health = Arc::clone(&self.services.health);
         let follow = health::follow(health, reporter, self.stopped.clone());
         Ok((inference, control, follow))

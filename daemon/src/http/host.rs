@@ -45,7 +45,7 @@ impl Hosts {
     }
 }
 
-fn without_port(host: &str) -> &str {
+pub(super) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,

@@ -1,5 +1,6 @@
 //! HTTP: health, metrics, the live page, and the Open Inference Protocol over REST.
 
+mod head;
 mod host;
 
 use std::sync::Arc;
@@ -69,7 +70,10 @@ pub(crate) fn router(
         .merge(guard(status, Role::Metrics))
         .merge(metrics)
         .layer(middleware::from_fn_with_state(hosts, host::check));
-    health.merge(named).with_state(services)
+    health
+        .merge(named)
+        .layer(middleware::from_fn(head::check))
+        .with_state(services)
 }
 
 async fn livez(

@@ -23,7 +23,7 @@ use self::body::Form;
 #[cfg(test)]
 pub(super) use self::fuzz::read;
 use super::OpenInference;
-use crate::serving::Services;
+use crate::{error_text::bounded, serving::Services};
 
 /// The protocol's paths, to be merged into the HTTP router.
 pub(crate) fn router(open_inference: OpenInference) -> Router<Arc<Services>> {
@@ -111,12 +111,19 @@ async fn infer(
     Ok(form.respond(inferred)?)
 }
 
-/// The body is larger than requests.max_bytes, was cut, or the connection broke off.
+/// The body is larger than requests.max_bytes, was cut, is no HTTP, or the connection broke off.
 fn unread(rejection: BytesRejection) -> Refused {
     let mut cause: Option<&dyn Error> = Some(&rejection);
     while let Some(error) = cause {
-        if let Some(cut) = error.downcast_ref::<Status>() {
-            return Refused::from(cut.clone());
+        if let Some(status) = error.downcast_ref::<Status>() {
+            return match status.code() {
+                Code::DeadlineExceeded | Code::ResourceExhausted => Refused::from(status.clone()),
+                // Of hyper: a wrong size of a chunk, or an early end.
+                _ => {
+                    let problem = format!("the body cannot be read: {}", status.message());
+                    Refused(StatusCode::BAD_REQUEST, problem)
+                }
+            };
         }
         cause = error.source();
     }
@@ -161,6 +168,7 @@ impl From<Status> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Self(code, error) = self;
+        let error = bounded(error);
         (code, Json(ErrorBody { error })).into_response()
     }
 }

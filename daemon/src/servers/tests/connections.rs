@@ -52,14 +52,14 @@ async fn reaches(metrics: &Metrics, series: &str, least: f64) {
     assert!(outcome.is_ok(), "{series} is {}", value(metrics, series));
 }
 
-async fn http2(address: SocketAddr) -> SendRequest<Bytes> {
+pub(super) async fn http2(address: SocketAddr) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(address).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     client.ready().await.unwrap()
 }
 
-fn grpc_request(address: SocketAddr, path: &str) -> http::Request<()> {
+pub(super) fn grpc_request(address: SocketAddr, path: &str) -> http::Request<()> {
     http::Request::post(format!("http://{address}{path}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")

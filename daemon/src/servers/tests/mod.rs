@@ -1,6 +1,7 @@
 //! Servers in the process, and clients that talk to them over the loopback.
 
 mod connections;
+mod heads;
 mod http;
 mod open_inference;
 mod overload;
@@ -8,3 +9,4 @@ mod predict;
 mod security;
 mod state;
 mod tokens;
+mod unreadable;

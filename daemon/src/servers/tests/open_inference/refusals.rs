@@ -250,3 +250,68 @@ async fn wrong_requests_are_errors_in_the_protocols_form() {
     }
     assert_eq!(post(address, INFER, &body()).await.0, 200, "unharmed");
 }
+
+/// Longest error text, with room for its form.
+const SHORT: usize = 1_100;
+
+#[tokio::test]
+async fn an_error_quotes_no_more_of_a_request_than_a_header_has_room_for() {
+    let running = serve(daemon().services, &settings()).await.unwrap();
+    let mut client = Client::new(connect(running.grpc_address).await);
+    let many = || vec![1_i64; 100_000];
+    let long = || "long ".repeat(20_000);
+    type Change = Box<dyn Fn(&mut ModelInferRequest)>;
+    let changes: [(Change, &str); 6] = [
+        (
+            Box::new(move |request| request.inputs[0].shape = many()),
+            "has 1 elements, found 8",
+        ),
+        (
+            Box::new(move |request| request.inputs[0].name = long()),
+            "is not one of the model's, expected features",
+        ),
+        (
+            Box::new(move |request| request.inputs[0].datatype = long()),
+            "BYTES",
+        ),
+        (Box::new(move |request| request.model_name = long()), "mail"),
+        (
+            Box::new(move |request| request.model_version = long()),
+            "or none",
+        ),
+        (
+            Box::new(move |request| {
+                request.outputs.push(InferRequestedOutputTensor {
+                    name: long(),
+                    ..InferRequestedOutputTensor::default()
+                });
+            }),
+            "label_proportions",
+        ),
+    ];
+    for (change, end) in changes {
+        let mut request = raw();
+        change(&mut request);
+        let status = client.model_infer(request).await.unwrap_err();
+        let text = status.message();
+        assert!(text.len() <= SHORT, "{} bytes: {text}", text.len());
+        assert!(text.contains(end), "{end} in {text}");
+    }
+    let changed = |key: &str, value: Value| {
+        let mut asked = body();
+        asked["inputs"][0][key] = value;
+        asked
+    };
+    for asked in [
+        changed("shape", json!(many())),
+        changed("name", json!(long())),
+        changed("datatype", json!(long())),
+        changed("shape", json!(long())),
+        changed("data", json!([long()])),
+        json!({"inputs": [], "parameters": {"mode": long()}}),
+    ] {
+        let (status, answer) = post(running.http_address, INFER, &asked).await;
+        let text = answer.to_string();
+        assert!(status == 400 && text.len() <= SHORT, "{status} {text}");
+    }
+}
