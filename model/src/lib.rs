@@ -91,6 +91,7 @@ mod powers;
 pub mod profile;
 pub mod proportions;
 mod random;
+mod read_file;
 pub mod tensors;
 pub mod weights;
 
@@ -106,4 +107,5 @@ pub use error::{Error, Result};
 pub use initialise::{copy_source_classifier, initial_parameters};
 pub use inputs::{FieldRows, Inputs};
 pub use random::Generator;
+pub use read_file::{DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file, read_text_file};
 pub use tensors::{HostTensor, NamedTensors, Rows};

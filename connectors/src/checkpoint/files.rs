@@ -7,6 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use ostar_model::{DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file};
 use twox_hash::XxHash64;
 
 use super::{Checkpoint, Manifest, StoreError, failed};
@@ -19,6 +20,8 @@ pub(super) const TEMPORARY_PREFIX: &str = "temporary-";
 const MANIFEST: &str = "manifest.json";
 const MANIFEST_DIGEST: &str = "manifest.digest";
 const STATE: &str = "state.safetensors";
+/// Most bytes of a state: the weights several times, with what the optimiser knows of each, and the rows of the window.
+const MOST_STATE: u64 = 4 * TENSOR_FILE;
 
 /// XXH64 in 16 hexadecimal digits, as for bundles. Detects damage, not tampering.
 pub fn digest(bytes: &[u8]) -> String {
@@ -67,7 +70,7 @@ pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()>
 /// Reads a checkpoint and compares the digests.
 pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
     let manifest = read_manifest(path)?;
-    let state = content(path, STATE)?;
+    let state = content(path, STATE, MOST_STATE)?;
     check(path, STATE, &state, &manifest.state_digest)?;
     Ok(Checkpoint {
         manifest,
@@ -78,16 +81,16 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
 
 /// Reads a checkpoint's manifest and compares its digest.
 pub(super) fn read_manifest(path: &Path) -> Result<Manifest, StoreError> {
-    let bytes = content(path, MANIFEST)?;
-    let expected = content(path, MANIFEST_DIGEST)?;
+    let bytes = content(path, MANIFEST, DESCRIPTION_FILE)?;
+    let expected = content(path, MANIFEST_DIGEST, SMALL_FILE)?;
     let expected = String::from_utf8_lossy(&expected);
     check(path, MANIFEST, &bytes, expected.trim_end())?;
     Manifest::from_bytes(path, &bytes)
 }
 
-fn content(path: &Path, name: &str) -> Result<Vec<u8>, StoreError> {
+fn content(path: &Path, name: &str, most: u64) -> Result<Vec<u8>, StoreError> {
     let file = path.join(name);
-    fs::read(&file).map_err(|problem| match problem.kind() {
+    read_file(&file, most).map_err(|problem| match problem.kind() {
         io::ErrorKind::NotFound => corrupt(path, format!("{name} is missing")),
         _ => StoreError::Unreadable {
             path: file,

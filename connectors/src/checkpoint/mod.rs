@@ -20,6 +20,7 @@ pub use files::digest;
 use files::{PREFIX, TEMPORARY_PREFIX};
 use manifest::MANIFEST_FORMAT_VERSION;
 pub use manifest::{Manifest, Orders, Shares};
+use ostar_model::{SMALL_FILE, read_text_file};
 
 /// File in the parent folder that the writer locks.
 const LOCK: &str = "lock";
@@ -187,7 +188,7 @@ impl CheckpointStore {
     /// Epoch of the newest writer; 0 if none has claimed one.
     fn claimed_epoch(&self) -> Result<u64, StoreError> {
         let path = self.folder.join(EPOCH);
-        match fs::read_to_string(&path) {
+        match read_text_file(&path, SMALL_FILE) {
             // An unreadable number is as good as none: the next claim replaces it.
             Ok(text) => Ok(text.trim().parse().unwrap_or(0)),
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => Ok(0),

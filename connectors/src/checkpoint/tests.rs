@@ -298,6 +298,19 @@ fn a_damaged_checkpoint_takes_a_free_name_and_the_first_ten_are_kept() {
     assert!(store.list().unwrap().is_empty());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_state_without_an_end_is_not_read() {
+    let (_guard, store) = store(2, 5);
+    let state = folder_of(&store, 2).join("state.safetensors");
+    fs::remove_file(&state).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &state).unwrap();
+    let refused = store.show("checkpoint-00000002").unwrap_err().to_string();
+    assert!(refused.contains("state.safetensors"), "{refused}");
+    assert!(refused.contains("is no regular file"), "{refused}");
+    assert!(store.newest().is_err());
+}
+
 #[test]
 fn an_error_of_the_disk_is_told_once() {
     let (folder, _store) = store(1, 9);

@@ -2,13 +2,13 @@
 
 use std::{
     collections::VecDeque,
-    fs,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use ostar_model::{SMALL_FILE, read_text_file};
 use rdkafka::{
     ClientConfig, ClientContext, TopicPartitionList,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},
@@ -147,7 +147,7 @@ fn shared_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
         config.set(canonical(option), value);
     }
     for (option, path) in &settings.options_from_files {
-        let text = fs::read_to_string(path).map_err(|problem| KafkaError::Secret {
+        let text = read_text_file(path, SMALL_FILE).map_err(|problem| KafkaError::Secret {
             section: "options_from_files",
             option: option.clone(),
             place: path.display().to_string(),

@@ -1,7 +1,6 @@
 //! `ostard import`.
 
 use std::{
-    fs,
     io::{self, Write},
     path::PathBuf,
 };
@@ -10,11 +9,12 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use ostar_connectors::files::LabelledFile;
 use ostar_model::{
-    Rows,
+    Rows, TENSOR_FILE,
     bundle::InputKind,
     fit::FitSettings,
     onnx::{ImportSettings, Imported, Model, Takes, import},
     proportions::LabelProportions,
+    read_file,
 };
 
 use super::{
@@ -97,7 +97,8 @@ impl Import {
             );
         }
         let shown = self.onnx.display();
-        let file = fs::read(&self.onnx).with_context(|| format!("cannot read --onnx {shown}"))?;
+        let file = read_file(&self.onnx, TENSOR_FILE)
+            .with_context(|| format!("cannot read --onnx {shown}"))?;
         let model = Model::read(&file, self.output.as_deref())
             .with_context(|| format!("cannot import {shown}"))?;
         let mut settings = self.files.settings();

@@ -2,12 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
 use config::{File, FileFormat, Source, ValueKind};
 use ostar_connectors::settings::Problem;
+use ostar_model::{SMALL_FILE, read_text_file};
 use serde_json::Value;
 
 use super::{
@@ -104,7 +104,7 @@ fn file(path: &Path) -> Result<Tree, Problem> {
             ));
         }
     };
-    let text = fs::read_to_string(path)
+    let text = read_text_file(path, SMALL_FILE)
         .map_err(|error| refused(format!("expected a file that can be read: {error}")))?;
     parse(&text, format, &Origin::File(path.display().to_string()))
         .map_err(|error| refused(format!("expected valid {format:?}: {error}")))

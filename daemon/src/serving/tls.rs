@@ -1,9 +1,10 @@
 //! Certificates and keys of the listeners, which may change while the daemon runs.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use arc_swap::ArcSwap;
+use ostar_model::{SMALL_FILE, read_file};
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
@@ -228,7 +229,7 @@ fn expiry(chain: &[CertificateDer<'_>]) -> Result<i64> {
 }
 
 fn read(key: &str, path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("{key}: cannot read {}", path.display()))
+    read_file(path, SMALL_FILE).with_context(|| format!("{key}: cannot read {}", path.display()))
 }
 
 fn certificates(key: &str, path: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {

@@ -6,6 +6,7 @@ mod class_order;
 mod early_stop;
 mod faults;
 mod promises;
+mod refused_starts;
 mod stopping;
 
 use ostar_harness::{Mock, Place, daemon::Daemon, gaussians};

@@ -12,8 +12,9 @@ use twox_hash::XxHash64;
 
 use super::{Bundle, Description, SourceBuffer, description::check_version};
 use crate::{
-    Error, NamedTensors, Result,
+    DESCRIPTION_FILE, Error, NamedTensors, Result, TENSOR_FILE,
     profile::InputProfile,
+    read_file,
     tensors::{from_safetensors, to_safetensors},
 };
 
@@ -120,22 +121,25 @@ impl Bundle {
 
     /// Reads what [`Bundle::save`] or another program wrote into `folder`.
     pub fn load(folder: &Path) -> Result<Self> {
-        let read = |name: &str| {
+        let read = |name: &str, most| {
             let path = folder.join(name);
-            fs::read(&path).map_err(|source| (path, source))
+            read_file(&path, most).map_err(|source| (path, source))
         };
-        let required = |name| read(name).map_err(|(path, source)| failed("read", path, source));
-        let optional = |name| match read(name) {
+        let required = |name, most| {
+            let read = read(name, most);
+            read.map_err(|(path, source)| failed("read", path, source))
+        };
+        let optional = |name, most| match read(name, most) {
             Ok(bytes) => Ok(Some(bytes)),
             Err((_, error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err((path, source)) => Err(failed("read", path, source)),
         };
         Self::from_files(&BundleFiles {
-            description: required(DESCRIPTION)?,
-            weights: optional(WEIGHTS)?,
-            source: required(SOURCE)?,
-            inputs: optional(INPUTS)?,
-            onnx: optional(ONNX)?,
+            description: required(DESCRIPTION, DESCRIPTION_FILE)?,
+            weights: optional(WEIGHTS, TENSOR_FILE)?,
+            source: required(SOURCE, TENSOR_FILE)?,
+            inputs: optional(INPUTS, DESCRIPTION_FILE)?,
+            onnx: optional(ONNX, TENSOR_FILE)?,
         })
     }
 }

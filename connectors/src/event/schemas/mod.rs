@@ -7,12 +7,12 @@ mod tests;
 
 use std::{
     collections::{HashMap, VecDeque},
-    fs,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use apache_avro::Schema;
+use ostar_model::{DESCRIPTION_FILE, read_file, read_text_file};
 
 use self::{
     protobuf::Messages,
@@ -98,8 +98,8 @@ impl Schemas {
                     );
                     UnsuitableSettings::new(told)
                 };
-                let text =
-                    fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+                let text = read_text_file(path, DESCRIPTION_FILE)
+                    .map_err(|error| unreadable(error.to_string()))?;
                 Some(Schema::parse_str(&text).map_err(|error| unreadable(error.to_string()))?)
             }
             _ => None,
@@ -305,7 +305,7 @@ fn message_plan(settings: &EventSettings, wanted: &Node) -> Result<Plan, Unsuita
                 .into(),
         ));
     };
-    let read = fs::read(path).map_err(|error| error.to_string());
+    let read = read_file(path, DESCRIPTION_FILE).map_err(|error| error.to_string());
     let plan = read.and_then(|bytes| Plan::compile(&bytes, message, wanted));
     plan.map_err(|problem| {
         UnsuitableSettings::new(format!("events.schema_file is {path:?}: {problem}"))

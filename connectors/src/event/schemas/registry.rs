@@ -1,8 +1,9 @@
 //! A schema registry's HTTP API, as Confluent's, Apicurio's and Redpanda's registries serve it.
 
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use ostar_model::{SMALL_FILE, read_text_file};
 use serde::Deserialize;
 
 use crate::event::settings::RegistrySettings;
@@ -65,7 +66,7 @@ impl Registry {
     /// Reads the secrets; does not connect.
     pub(super) fn new(url: &str, settings: &RegistrySettings) -> Result<Self, String> {
         let secret = |key: &str, path: &Path| {
-            let text = fs::read_to_string(path);
+            let text = read_text_file(path, SMALL_FILE);
             let text = text.map_err(|error| {
                 format!(
                     "events.registry.{key} is {path:?}, expected a file that can be read: {error}"

@@ -1,5 +1,6 @@
 use std::{
     collections::BTreeMap,
+    fs,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
     sync::mpsc,

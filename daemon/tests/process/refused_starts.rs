@@ -1,0 +1,56 @@
+//! What the program refuses or warns of before it serves, as a person at a terminal sees it.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use ostar_harness::daemon::Settings;
+
+use crate::{PROGRAM, Place};
+
+/// Exit code, standard output and standard error of a command.
+fn ostard(words: &[&str], settings: &Settings) -> Result<(i32, String, String)> {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).args(settings.flags(""));
+    let ended = command.stdin(Stdio::null()).output()?;
+    Ok((
+        ended.status.code().context("no exit code")?,
+        String::from_utf8(ended.stdout)?,
+        String::from_utf8(ended.stderr)?,
+    ))
+}
+
+#[test]
+fn a_file_of_a_bundle_without_an_end_is_refused_at_once() -> Result<()> {
+    let place = Place::new()?;
+    let settings = Settings::new(
+        "127.0.0.1:1",
+        "endless",
+        &place.path().join("bundle"),
+        &place.checkpoints("state"),
+    );
+    let weights = place.path().join("bundle/weights.safetensors");
+    let refused = |problem: &str| -> Result<()> {
+        let (code, _, err) = ostard(&["run"], &settings)?;
+        ensure!(code == 1, "{code}: {err}");
+        ensure!(
+            err.contains("bundle/weights.safetensors") && err.contains(problem),
+            "{err}"
+        );
+        Ok(())
+    };
+    fs::remove_file(&weights)?;
+    symlink("/dev/zero", &weights)?;
+    refused("is no regular file")?;
+    // A pipe that nobody writes to.
+    fs::remove_file(&weights)?;
+    let made = Command::new("mkfifo").arg(&weights).status()?;
+    ensure!(made.success(), "mkfifo: {made}");
+    refused("is no regular file")?;
+    fs::remove_file(&weights)?;
+    fs::File::create(&weights)?.set_len(1 << 42)?;
+    refused("has 4398046511104 bytes, expected at most 2147483648")
+}
