@@ -5,6 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::credentials::without_credentials;
+
 /// A setting that cannot be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
@@ -19,7 +21,7 @@ pub struct Problem {
 /// What a setting with a problem holds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
-    /// A value that is not allowed. Secrets must be masked before.
+    /// A value that is not allowed. Secrets must be masked before, but for those in addresses.
     Value(Value),
     /// Nothing, where a value is needed.
     Unset,
@@ -63,14 +65,15 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, found, hint } = self;
-        match found {
+        let text = match found {
             Found::Value(Value::String(text)) if text.is_empty() => {
-                write!(formatter, "{path} is empty, {hint}")
+                format!("{path} is empty, {hint}")
             }
-            Found::Value(value) => write!(formatter, "{path} is {value}, {hint}"),
-            Found::Unset => write!(formatter, "{path} is not set, {hint}"),
-            Found::AnyValue => write!(formatter, "{path} {hint}"),
-        }
+            Found::Value(value) => format!("{path} is {value}, {hint}"),
+            Found::Unset => format!("{path} is not set, {hint}"),
+            Found::AnyValue => format!("{path} {hint}"),
+        };
+        formatter.write_str(&without_credentials(&text))
     }
 }
 

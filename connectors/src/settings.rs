@@ -5,7 +5,10 @@ use std::{fmt, str::FromStr, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::problem::{Found, KeyPath, Problem};
+pub use crate::{
+    credentials::{MASK, without_credentials},
+    problem::{Found, KeyPath, Problem},
+};
 
 /// A duration in the configuration, written as a whole number and a unit: "500ms", "10s", "5m", "1h".
 #[derive(

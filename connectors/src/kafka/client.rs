@@ -25,6 +25,7 @@ use super::{
     options::canonical,
     settings::KafkaSettings,
 };
+use crate::settings::without_credentials;
 
 pub(super) type Consumer = BaseConsumer<Context>;
 
@@ -203,14 +204,16 @@ impl ClientContext for Context {
     }
 
     fn error(&self, error: RdKafkaError, reason: &str) {
-        debug!(target: "librdkafka", error = %describe(&error), reason);
+        // It names the broker as it was configured.
+        let reason = without_credentials(reason);
+        debug!(target: "librdkafka", error = %describe(&error), %reason);
         let mut last = self
             .last_error
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         // "All brokers are down" must not replace the reason why one of them is.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) || last.is_none() {
-            *last = Some(reason.to_owned());
+            *last = Some(reason.into_owned());
         }
     }
 }
@@ -268,6 +271,7 @@ impl ProducerContext for Context {
 
 /// Logs errors as warnings, because librdkafka recovers from most of them by itself.
 pub(super) fn log_line(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    let message = without_credentials(message);
     match level {
         RDKafkaLogLevel::Emerg
         | RDKafkaLogLevel::Alert

@@ -3,6 +3,7 @@
 use rdkafka::error::KafkaError as RdKafkaError;
 
 use super::progress::LostOffsets;
+use crate::settings::without_credentials;
 
 /// An error of the consumer or of a client's options.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +24,10 @@ pub enum KafkaError {
         problem: String,
     },
     /// No broker answers. Transient.
-    #[error("kafka.brokers {brokers:?} cannot be reached: {reason}; is a broker running there?")]
+    #[error(
+        "kafka.brokers {:?} cannot be reached: {reason}; is a broker running there?",
+        without_credentials(brokers)
+    )]
     Unreachable {
         /// Value of `kafka.brokers`.
         brokers: String,
@@ -32,7 +36,8 @@ pub enum KafkaError {
     },
     /// The broker answers, but does not have the topic. Transient.
     #[error(
-        "topic {topic:?} at {brokers:?} is not available: {reason}; create it, or correct its name"
+        "topic {topic:?} at {:?} is not available: {reason}; create it, or correct its name",
+        without_credentials(brokers)
     )]
     NoTopic {
         /// Name of the missing topic.

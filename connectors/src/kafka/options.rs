@@ -1,16 +1,16 @@
 //! Options for librdkafka: secrets are masked, and options that would break a guarantee are refused.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
+
+use crate::settings::{MASK, without_credentials};
 
 /// Options of librdkafka by name. Dots may be written as underscores, so that names fit environment variables.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Options(pub BTreeMap<String, String>);
-
-const MASK: &str = "***";
 
 /// Options that may not be set, and why or what to set instead.
 const RESERVED: [(&[&str], &str); 5] = [
@@ -71,9 +71,13 @@ pub(super) fn reason_reserved(option: &str) -> Option<&'static str> {
 // === impl Options ===
 
 impl Options {
-    fn masked(&self) -> impl Iterator<Item = (&str, &str)> {
+    fn masked(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         self.0.iter().map(|(name, value)| {
-            let shown = if is_secret(name) { MASK } else { value };
+            let shown = if is_secret(name) {
+                Cow::Borrowed(MASK)
+            } else {
+                without_credentials(value)
+            };
             (name.as_str(), shown)
         })
     }

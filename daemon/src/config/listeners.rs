@@ -1,7 +1,12 @@
 //! Settings of the listeners: addresses, TLS and the token.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
+use anyhow::{Context, Result, ensure};
+use ostar_model::{SMALL_FILE, read_text_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +70,42 @@ pub(crate) struct AuthSettings {
     pub(crate) metrics_token_file: Option<PathBuf>,
     /// File with tokens for orders, which are good for everything else, too.
     pub(crate) control_token_file: Option<PathBuf>,
+}
+
+impl AuthSettings {
+    /// Every token file, by its key.
+    pub(super) fn files(&self) -> [(&'static str, Option<&Path>); 4] {
+        [
+            ("auth.token_file", self.token_file.as_deref()),
+            (
+                "auth.predict_token_file",
+                self.predict_token_file.as_deref(),
+            ),
+            (
+                "auth.metrics_token_file",
+                self.metrics_token_file.as_deref(),
+            ),
+            (
+                "auth.control_token_file",
+                self.control_token_file.as_deref(),
+            ),
+        ]
+    }
+
+    /// One token on each line. Several are valid at once, so that callers can change from one to the next.
+    pub(crate) fn read_tokens(path: &Path) -> Result<Vec<String>> {
+        let text = read_text_file(path, SMALL_FILE);
+        let text =
+            text.with_context(|| format!("cannot read the token from {}", path.display()))?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let tokens: Vec<String> = lines.map(str::to_owned).collect();
+        ensure!(
+            !tokens.is_empty(),
+            "{} is empty, expected a token",
+            path.display()
+        );
+        Ok(tokens)
+    }
 }
 
 /// The sections that serving uses.

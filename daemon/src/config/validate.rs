@@ -1,12 +1,10 @@
 //! Checks across sections, and files that must exist.
 
-use std::path::Path;
-
 use ostar_connectors::settings::Problem;
 use ostar_model::Error;
 use tracing_subscriber::EnvFilter;
 
-use super::Config;
+use super::{AuthSettings, Config};
 
 impl Config {
     /// Everything that would keep `ostard run` from working.
@@ -150,14 +148,19 @@ impl Config {
             ("tls.certificate", &self.tls.certificate),
             ("tls.key", &self.tls.key),
             ("tls.client_ca", &self.tls.client_ca),
-            ("auth.token_file", &self.auth.token_file),
-            ("auth.predict_token_file", &self.auth.predict_token_file),
-            ("auth.metrics_token_file", &self.auth.metrics_token_file),
-            ("auth.control_token_file", &self.auth.control_token_file),
         ];
-        for (key, path) in files {
-            if let Some(path) = path.as_deref().filter(|path| !Path::is_file(path)) {
+        let files = files.map(|(key, path)| (key, path.as_deref()));
+        for (key, path) in files.into_iter().chain(self.auth.files()) {
+            let Some(path) = path else {
+                continue;
+            };
+            if !path.is_file() {
                 problems.push(Problem::value(key, path, "expected a file that exists"));
+            } else if key.starts_with("auth.")
+                && let Err(error) = AuthSettings::read_tokens(path)
+            {
+                let hint = format!("expected a file with a token on each line: {error:#}");
+                problems.push(Problem::value(key, path, hint));
             }
         }
     }

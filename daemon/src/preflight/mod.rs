@@ -6,7 +6,7 @@ mod topics;
 
 use std::time::Duration;
 
-use ostar_connectors::{checkpoint::Checkpoint, kafka::Survey};
+use ostar_connectors::{checkpoint::Checkpoint, kafka::Survey, settings::without_credentials};
 use ostar_model::Bundle;
 
 use crate::{
@@ -51,6 +51,7 @@ pub(crate) fn check(mut config: RunConfig, timeout: Duration) -> Vec<Finding> {
     match Survey::open(&config.config.kafka, timeout) {
         Ok(survey) => {
             let brokers = &config.config.kafka.brokers;
+            let brokers = without_credentials(brokers);
             let text = format!("{brokers} answers, {}", count(survey.brokers(), "broker"));
             findings.good("kafka.brokers", text);
             topics::check(&config.config, &survey, &mut findings);

@@ -1,13 +1,12 @@
 //! Bearer tokens by role, from files that may change.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use subtle::{Choice, ConstantTimeEq};
 use tokio::{sync::watch, task::spawn_blocking, time::interval};
 use tracing::{info, warn};
@@ -135,7 +134,7 @@ impl Tokens {
 
 impl TokenFile {
     fn open(key: &'static str, path: &Path, look_every: Duration) -> Result<Self> {
-        let tokens = read(path).context(key)?;
+        let tokens = AuthSettings::read_tokens(path).context(key)?;
         let held = Held {
             tokens,
             looked: Instant::now(),
@@ -173,7 +172,7 @@ impl TokenFile {
             return;
         }
         held.looked = Instant::now();
-        match read(&self.path) {
+        match AuthSettings::read_tokens(&self.path) {
             Ok(tokens) => {
                 held.problem = None;
                 if tokens != held.tokens {
@@ -193,20 +192,10 @@ impl TokenFile {
     }
 }
 
-/// One token on each line. Several are valid at once, so that callers can change from one to the next.
-fn read(path: &Path) -> Result<Vec<String>> {
-    let text = fs::read_to_string(path);
-    let text = text.with_context(|| format!("cannot read the token from {}", path.display()))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let tokens: Vec<String> = lines.map(str::to_owned).collect();
-    if tokens.is_empty() {
-        bail!("{} is empty, expected a token", path.display());
-    }
-    Ok(tokens)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn token_file(text: &str) -> (tempfile::NamedTempFile, TokenFile) {

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use ostar_model::{SMALL_FILE, read_text_file};
 use serde::Deserialize;
 
-use crate::event::settings::RegistrySettings;
+use crate::{event::settings::RegistrySettings, settings::without_credentials};
 
 /// Most bytes of an answer.
 const MAX_BYTES: u64 = 4 << 20;
@@ -143,7 +143,10 @@ impl Registry {
 
     fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, RegistryError> {
         let url = format!("{}{path}", self.url);
-        let unavailable = |problem: String| RegistryError::Unavailable(format!("{url}: {problem}"));
+        // ureq may quote the address, too.
+        let shown = |text: String| without_credentials(&text).into_owned();
+        let unavailable =
+            |problem: String| RegistryError::Unavailable(shown(format!("{url}: {problem}")));
         let mut request = self.agent.get(&url);
         let accepted = "application/vnd.schemaregistry.v1+json, application/json";
         request = request.header("Accept", accepted);
@@ -155,7 +158,7 @@ impl Registry {
             .map_err(|error| unavailable(error.to_string()))?;
         match answer.status().as_u16() {
             200 => (),
-            404 => return Err(RegistryError::Unknown(format!("{url} answered 404"))),
+            404 => return Err(RegistryError::Unknown(shown(format!("{url} answered 404")))),
             status => return Err(unavailable(format!("answered {status}"))),
         }
         let body = answer.body_mut().with_config().limit(MAX_BYTES);

@@ -204,13 +204,15 @@ fn json_events_of_a_registry_are_read_without_their_prefix() {
     let away = EventSettings {
         registry: RegistrySettings {
             // Nobody listens there.
-            url: Some("http://127.0.0.1:1".into()),
+            url: Some("http://ann:hunter2@127.0.0.1:1".into()),
             ..RegistrySettings::default()
         },
         ..settings
     };
     let decoder = Decoder::new(&away, &input(), 2).unwrap();
-    assert!(decode(&decoder, &payload).is_err());
+    let told = decode(&decoder, &payload).unwrap_err().to_string();
+    assert!(told.contains("http://ann:***@127.0.0.1:1/"), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
 }
 
 const ORDER: &str = r#"

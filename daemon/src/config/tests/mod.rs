@@ -53,6 +53,11 @@ impl Trial {
         self
     }
 
+    /// A file of the folder.
+    pub(super) fn path_of(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
     fn read(&self) -> Reading {
         Reading::new(&self.layers)
     }
@@ -321,4 +326,53 @@ fn variables_of_other_programs_are_left_alone() {
         trial.config().bundle.path,
         Some(PathBuf::from(trial.folder.path()))
     );
+}
+
+#[test]
+fn a_token_file_must_hold_a_token() {
+    let mut trial = Trial::new();
+    let path = trial.path_of("token");
+    trial.set("auth.metrics_token_file", &path);
+    fs::write(trial.folder.path().join("token"), " \n\n").unwrap();
+    assert_eq!(
+        trial.told(),
+        [
+            "auth.metrics_token_file is \"token\", expected a file with a token on each line: token is empty, expected a token (--set)"
+        ]
+    );
+    fs::write(trial.folder.path().join("token"), "secret\n").unwrap();
+    assert_eq!(trial.told(), [""; 0]);
+}
+
+#[test]
+fn passwords_in_addresses_are_neither_printed_nor_told() {
+    let mut trial = Trial::new();
+    trial.file(
+        "ostard.toml",
+        "[events.registry]\nurl = \"http://ann:hunter2@registry:8081\"\n\
+         [kafka.options]\n\"https.proxy\" = \"http://ann:hunter2@proxy\"\n",
+    );
+    trial.set("events.format", "raw");
+    trial.set("kafka.brokers", "sasl_ssl://ann:hunter2@broker:9093");
+    trial.set("learner.block", "http://ann:hunter2@registry");
+    let told = trial.told().join("\n");
+    assert!(told.contains("http://ann:***@registry:8081"), "{told}");
+    assert!(
+        told.contains("learner.block is \"http://ann:***@registry\""),
+        "{told}"
+    );
+    let reading = trial.read();
+    let printed = reading.print();
+    for shown in [
+        "url = \"http://ann:***@registry:8081\"",
+        "brokers = \"sasl_ssl://ann:***@broker:9093\"",
+        "\"https.proxy\" = \"http://ann:***@proxy\"",
+    ] {
+        assert!(printed.contains(shown), "{printed}");
+    }
+    let page = reading.config.in_effect();
+    assert!(page.contains("http://ann:***@registry:8081"), "{page}");
+    for text in [told, printed, page] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
 }
