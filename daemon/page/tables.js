@@ -118,13 +118,21 @@ function labelRows(labels) {
     ? `half within ${span(labels.half_within_seconds)}, 90 % within ${known(labels.most_within_seconds) ? span(labels.most_within_seconds) : "more than a week"}`
     : "–";
   return [
-    ["Labels wanted", labels.wanted > 0 ? `${count(labels.wanted)}: ${labels.wanted_ids.join(", ")}${labels.wanted > labels.wanted_ids.length ? ", …" : ""}` : "none"],
+    ["Labels wanted", labels.wanted > 0 ? `${count(labels.wanted)}: ${wantedIds(labels)}` : "none"],
     ["Labels asked for, answered", `${count(labels.asked)}, ${count(labels.answered)}`],
     ["Waiting for a label", `${count(labels.waiting)} events${sample}`, labels.one_of > 1 ? "look" : ""],
     ["Labels took", delays],
     ...(labels.negatives > 0 ? [["Negative by waiting, late labels", `${count(labels.negatives)}, ${count(labels.late)}`]] : []),
     ...(labels.without_id > 0 ? [["Events without an id", `${count(labels.without_id)}: their labels cannot be asked for`, "look"]] : []),
   ];
+}
+
+/** The newest ids; none where the page is open to whoever reaches it. */
+function wantedIds({ wanted, wanted_ids }) {
+  if (!wanted_ids) {
+    return "ids are shown only with a token, or on the loopback";
+  }
+  return `${wanted_ids.join(", ")}${wanted > wanted_ids.length ? ", …" : ""}`;
 }
 
 /** The inputs beside training, those that broke first. */

@@ -27,7 +27,7 @@ struct Inner {
 }
 
 /// Parts that may have a condition. Metrics have a series for each.
-pub(crate) const CONDITIONS: [&str; 12] = [
+pub(crate) const CONDITIONS: [&str; 13] = [
     "checkpoints",
     "class_order",
     "damaged_checkpoints",
@@ -35,6 +35,7 @@ pub(crate) const CONDITIONS: [&str; 12] = [
     "kafka",
     "label_requests",
     "labels",
+    "listeners",
     "outputs",
     "registry",
     "state",

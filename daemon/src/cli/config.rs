@@ -72,7 +72,10 @@ impl Command {
                 );
             }
             Self::Check { layers, .. } => {
-                Reading::new(&layers.layers()).valid()?;
+                let config = Reading::new(&layers.layers()).valid()?;
+                for listener in config.open_listeners() {
+                    writeln!(io::stderr(), "warning: {listener}")?;
+                }
                 writeln!(out, "the configuration is valid")?;
             }
             Self::Print { layers } => {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -42,6 +42,7 @@ impl Command {
     pub(super) fn execute(self) -> Result<()> {
         let Self::Wanted(wanted) = self;
         let state = block_on(ask_state(&wanted.connection, &wanted.address))?;
+        check_shown(&state)?;
         let text = match wanted.format.choose() {
             Format::Table => table(&state),
             Format::Json => in_json(&state),
@@ -49,6 +50,17 @@ impl Command {
         io::stdout().write_all(text.as_bytes())?;
         Ok(())
     }
+}
+
+/// An empty list would say that none is wanted.
+fn check_shown(state: &State) -> Result<()> {
+    let count = state.wanted_labels_withheld;
+    ensure!(
+        count == 0,
+        "{count} labels are wanted, and the daemon does not show of which events: anybody may call its grpc.listen; set \
+         auth.token_file or auth.predict_token_file there, or ask one that listens on 127.0.0.1"
+    );
+    Ok(())
 }
 
 fn table(state: &State) -> String {
@@ -113,6 +125,10 @@ mod tests {
         };
         let mut state = State::default();
         assert!(table(&state).contains("set labels.topic"));
+        check_shown(&state).unwrap();
+        state.wanted_labels_withheld = 3;
+        let refused = check_shown(&state).unwrap_err().to_string();
+        assert!(refused.starts_with("3 labels are wanted"), "{refused}");
         state.wanted_labels = vec![request];
         let text = table(&state);
         assert!(text.contains("mail-7  disagreement  3"), "{text}");

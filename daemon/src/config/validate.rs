@@ -4,7 +4,7 @@ use ostar_connectors::settings::Problem;
 use ostar_model::Error;
 use tracing_subscriber::EnvFilter;
 
-use super::{AuthSettings, Config};
+use super::{AuthSettings, Config, is_loopback};
 
 impl Config {
     /// Everything that would keep `ostard run` from working.
@@ -111,7 +111,7 @@ impl Config {
         let has_tokens = auth.token_file.is_some() || auth.control_token_file.is_some();
         let open = !has_tokens && tls.client_ca.is_none();
         let control = self.grpc.control_listen;
-        if let Some(address) = control.filter(|address| open && !address.ip().is_loopback()) {
+        if let Some(address) = control.filter(|address| open && !is_loopback(*address)) {
             let hint = "expected 127.0.0.1 unless callers are identified: set auth.token_file, auth.control_token_file or tls.client_ca";
             problems.push(Problem::value("grpc.control_listen", address, hint));
         }

@@ -30,6 +30,7 @@ pub(super) struct InferenceService {
     pub(super) services: Arc<Services>,
     pub(super) batcher: Batcher,
     pub(super) max_rows: usize,
+    pub(super) shows_ids: bool,
     /// Ends streams, which would otherwise keep their connections open for ever.
     pub(super) stopped: watch::Receiver<bool>,
 }
@@ -58,7 +59,11 @@ impl Inference for InferenceService {
 
     async fn get_state(&self, _: Request<GetStateRequest>) -> Result<Response<State>, Status> {
         let timer = self.services.metrics.serving.start(Method::GetState);
-        let state = describe(&self.services, &self.services.status.borrow());
+        let state = describe(
+            &self.services,
+            &self.services.status.borrow(),
+            self.shows_ids,
+        );
         timer.finish(Code::Ok);
         Ok(Response::new(state))
     }
@@ -148,7 +153,7 @@ impl InferenceService {
         let timer = services.metrics.serving.start(Method::WatchState);
         let mut status = services.status.clone();
         let code = loop {
-            let state = describe(&services, &status.borrow_and_update());
+            let state = describe(&services, &status.borrow_and_update(), self.shows_ids);
             if states.send(Ok(state)).await.is_err() {
                 break Code::Cancelled;
             }

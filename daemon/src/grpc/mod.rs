@@ -43,6 +43,8 @@ pub(crate) struct Server<'a> {
     pub(crate) open_inference: OpenInference,
     pub(crate) limits: &'a RequestSettings,
     pub(crate) tokens: Arc<Tokens>,
+    /// Whether callers of `grpc.listen` may see ids of events: not if it is open to anybody.
+    pub(crate) shows_ids: bool,
     /// True or closed once the daemon stops.
     pub(crate) stopped: watch::Receiver<bool>,
 }
@@ -81,6 +83,7 @@ impl Server<'_> {
             services: self.services.clone(),
             batcher: self.batcher.clone(),
             max_rows: self.limits.max_rows,
+            shows_ids: self.shows_ids,
             stopped: self.stopped.clone(),
         };
         let inference =

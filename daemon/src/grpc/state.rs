@@ -21,7 +21,8 @@ use crate::{
     status::Status,
 };
 
-pub(super) fn describe(services: &Services, status: &Status) -> State {
+/// Without `shows_ids` wanted labels are counted and not listed.
+pub(super) fn describe(services: &Services, status: &Status, shows_ids: bool) -> State {
     let description = &services.description;
     let block = status.block.as_ref();
     let frozen = block.map(|block| &block.frozen);
@@ -66,7 +67,16 @@ pub(super) fn describe(services: &Services, status: &Status) -> State {
         shares_age_ms: status
             .shares_at_ms
             .map(|at_ms| now_ms().saturating_sub(at_ms)),
-        wanted_labels: wanted(status, &description.classes),
+        wanted_labels: if shows_ids {
+            wanted(status, &description.classes)
+        } else {
+            Vec::new()
+        },
+        wanted_labels_withheld: if shows_ids {
+            0
+        } else {
+            status.wanted.len() as u64
+        },
         shares_by_labels: status
             .shares_by_labels
             .as_ref()

@@ -11,7 +11,7 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::config::HttpSettings;
+use crate::config::{HttpSettings, is_loopback};
 
 /// Names under which the listener may be called.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl Hosts {
     pub(super) fn new(settings: &HttpSettings) -> Self {
         let names = settings.hosts.iter();
         let names: Vec<String> = names.map(|name| name.to_ascii_lowercase()).collect();
-        let open = names.is_empty() && !settings.listen.ip().is_loopback();
+        let open = names.is_empty() && !is_loopback(settings.listen);
         Self {
             names: (!open).then_some(names),
         }

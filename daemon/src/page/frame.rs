@@ -194,6 +194,13 @@ pub(super) struct StreamFrame {
 // === impl Frame ===
 
 impl Frame {
+    /// Leaves out the ids of events.
+    pub(super) fn withhold_ids(&mut self) {
+        if let Some(labels) = &mut self.labels {
+            labels.withhold_ids();
+        }
+    }
+
     pub(super) fn new(
         services: &Services,
         about: &About,

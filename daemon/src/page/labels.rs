@@ -13,8 +13,8 @@ const LISTED: usize = 10;
 pub(super) struct LabelFrame {
     /// Asked for and not answered yet.
     wanted: usize,
-    /// The newest of them.
-    wanted_ids: Vec<String>,
+    /// The newest of them; `None` on a listener that anybody may call.
+    wanted_ids: Option<Vec<String>>,
     asked: u64,
     answered: u64,
     /// Events that wait for a label; one of so many does.
@@ -29,6 +29,10 @@ pub(super) struct LabelFrame {
 }
 
 impl LabelFrame {
+    pub(super) fn withhold_ids(&mut self) {
+        self.wanted_ids = None;
+    }
+
     /// `None` if no labels are read, and before the first block.
     pub(super) fn new(status: &Status) -> Option<Self> {
         let block = status.block.as_ref()?;
@@ -46,7 +50,7 @@ impl LabelFrame {
         let newest = status.wanted.iter().rev().take(LISTED);
         Some(Self {
             wanted: status.wanted.len(),
-            wanted_ids: newest.map(|request| request.id.to_string()).collect(),
+            wanted_ids: Some(newest.map(|request| request.id.to_string()).collect()),
             asked: counts.asked_disagreements + counts.asked_random,
             answered: counts.answered_disagreements + counts.answered_random,
             waiting: *waiting,

@@ -46,6 +46,8 @@ const VIEWERS: usize = 64;
 /// The page's state and its viewers.
 pub(crate) struct Page {
     services: Arc<Services>,
+    /// Whether viewers may see ids of events: not if anybody may be a viewer.
+    shows_ids: bool,
     about: About,
     columns: Vec<Column>,
     state: Mutex<PageState>,
@@ -97,7 +99,7 @@ enum NoPlace {
 // === impl Page ===
 
 impl Page {
-    pub(crate) fn new(services: Arc<Services>) -> Arc<Self> {
+    pub(crate) fn new(services: Arc<Services>, shows_ids: bool) -> Arc<Self> {
         let about = About::new(&services);
         let columns = Column::all(about.classes.len());
         let nothing = || watch::Sender::new(Arc::from(""));
@@ -113,6 +115,7 @@ impl Page {
         };
         Arc::new(Self {
             services,
+            shows_ids,
             about,
             columns,
             state: Mutex::new(state),
@@ -140,7 +143,10 @@ impl Page {
         let status = self.services.status.borrow().clone();
         let mut state = self.state();
         let rates = state.rates.observe(now, &readings);
-        let frame = Frame::new(&self.services, &self.about, &status, &readings, rates);
+        let mut frame = Frame::new(&self.services, &self.about, &status, &readings, rates);
+        if !self.shows_ids {
+            frame.withhold_ids();
+        }
         let values = self.columns.iter().map(|column| column.of(&frame));
         let values: Box<[f32]> = values.collect();
         if let Some(feeds) = &state.feeds {

@@ -19,7 +19,7 @@ use crate::{
 /// A page of its own, which looks only when it is told to.
 fn page() -> (Arc<Page>, watch::Sender<Status>) {
     let daemon = fixture::daemon();
-    (Page::new(Arc::new(daemon.services)), daemon.status)
+    (Page::new(Arc::new(daemon.services), true), daemon.status)
 }
 
 async fn next(viewer: &mut Viewer) -> Option<(&'static str, Value)> {
@@ -158,7 +158,7 @@ async fn a_frame_says_what_the_gate_chose_and_no_share_once_the_classes_changed(
         (fixture::learned_elsewhere, "frozen", true),
     ] {
         let daemon = fixture::daemon_after(learn);
-        let page = Page::new(Arc::new(daemon.services));
+        let page = Page::new(Arc::new(daemon.services), true);
         page.take_frame(Instant::now());
         let (_, hello) = next(&mut page.view().unwrap()).await.unwrap();
         let frame = &hello["frame"];

@@ -99,6 +99,9 @@ pub(super) fn others(config: &RunConfig, findings: &mut Findings) {
             }
         }
     }
+    for listener in config.open_listeners() {
+        findings.warning(listener.key, listener.problem());
+    }
     let listeners = [
         ("grpc.listen", Some(config.grpc.listen)),
         ("http.listen", Some(config.http.listen)),

@@ -18,7 +18,9 @@ use tracing::{info, warn};
 use self::{listen::Ports, parts::Parts};
 use crate::{
     config::ServeSettings,
-    grpc, http,
+    grpc,
+    health::Health,
+    http,
     metrics::Listener,
     open_inference::{self, OpenInference},
     page::Page,
@@ -66,6 +68,7 @@ async fn serve_with_secrets(
     tokens: Arc<Tokens>,
 ) -> Result<Servers> {
     let ports = Ports::bind(settings)?;
+    warn_of_open_listeners(settings, &services.health);
     let (grpc_address, http_address) = (ports.grpc.local_addr()?, ports.http.local_addr()?);
     let control_address = ports.control.as_ref().map(|port| port.local_addr());
     let control_address = control_address.transpose()?;
@@ -75,7 +78,7 @@ async fn serve_with_secrets(
     let workers = Workers::start(&batcher, &settings.requests)?;
     let (mut grpc, mut http) = (Parts::new(&services.health), Parts::new(&services.health));
     let open_inference = OpenInference::new(services.clone(), batcher.clone(), &settings.requests);
-    let page = Page::new(services.clone());
+    let page = Page::new(services.clone(), settings.open_http().is_none());
     let router = http::router(
         services.clone(),
         open_inference::router(open_inference.clone()),
@@ -89,6 +92,7 @@ async fn serve_with_secrets(
         open_inference,
         limits: &settings.requests,
         tokens: Arc::clone(&tokens),
+        shows_ids: settings.open_grpc().is_none(),
         stopped: grpc.stopped(),
     };
     let (inference, control, follow_health) = server.routers().await?;
@@ -133,6 +137,18 @@ async fn serve_with_secrets(
         http,
         workers,
     })
+}
+
+/// Once for the life of the process: listeners do not change.
+fn warn_of_open_listeners(settings: &ServeSettings, health: &Health) {
+    let open = settings.open_listeners();
+    for listener in &open {
+        warn!(key = listener.key, address = %listener.address, "a listener is open to whoever reaches it");
+    }
+    if !open.is_empty() {
+        let reasons: Vec<_> = open.iter().map(ToString::to_string).collect();
+        health.set_condition("listeners", reasons.join("; "));
+    }
 }
 
 async fn done(part: impl Future<Output = ()>) -> Result<()> {

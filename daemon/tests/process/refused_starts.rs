@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use ostar_harness::daemon::Settings;
 
-use crate::{PROGRAM, Place};
+use crate::{Daemon, PROGRAM, Place, broker};
 
 /// Exit code, standard output and standard error of a command.
 fn ostard(words: &[&str], settings: &Settings) -> Result<(i32, String, String)> {
@@ -21,6 +21,45 @@ fn ostard(words: &[&str], settings: &Settings) -> Result<(i32, String, String)> 
         String::from_utf8(ended.stdout)?,
         String::from_utf8(ended.stderr)?,
     ))
+}
+
+#[test]
+fn an_open_listener_is_a_warning_of_the_check_and_of_the_start() -> Result<()> {
+    let mock = broker(&["open"]);
+    let place = Place::new()?;
+    let settings = place.settings(&mock, "open", "state");
+    let (code, out, err) = ostard(&["config", "check"], &settings)?;
+    ensure!(
+        (code, &out[..], &err[..]) == (0, "the configuration is valid\n", ""),
+        "{code} {out} {err}"
+    );
+    let open = settings
+        .with("grpc.listen", "0.0.0.0:0")
+        .with("http.listen", "[::ffff:127.0.0.1]:0");
+    let (code, out, err) = ostard(&["config", "check"], &open)?;
+    ensure!(
+        (code, &out[..]) == (0, "the configuration is valid\n"),
+        "{code} {out}"
+    );
+    ensure!(
+        err.starts_with("warning: grpc.listen 0.0.0.0:0 is open: "),
+        "{err}"
+    );
+    ensure!(err.lines().count() == 1, "{err}");
+    let (code, out, _) = ostard(&["config", "check", "--connect"], &open)?;
+    let warned = out
+        .lines()
+        .filter(|line| line.starts_with("warning  grpc.listen"));
+    ensure!(code == 0 && warned.count() == 1, "{code} {out}");
+
+    let daemon = Daemon::start(PROGRAM, &open)?;
+    let warning = daemon.logged("a listener is open to whoever reaches it")?;
+    ensure!(
+        warning["level"] == "WARN" && warning["key"] == "grpc.listen",
+        "{warning}"
+    );
+    daemon.metric_is("ostar_condition{condition=\"listeners\"}", 1.0)?;
+    daemon.stop_cleanly()
 }
 
 #[test]

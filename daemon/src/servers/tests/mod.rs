@@ -4,6 +4,7 @@ mod connections;
 mod heads;
 mod http;
 mod open_inference;
+mod open_listeners;
 mod overload;
 mod predict;
 mod security;
