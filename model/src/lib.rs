@@ -107,5 +107,7 @@ pub use error::{Error, Result};
 pub use initialise::{copy_source_classifier, initial_parameters};
 pub use inputs::{FieldRows, Inputs};
 pub use random::Generator;
-pub use read_file::{DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file, read_text_file};
+pub use read_file::{
+    DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file, read_text_file, read_text_stream,
+};
 pub use tensors::{HostTensor, NamedTensors, Rows};

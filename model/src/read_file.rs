@@ -25,19 +25,33 @@ pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         let size = found.len();
         return wrong(format!("has {size} bytes, expected at most {most}"));
     }
+    read_to_end(path, most, found.len() as usize)
+}
+
+/// The text of a file that may also be a pipe, as one that somebody names on a command line: waits for its writer.
+pub fn read_text_stream(path: &Path, most: u64) -> io::Result<String> {
+    text(read_to_end(path, most, 0)?)
+}
+
+fn read_to_end(path: &Path, most: u64, expected: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    content.try_reserve_exact(found.len() as usize)?;
+    content.try_reserve_exact(expected)?;
     // Some files, as in /proc, have more than their size says.
     File::open(path)?.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
-        return wrong(format!("has more than {most} bytes, expected at most that"));
+        let problem = format!("has more than {most} bytes, expected at most that");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     }
     Ok(content)
 }
 
 /// The same, for text.
 pub fn read_text_file(path: &Path, most: u64) -> io::Result<String> {
-    let text = String::from_utf8(read_file(path, most)?);
+    text(read_file(path, most)?)
+}
+
+fn text(content: Vec<u8>) -> io::Result<String> {
+    let text = String::from_utf8(content);
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
@@ -72,6 +86,11 @@ mod tests {
     fn a_device_without_an_end_and_a_file_that_hides_its_size_are_refused() {
         let refused = read_file(Path::new("/dev/zero"), 1_000).unwrap_err();
         assert_eq!(refused.to_string(), "is no regular file, expected one");
+        let refused = read_text_stream(Path::new("/dev/zero"), 1_000).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "has more than 1000 bytes, expected at most that"
+        );
         let refused = read_file(Path::new("/proc/self/maps"), 10).unwrap_err();
         assert!(
             refused.to_string().contains("more than 10 bytes"),

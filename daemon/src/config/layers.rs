@@ -7,7 +7,7 @@ use std::{
 
 use config::{File, FileFormat, Source, ValueKind};
 use ostar_connectors::settings::Problem;
-use ostar_model::{SMALL_FILE, read_text_file};
+use ostar_model::{SMALL_FILE, read_text_stream};
 use serde_json::Value;
 
 use super::{
@@ -104,7 +104,7 @@ fn file(path: &Path) -> Result<Tree, Problem> {
             ));
         }
     };
-    let text = read_text_file(path, SMALL_FILE)
+    let text = read_text_stream(path, SMALL_FILE)
         .map_err(|error| refused(format!("expected a file that can be read: {error}")))?;
     parse(&text, format, &Origin::File(path.display().to_string()))
         .map_err(|error| refused(format!("expected valid {format:?}: {error}")))

@@ -77,6 +77,7 @@ impl Process {
             checkpoint_folder,
             mut config,
         } = config;
+        fail::fail_point!("loading");
         let bundle = Bundle::load(&bundle_folder)
             .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
         let bundle = Arc::new(bundle);

@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
@@ -15,7 +14,7 @@ use nix::{
     unistd::Pid,
 };
 use ostar_harness::{
-    daemon::{Settings, TIMEOUT},
+    daemon::{Settings, TIMEOUT, listens_for_signals},
     until,
 };
 use ostar_model::Generator;
@@ -72,17 +71,6 @@ impl Started {
     fn end(&mut self) -> Result<ExitStatus> {
         until("the process's end", TIMEOUT, || Ok(self.0.try_wait()?))
     }
-
-    /// Waits until the process has its own handler of SIGTERM.
-    fn listens(&self) -> Result<()> {
-        until("a handler of SIGTERM", TIMEOUT, || {
-            let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
-            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-            let caught = u64::from_str_radix(caught.context("no SigCgt")?.trim(), 16)?;
-            let listens = caught >> (Signal::SIGTERM as u32 - 1) & 1 == 1;
-            Ok(listens.then_some(()))
-        })
-    }
 }
 
 impl Drop for Started {
@@ -90,13 +78,6 @@ impl Drop for Started {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A file that holds up whoever reads it, until somebody writes to it: a named pipe.
-fn held_up(path: &Path) -> Result<()> {
-    let made = Command::new("mkfifo").arg(path).status()?;
-    ensure!(made.success(), "mkfifo {}: {made}", path.display());
-    Ok(())
 }
 
 /// The settings of each role, with a broker that answers where one process alone is enough.
@@ -148,10 +129,12 @@ fn a_stop_in_the_first_fifty_milliseconds_is_a_clean_one_in_every_role() -> Resu
 fn signals_are_listened_for_before_the_configuration_is_read() -> Result<()> {
     let place = Place::new()?;
     let file = place.path().join("ostard.toml");
-    held_up(&file)?;
+    // Holds up whoever reads it, until somebody writes to it.
+    let made = Command::new("mkfifo").arg(&file).status()?;
+    ensure!(made.success(), "mkfifo {}: {made}", file.display());
     let path = file.to_str().context("path")?;
     let process = Started::new(["run", "--config", path])?;
-    process.listens()?;
+    listens_for_signals(process.0.id())?;
     process.send(Signal::SIGTERM)?;
     let settings = Settings::new(
         NOBODY,
@@ -166,18 +149,6 @@ fn signals_are_listened_for_before_the_configuration_is_read() -> Result<()> {
         .map(|(key, value)| format!("{key} = {value:?}\n"))
         .collect();
     fs::write(&file, lines.concat())?;
-    process.ends_cleanly_after(Signal::SIGTERM)
-}
-
-#[test]
-fn a_stop_is_noticed_while_a_model_is_loaded() -> Result<()> {
-    let place = Place::new()?;
-    let weights = place.path().join("bundle/weights.safetensors");
-    fs::remove_file(&weights)?;
-    held_up(&weights)?;
-    let [_, settings, ..] = roles(&place, NOBODY);
-    let process = Started::new(settings.iter().map(String::as_str))?;
-    process.listens()?;
     process.ends_cleanly_after(Signal::SIGTERM)
 }
 

@@ -274,6 +274,17 @@ impl Drop for Daemon {
     }
 }
 
+/// Waits until a process has its own handler of SIGTERM.
+pub fn listens_for_signals(process: u32) -> Result<()> {
+    const SIGTERM: u32 = 15;
+    crate::until("a handler of SIGTERM", TIMEOUT, || {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.context("no SigCgt")?.trim(), 16)?;
+        Ok((caught >> (SIGTERM - 1) & 1 == 1).then_some(()))
+    })
+}
+
 /// The newest checkpoint: its folder, manifest and state.
 pub fn newest_checkpoint(folder: &Path) -> Result<(PathBuf, Value, Vec<u8>)> {
     let mut names: Vec<PathBuf> = std::fs::read_dir(folder)?

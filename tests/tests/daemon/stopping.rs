@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use ostar_connectors::proto::{Input, Vector, input::Kind};
 use ostar_tests::{
-    daemon::{Daemon, TIMEOUT},
+    daemon::{Daemon, TIMEOUT, listens_for_signals},
     gaussians,
     kafka::Kafka,
     until,
@@ -23,12 +23,18 @@ use tonic::{Code, Status, transport::Channel};
 
 use ostar_harness::Place;
 
-use crate::{Alone, start};
+use crate::{Alone, PROGRAM, start};
 
-pub(crate) const TESTS: &[(&str, Alone)] = &[(
-    "sigterm_under_load_ends_in_time_and_leaves_no_accepted_request_unanswered",
-    sigterm_under_load,
-)];
+pub(crate) const TESTS: &[(&str, Alone)] = &[
+    (
+        "sigterm_under_load_ends_in_time_and_leaves_no_accepted_request_unanswered",
+        sigterm_under_load,
+    ),
+    (
+        "a_stop_is_noticed_while_a_model_is_loaded",
+        sigterm_while_loading,
+    ),
+];
 
 const CONNECTIONS: usize = 4;
 /// Callers per connection, each with one request under way at any time.
@@ -78,6 +84,15 @@ fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
         "no request was answered after SIGTERM: there was no load"
     );
     Ok(())
+}
+
+fn sigterm_while_loading(kafka: &mut Kafka) -> Result<()> {
+    let place = Place::new()?;
+    let settings = place.settings(kafka, "loading", "state");
+    let a_minute = [("FAILPOINTS", "loading=sleep(60000)")];
+    let mut daemon = Daemon::start_with(PROGRAM, &settings, &a_minute)?;
+    listens_for_signals(daemon.id())?;
+    ends_in_time(&mut daemon)
 }
 
 /// SIGTERM ends the process before the deadline, with exit code 0.
