@@ -63,7 +63,8 @@ def run(program, package, tests, is_whole):
 
 
 def main():
-    quick = {key: set(names(path, key[0])) for key, (path, _) in (built := programs()).items()}
+    built = programs()
+    quick = {key: set(names(path, key[0])) for key, (path, _) in built.items()}
     empty = [
         file
         for key, (_, source) in built.items()

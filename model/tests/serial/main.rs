@@ -23,22 +23,22 @@ fn main() {
     arguments.test_threads = Some(1);
     let tests: &[(&str, fn())] = &[
         (
-            "warm_steps_allocate_nothing_on_any_thread",
+            "allocation::warm_steps_allocate_nothing_on_any_thread",
             allocation::warm_steps_allocate_nothing_on_any_thread,
         ),
         #[cfg(feature = "experiments")]
         (
-            "a_warm_convolution_allocates_nothing",
+            "allocation_convolution::a_warm_convolution_allocates_nothing",
             allocation_convolution::a_warm_convolution_allocates_nothing,
         ),
         #[cfg(feature = "candle")]
         (
-            "the_gemm_crate_allocates_in_every_call",
+            "gemm_crate::the_gemm_crate_allocates_in_every_call",
             gemm_crate::the_gemm_crate_allocates_in_every_call,
         ),
         #[cfg(target_os = "linux")]
         (
-            "ten_thousand_steps_grow_the_process_by_less_than_5_mb_and_a_leak_is_caught",
+            "growth::ten_thousand_steps_grow_the_process_by_less_than_5_mb_and_a_leak_is_caught",
             growth::ten_thousand_steps_grow_the_process_by_less_than_5_mb_and_a_leak_is_caught,
         ),
     ];
