@@ -249,7 +249,7 @@ impl CheckpointStore {
         })
     }
 
-    /// The newest intact checkpoint. Tells of damaged ones that are newer.
+    /// The newest intact checkpoint. Reports damaged ones that are newer.
     fn search(
         &self,
         mut on_damaged: impl FnMut(&str, StoreError),

@@ -106,7 +106,7 @@ impl Topic {
         match self.consumer.position() {
             Ok(list) => numeric_offsets(&list),
             Err(error) => {
-                tracing::debug!(error = %describe_error(&error), "librdkafka does not tell its positions");
+                tracing::debug!(error = %describe_error(&error), "no positions from librdkafka");
                 Offsets::new()
             }
         }
