@@ -32,9 +32,12 @@ impl<S> Shared<S> {
         start: impl FnOnce() -> Result<S>,
         test: impl FnOnce(&S) -> Result<()>,
     ) -> Result<()> {
-        drop(self.started(start)?);
-        let service = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        test(service.as_ref().context("the service was started")?)
+        let read = || self.0.read().unwrap_or_else(PoisonError::into_inner);
+        // Only the first one starts it: who asks for the lock to write waits for all that run.
+        if read().is_none() {
+            drop(self.started(start)?);
+        }
+        test(read().as_ref().context("the service was started")?)
     }
 
     /// Runs a test that changes the service, or that measures seconds, alone.
