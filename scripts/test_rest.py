@@ -4,6 +4,7 @@ Both sets of programs are listed; what the quick tests have by the same name in 
 where a test file of the quick tests has no test, as one does that a feature compiles to nothing.
 """
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -50,16 +51,24 @@ def empty_files(source, tests):
 
 
 def run(program, package, tests, is_whole):
-    """Runs all tests of a program, or these."""
+    """Runs all tests of a program, or these. Returns whether they passed, what was printed, and the seconds."""
     environment = {**os.environ, "CARGO_MANIFEST_DIR": str(ROOT / package)}
     if is_whole:
         calls = [[program]]
-    elif package == "model" and tests and pathlib.Path(program).name.startswith("serial-"):
+    elif pathlib.Path(program).name.startswith("serial-"):
         # Not the standard harness: takes one name.
         calls = [[program, "--exact", test] for test in tests]
     else:
         calls = [[program, "--exact", *tests]]
-    return all(subprocess.run(call, cwd=ROOT / package, env=environment).returncode == 0 for call in calls)
+    start = time.monotonic()
+    ended = [
+        subprocess.run(
+            call, cwd=ROOT / package, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        for call in calls
+    ]
+    passed = all(process.returncode == 0 for process in ended)
+    return passed, "".join(process.stdout for process in ended), time.monotonic() - start
 
 
 def main():
@@ -73,20 +82,24 @@ def main():
     ]
     for file in empty:
         print(f"{file.relative_to(ROOT)} has no test without features")
+    rest = []
+    for key, (path, _) in programs("--workspace").items():
+        every = names(path, key[0])
+        own = [name for name in every if name not in quick.get(key, set())]
+        if own:
+            rest.append((key, path, own, len(own) == len(every)))
+    # Two at a time, because most of them wait; the longest first.
+    rest.sort(key=lambda row: -len(row[2]))
     failed, rows = bool(empty), []
-    for key, (path, _) in sorted(programs("--workspace").items()):
-        all_names = names(path, key[0])
-        rest = [name for name in all_names if name not in quick.get(key, set())]
-        if not rest:
-            continue
-        print(f"\n     Running {key[0]} {key[1]} ({len(rest)} of {len(all_names)} tests)", flush=True)
-        start = time.monotonic()
-        passed = run(path, key[0], rest, len(rest) == len(all_names))
-        rows.append((time.monotonic() - start, key, len(rest), passed))
-        failed |= not passed
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        running = {threads.submit(run, path, key[0], own, is_whole): (key, own) for key, path, own, is_whole in rest}
+        for ended in concurrent.futures.as_completed(running):
+            (key, own), (passed, output, seconds) = running[ended], ended.result()
+            print(f"\n     Ran {key[0]} {key[1]} ({len(own)} tests that are not quick)\n{output}", flush=True)
+            rows.append(f"{seconds:7.1f} s {len(own):5} tests  {key[0]} {key[1]}{'' if passed else '  FAILED'}")
+            failed |= not passed
     print(f"\ncargo test has {sum(map(len, quick.values()))} tests; these were the others:")
-    for seconds, key, count, passed in rows:
-        print(f"{seconds:7.1f} s {count:5} tests  {key[0]} {key[1]}{'' if passed else '  FAILED'}")
+    print("\n".join(rows))
     sys.exit(failed)
 
 

@@ -50,7 +50,7 @@ type Alone = fn(&mut Kafka) -> Result<()>;
 fn main() {
     let mut arguments = Arguments::from_args();
     // They wait more than they compute.
-    arguments.test_threads = arguments.test_threads.or(Some(8));
+    arguments.test_threads = arguments.test_threads.or(Some(4));
     let shared = Arc::new(Shared::default());
     let tests = [
         restarts::TESTS,
