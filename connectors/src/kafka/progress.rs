@@ -358,7 +358,7 @@ mod tests {
         let lag = |at| progress.lags(5_000, &Offsets::from([(0, at)]))[0].clone();
         assert_eq!((lag(11).records, lag(11).seconds), (1, Some(3.0)));
         assert_eq!((lag(12).records, lag(12).seconds), (0, Some(0.0)));
-        // The client's position of before the partition was assigned anew does not count.
+        // A position from before the partition was assigned again does not count.
         assert_eq!(lag(3).records, 1);
     }
 }
