@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-pub use ostar_harness::{daemon, gaussians, until};
+pub use ostar_harness::{daemon, free_port, gaussians, until};
 
 /// Whether a test fails instead of being skipped when its service cannot be started. CI sets `CI`; elsewhere
 /// `OSTARD_REQUIRE_SERVICES` does.

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    net::TcpListener,
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -11,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::link::Link;
+use crate::{free_port, link::Link};
 
 /// Later ones need Java 21.
 const VERSION: &str = "3.0.9";
@@ -26,7 +25,7 @@ pub struct Registry {
 impl Registry {
     /// Downloads the registry the first time, starts it and waits until it answers.
     pub fn start() -> Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port();
         let mut registry = Self {
             process: None,
             port,
@@ -42,7 +41,7 @@ impl Registry {
 
     /// A network to the registry that can be cut, and the address to reach it by.
     pub fn link(&self) -> Result<(Link, String)> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port();
         Ok((Link::start(port, self.port)?, url(port)))
     }
 

@@ -54,6 +54,9 @@ pub(crate) async fn serve(port: TcpListener, endpoint: Endpoint) -> Result<()> {
     let port = net::TcpListener::from_std(port).context("cannot listen")?;
     let endpoint = Arc::new(endpoint);
     let mut stopped = endpoint.stopped.clone();
+    // Connections hear of the end after the port is closed: a client reconnects as soon as it hears, and whoever still waits in
+    // the port's queue when it closes is reset with the request that it has sent.
+    let (end, ended) = watch::channel(false);
     let mut tasks = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -67,15 +70,17 @@ pub(crate) async fn serve(port: TcpListener, endpoint: Endpoint) -> Result<()> {
             accepted = port.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
-                if let Some(admitted) = endpoint.connections.admit(endpoint.protocol) {
-                    tasks.spawn(Arc::clone(&endpoint).connected(stream, admitted));
-                }
-            }
+            Ok((stream, _)) => endpoint.admit(stream, &ended, &mut tasks),
             Err(problem) => endpoint.refused(problem).await?,
         }
     }
+    let port = port.into_std().context("cannot close the port")?;
+    while let Ok((stream, _)) = port.accept() {
+        stream.set_nonblocking(true)?;
+        endpoint.admit(TcpStream::from_std(stream)?, &ended, &mut tasks);
+    }
     drop(port);
+    end.send_replace(true);
     while let Some(ended) = tasks.join_next().await {
         report(ended);
     }
@@ -91,6 +96,18 @@ fn report(ended: Result<(), tokio::task::JoinError>) {
 }
 
 impl Endpoint {
+    /// Starts the connection's task, if there is room for one more.
+    fn admit(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        ended: &watch::Receiver<bool>,
+        tasks: &mut JoinSet<()>,
+    ) {
+        if let Some(admitted) = self.connections.admit(self.protocol) {
+            tasks.spawn(Arc::clone(self).connected(stream, admitted, ended.clone()));
+        }
+    }
+
     /// `Err` if the port will never accept again.
     async fn refused(&self, problem: io::Error) -> Result<()> {
         use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
@@ -131,14 +148,19 @@ impl Endpoint {
         }
     }
 
-    async fn connected(self: Arc<Self>, stream: TcpStream, admitted: Admitted) {
+    async fn connected(
+        self: Arc<Self>,
+        stream: TcpStream,
+        admitted: Admitted,
+        ended: watch::Receiver<bool>,
+    ) {
         // Best effort: a client that is gone already is noticed at the first read.
         let _ = stream.set_nodelay(true);
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE);
         let _ = sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE_ANSWER / 4);
         let Some(tls) = &self.tls else {
-            return self.speak(stream, &admitted).await;
+            return self.speak(stream, &admitted, ended).await;
         };
         let handshake = tls.acceptor(self.protocol).accept(stream);
         let stream = tokio::select! {
@@ -147,7 +169,7 @@ impl Endpoint {
             () = admitted.connection.wait_for_cut() => return,
         };
         match stream {
-            Ok(stream) => self.speak(stream, &admitted).await,
+            Ok(stream) => self.speak(stream, &admitted, ended).await,
             Err(problem) => {
                 debug!(%problem, "TLS handshake failed");
                 admitted.connection.cut(CutReason::Handshake);
@@ -155,7 +177,7 @@ impl Endpoint {
         }
     }
 
-    async fn speak<S>(&self, stream: S, admitted: &Admitted)
+    async fn speak<S>(&self, stream: S, admitted: &Admitted, ended: watch::Receiver<bool>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -167,15 +189,14 @@ impl Endpoint {
             connection: Arc::clone(connection),
             uploads: Arc::clone(&self.uploads),
         };
-        let stopped = self.stopped.clone();
         match self.protocol {
             Protocol::Grpc => {
                 let server = self.http2().serve_connection(stream, service);
-                connection.drive(server, stopped).await;
+                connection.drive(server, ended).await;
             }
             Protocol::Http => {
                 let server = self.http1().serve_connection(stream, service);
-                connection.drive(server, stopped).await;
+                connection.drive(server, ended).await;
             }
         }
     }

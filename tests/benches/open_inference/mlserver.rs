@@ -1,7 +1,6 @@
 //! MLServer, serving a bundle's network as a scikit-learn model.
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -9,6 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use ostar_tests::{
     daemon::TIMEOUT,
+    free_port,
     python::{environment, output, script},
     until,
 };
@@ -28,7 +28,7 @@ pub(crate) struct MlServer {
 impl MlServer {
     pub(crate) fn start(bundle: &Path, folder: &Path) -> Result<Self> {
         let python = environment("mlserver", "mlserver.txt")?;
-        let [http, grpc, metrics] = free_ports()?;
+        let [http, grpc, metrics] = [(); 3].map(|()| free_port().to_string());
         let mut prepare = Command::new(&python);
         prepare
             .arg(script("mlserver_model.py"))
@@ -74,15 +74,4 @@ impl Drop for MlServer {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn free_ports() -> Result<[String; 3]> {
-    let bind = || TcpListener::bind("127.0.0.1:0");
-    // All are held until the end, so that they differ.
-    let ports = [bind()?, bind()?, bind()?];
-    let numbers = ports
-        .iter()
-        .map(|port| Ok(port.local_addr()?.port().to_string()));
-    let numbers: Vec<String> = numbers.collect::<Result<_>>()?;
-    numbers.try_into().ok().context("three ports")
 }

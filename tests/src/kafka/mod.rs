@@ -8,7 +8,6 @@ mod properties;
 
 use std::{
     fs::{self, File, OpenOptions},
-    net::TcpListener,
     ops::Deref,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -16,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use ostar_harness::Client;
+use ostar_harness::{Client, free_port};
 use rdkafka::{
     ClientConfig,
     consumer::{BaseConsumer, Consumer},
@@ -89,7 +88,7 @@ impl Kafka {
             Listener::Plaintext => None,
             Listener::SaslSsl { .. } => Some(Certificate::new(folder.path())?),
         };
-        let ports = Ports::free(1)?[0];
+        let ports = Ports::free();
         let mut kafka = Self {
             jars,
             ports,
@@ -112,7 +111,7 @@ impl Kafka {
     /// Starts a cluster without encryption. Topics have a replica on every node.
     pub fn start_cluster(size: usize) -> anyhow::Result<Vec<Self>> {
         let jars = install::jars()?;
-        let ports = Ports::free(size)?;
+        let ports: Vec<_> = (0..size).map(|_| Ports::free()).collect();
         let voters = ports.iter().enumerate();
         let voters = voters.map(|(at, ports)| format!("{}@127.0.0.1:{}", at + 1, ports.controller));
         let voters = voters.collect::<Vec<_>>().join(",");
@@ -375,25 +374,13 @@ impl Ports {
         Client::new(format!("127.0.0.1:{}", self.plaintext))
     }
 
-    /// Ports of so many nodes that were free a moment ago.
-    fn free(nodes: usize) -> anyhow::Result<Vec<Self>> {
-        // All are held until the end, so that they differ.
-        let mut held = Vec::new();
-        let mut port = || -> anyhow::Result<u16> {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            let port = listener.local_addr()?.port();
-            held.push(listener);
-            Ok(port)
-        };
-        let mut node = || {
-            Ok(Self {
-                plaintext: port()?,
-                secure: port()?,
-                controller: port()?,
-                link: port()?,
-                behind_link: port()?,
-            })
-        };
-        (0..nodes).map(|_| node()).collect()
+    fn free() -> Self {
+        Self {
+            plaintext: free_port(),
+            secure: free_port(),
+            controller: free_port(),
+            link: free_port(),
+            behind_link: free_port(),
+        }
     }
 }

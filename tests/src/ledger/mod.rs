@@ -17,7 +17,6 @@ mod faults;
 mod feed;
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -36,6 +35,7 @@ use feed::Feed;
 use crate::{
     daemon::{Daemon, Settings, newest_checkpoint, same_learning},
     disk::SmallDisk,
+    free_port,
     kafka::Kafka,
     until,
 };
@@ -111,7 +111,7 @@ impl Round {
         }
         let (link, linked) = kafka.link()?;
         let mut settings = settings(kafka, &names, folder);
-        let address = free_address()?;
+        let address = free_address();
         if self.chaos {
             settings = settings
                 .with("kafka.brokers", &linked)
@@ -248,9 +248,8 @@ fn learned_events(folder: &Path) -> Result<usize> {
 }
 
 /// An address that nobody listens on, for all lives of a round.
-fn free_address() -> Result<String> {
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    Ok(port.to_string())
+fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
 }
 
 pub(crate) fn now_ms() -> i64 {

@@ -9,14 +9,13 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::fs::symlink,
     path::Path,
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use ostar_tests::{kafka::Kafka, python::environment};
+use ostar_tests::{free_port, kafka::Kafka, python::environment};
 
 use crate::{PROGRAM, Test};
 
@@ -83,7 +82,7 @@ fn run_with(document: &str, topics: &[&str], kafka: &Kafka, programs: Option<&Pa
     let (log, trace) = (aside.path().join("log"), aside.path().join("trace"));
     let output = Command::new("timeout")
         .args(["--kill-after=5", "300", "bash", "-c"])
-        .arg(with_own_ports(&script, kafka)?)
+        .arg(with_own_ports(&script, kafka))
         .current_dir(folder.path())
         .env("PATH", path_with(aside.path(), programs))
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -119,20 +118,15 @@ const BEGINNING: &str = "exec 9> \"$TRACE\"\nBASH_XTRACEFD=9\nPS4='+ $SECONDS s:
 const END: &str = "for process in $(jobs -p); do kill $process; wait $process; done\n";
 
 /// Replaces the default addresses by the test's broker and free ports.
-fn with_own_ports(script: &str, kafka: &Kafka) -> Result<String> {
-    // Both are held until the end, so that they differ.
-    let free = [
-        TcpListener::bind("127.0.0.1:0")?,
-        TcpListener::bind("127.0.0.1:0")?,
-    ];
+fn with_own_ports(script: &str, kafka: &Kafka) -> String {
     let mut script = script.replace("localhost:9092", &kafka.bootstrap());
-    for (listener, port) in free.iter().zip(["50051", "8080"]) {
-        let address = listener.local_addr()?.to_string();
+    for port in ["50051", "8080"] {
+        let address = format!("127.0.0.1:{}", free_port());
         for host in ["localhost", "127.0.0.1"] {
             script = script.replace(&format!("{host}:{port}"), &address);
         }
     }
-    Ok(script)
+    script
 }
 
 fn path_with(folder: &Path, programs: Option<&Path>) -> String {

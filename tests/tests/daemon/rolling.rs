@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    net::TcpListener,
     process::{Child, Command, Stdio},
     time::Instant,
 };
@@ -10,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use ostar_tests::{
     daemon::Settings,
-    gaussians,
+    free_port, gaussians,
     kafka::Kafka,
     python::{environment, script},
 };
@@ -35,7 +34,7 @@ fn rolling(kafka: &Kafka) -> Result<()> {
     roles::topics(kafka, "rolling")?;
     let learner = start(&roles::learner(&place, kafka, "rolling"))?;
     // A scorer that is started again has the address that clients know.
-    let ports = free_ports()?;
+    let ports: Vec<_> = (0..SCORERS).map(|_| free_port()).collect();
     let settings: Vec<Settings> = ports
         .iter()
         .map(|port| {
@@ -83,15 +82,6 @@ fn rolling(kafka: &Kafka) -> Result<()> {
         scorer.stop_cleanly()?;
     }
     learner.stop_cleanly()
-}
-
-fn free_ports() -> Result<Vec<u16>> {
-    let listeners: Result<Vec<_>, _> = (0..SCORERS)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect();
-    let listeners = listeners?;
-    let ports = listeners.iter().map(|one| Ok(one.local_addr()?.port()));
-    ports.collect()
 }
 
 fn client(python: &std::path::Path, ports: &[u16], row: &[f32]) -> Result<Child> {

@@ -75,7 +75,8 @@ fn sigterm_under_load(kafka: &mut Kafka) -> Result<()> {
     ends_in_time(&mut daemon)?;
     runtime.block_on(async {
         while let Some(end) = clients.join_next().await {
-            end.context("a client panicked")??;
+            end.context("a client panicked")?
+                .with_context(|| format!("log of the daemon: {:#?}", daemon.log()))?;
         }
         anyhow::Ok(())
     })?;
