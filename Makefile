@@ -45,20 +45,20 @@ docs: ## Builds the crates' documentation; warnings fail.
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 bench: ## Times the parts of an alignment step.
-	cargo bench -p ostar-model --bench steps
+	cargo bench -p ostar-engine --bench steps
 
 bench-step: $(TORCH_READY) ## One alignment step against PyTorch, at both sizes of docs/BENCHMARKS.md.
-	cargo build --profile dist -p ostar-model --example step_bench
+	cargo build --profile dist -p ostar-engine --example step_bench
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5 -- --critic 100,100 --nv 5
 
 bench-convolution: $(TORCH_READY) ## A training batch of the digits encoder against PyTorch.
-	cargo build --profile dist -p ostar-model --features experiments --example convolution_bench
+	cargo build --profile dist -p ostar-engine --features experiments --example convolution_bench
 	$(TORCH) scripts/compare_steps.py $(CONVOLUTION_BENCH) --rounds 5 --peer scripts/torch_convolution.py
 
 bench-onnx: ## ONNX encoders against onnxruntime: a batch of 256 on one thread, MLP and CNN (minutes).
 	cargo build --profile dist -p ostard --features onnx
-	cargo build --profile dist -p ostar-model --features onnx --example onnx_bench
+	cargo build --profile dist -p ostar-bundle --features onnx --example onnx_bench
 	"$$(scripts/tool python examples/models/requirements-onnx.txt)" scripts/compare_onnx.py $(TARGET)/dist/ostard \
 		$(TARGET)/dist/examples/onnx_bench
 

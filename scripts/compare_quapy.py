@@ -61,7 +61,7 @@ def our_estimates(held_out, labels, prior, windows):
         path = Path(folder) / "posteriors.safetensors"
         tensors = {"held_out": held_out, "labels": labels.astype(np.int64), "prior": prior, "windows": np.stack(windows)}
         save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path)
-        command = ["cargo", "run", "--quiet", "--package", "ostar-model", "--no-default-features", "--example", "proportions", "--", str(path)]
+        command = ["cargo", "run", "--quiet", "--package", "ostar-method", "--no-default-features", "--example", "proportions", "--", str(path)]
         out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     return {name: np.array(values) for name, values in json.loads(out).items()}
 

@@ -1,4 +1,4 @@
-"""Enron-Spam as dense features for `model/examples/mail.rs`.
+"""Enron-Spam as dense features for `model/bundle/examples/mail.rs`.
 
     python3 scripts/enron_features.py enron_spam.npz mail.safetensors
 

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use ostar_bundle::Input;
 use ostar_connectors::event::{
     Chunk, Decoder, Encoder, EventFormat, EventSettings, InputRows, RecordMeta, Row,
 };
-use ostar_model::bundle::Input;
 
 const WIDTH: usize = 128;
 /// Events per chunk, about as many as in the daemon.

@@ -82,6 +82,14 @@ impl fmt::Display for Period {
     }
 }
 
+/// A topic that is named must have a name.
+pub(crate) fn check_topic(key: &str, topic: Option<&str>, problems: &mut Vec<Problem>) {
+    if let Some(topic) = topic.map(str::trim).filter(|topic| topic.is_empty()) {
+        let hint = "expected a topic's name, or no such key";
+        problems.push(Problem::value(key, topic, hint));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,12 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ostar_connectors::checkpoint::{Checkpoint, CheckpointStore};
-use ostar_model::{
-    Bundle, Candidate, Inputs, Rows,
-    architecture::{CriticShape, MapShape, Norm},
-    bundle::Input,
+use ostar_bundle::{
+    Bundle, Input,
     fields::{FieldBlock, FieldSchema, FieldValue},
+};
+use ostar_connectors::checkpoint::{Checkpoint, CheckpointStore};
+use ostar_engine::{
+    Inputs, Rows,
+    architecture::{CriticShape, MapShape, Norm},
+};
+use ostar_method::{
+    Candidate,
     learner::{Learner, LearnerSettings, Scores},
     proportions::LabelProportions,
 };
@@ -51,7 +56,12 @@ impl Fixture {
     }
 
     fn learner(&self) -> Learner {
-        Learner::load(&self.bundle, settings(), &self.checkpoint.state).unwrap()
+        Learner::load(
+            &self.bundle.deployed().unwrap(),
+            settings(),
+            &self.checkpoint.state,
+        )
+        .unwrap()
     }
 
     /// Manifest and state tell the same as the earlier program did.
@@ -99,7 +109,8 @@ impl Fixture {
         self.store.write(&lock, manifest, &state).unwrap();
         let newest = self.store.newest().unwrap().unwrap();
         assert_ne!(newest.path, self.checkpoint.path);
-        let reloaded = Learner::load(&self.bundle, settings(), &newest.state).unwrap();
+        let reloaded =
+            Learner::load(&self.bundle.deployed().unwrap(), settings(), &newest.state).unwrap();
         assert!(reloaded.save().unwrap() == state);
     }
 }

@@ -1,6 +1,6 @@
 //! What to say of the order of a bundle's classes, in words.
 
-use ostar_model::diagnostics::OrderCheck;
+use ostar_method::diagnostics::OrderCheck;
 
 /// Names that are shown in an option that can be given as it is; more would fill the screen.
 const MOST_GIVEN: usize = 50;

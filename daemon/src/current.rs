@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, Guard};
-use ostar_model::{Candidate, learner::Snapshot};
+use ostar_method::{Candidate, learner::Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,11 +2,9 @@
 
 use std::fs;
 
-use ostar_model::{
-    Bundle, Inputs, Rows,
-    bundle::BundleFiles,
-    learner::{Learner, LearnerSettings, LoadedSnapshot, Scores},
-};
+use ostar_bundle::{Bundle, BundleFiles};
+use ostar_engine::{Inputs, Rows};
+use ostar_method::learner::{Learner, LearnerSettings, LoadedSnapshot, Scores};
 
 use crate::{
     config::{Layers, Reading},
@@ -56,10 +54,10 @@ fn fuzz_learned_state() {
         window: 1000,
         ..LearnerSettings::default()
     };
-    let learner = Learner::new(&bundle, settings()).unwrap();
+    let learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
     let seeds = [learner.save().unwrap()];
     ostar_fuzzing::fuzz!("learned_state", seeds, |bytes: &[u8]| {
-        if let Ok(learner) = Learner::load(&bundle, settings(), bytes) {
+        if let Ok(learner) = Learner::load(&bundle.deployed().unwrap(), settings(), bytes) {
             drop(learner.snapshot());
         }
     });
@@ -70,11 +68,11 @@ fn fuzz_learned_state() {
 fn fuzz_snapshot() {
     let bundle = fixture::bundle();
     let settings = LearnerSettings::default();
-    let learner = Learner::new(&bundle, settings.clone()).unwrap();
+    let learner = Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
     let seeds = [learner.save_snapshot().unwrap()];
     let row = [0.5; 4];
     ostar_fuzzing::fuzz!("snapshot", seeds, |bytes: &[u8]| {
-        if let Ok(read) = LoadedSnapshot::read(&bundle, learner.model(), &settings, bytes) {
+        if let Ok(read) = LoadedSnapshot::read(&bundle.deployed().unwrap(), &settings, bytes) {
             let inputs = Inputs::Dense(Rows::new(&row[..], 4).unwrap());
             read.snapshot.score(inputs, &mut Scores::default()).unwrap();
         }

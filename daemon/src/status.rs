@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ostar_model::{
-    Device,
+use ostar_engine::Device;
+use ostar_method::{
     gate::GateState,
     learner::{
         BlockReport, EstimatedAccuracies, LabelRequest, Picture, RefreshReport, SharesByLabels,

@@ -2,7 +2,8 @@
 
 use anyhow::{Result, anyhow};
 use kodama::{Method, linkage};
-use ostar_model::{Generator, diagnostics::optimal_assignment};
+use ostar_engine::Generator;
+use ostar_method::diagnostics::optimal_assignment;
 
 use crate::mixture::Mixture;
 

@@ -1,7 +1,7 @@
 //! A mixture of Gaussians with full covariances, fitted by expectation and maximisation from several starts.
 
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 /// Added to every variance, so that a component with fewer rows than directions has a density.
 const REGULARISATION: f64 = 1e-3;

@@ -1,10 +1,11 @@
 //! Sizes and schedules of training: those behind the paper's numbers, and smaller ones.
 
-use crate::method::Reweighting;
-use ostar_model::{
+use ostar_engine::{
     Architecture,
     architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape, Norm},
 };
+
+use crate::method::Reweighting;
 
 /// Networks, rates and schedule of a training.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Measures of a run.
 
-use ostar_model::argmax;
+use ostar_engine::argmax;
 use serde::{Deserialize, Serialize};
 
 /// Accuracies on the target, and the error of the estimated proportions.

@@ -1,12 +1,11 @@
 //! Shares by labels of randomly drawn rows, beside the true shares of the same rows.
 
 use anyhow::Result;
-use ostar_model::{
-    Bundle, Inputs, Rows,
-    evaluate::Scratch,
-    learner::{
-        ArrivedLabel, BlockEvent, FrozenScores, LabelUse, Learner, LearnerSettings, SharesByLabels,
-    },
+use ostar_bundle::Bundle;
+use ostar_engine::{Inputs, Rows, evaluate::Scratch};
+use ostar_method::{
+    frozen::FrozenScores,
+    learner::{ArrivedLabel, BlockEvent, LabelUse, Learner, LearnerSettings, SharesByLabels},
     proportions::Interval,
 };
 
@@ -55,7 +54,7 @@ pub fn replay(
         seed,
         ..LearnerSettings::default()
     };
-    let mut learner = Learner::new(bundle, settings)?;
+    let mut learner = Learner::new(&bundle.deployed()?, settings)?;
     learner.use_labels(Some(LabelUse {
         random: requests,
         seed,

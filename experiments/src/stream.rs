@@ -1,9 +1,12 @@
 //! Prequential evaluation: as in the daemon, every block is scored with what was known before it, then learned from.
 
 use anyhow::Result;
-use ostar_model::{
-    Bundle, Generator, Inputs, Rows, argmax,
+use ostar_bundle::{
+    Bundle,
     fit::{FitSettings, Labelled, LabelledRows, fit},
+};
+use ostar_engine::{Generator, Inputs, Rows, argmax};
+use ostar_method::{
     learner::{Learner, LearnerSettings, Scores},
     proportions::{
         Estimator, LabelProportions, Probabilities, ProportionEstimator, Tracker, TrackerSettings,
@@ -214,7 +217,7 @@ impl Replay {
             ..LearnerSettings::default()
         };
         Ok(Self {
-            learner: Learner::new(bundle, settings)?,
+            learner: Learner::new(&bundle.deployed()?, settings)?,
             corrected: Corrected::all(bundle)?,
             training_proportions: bundle.description().training_proportions.clone(),
             scores: Scores::default(),

@@ -1,7 +1,7 @@
 //! Labelled rows, and the pairs of them that methods adapt between.
 
 use anyhow::{Result, ensure};
-use ostar_model::{Generator, Inputs, Rows};
+use ostar_engine::{Generator, Inputs, Rows};
 
 /// Rows of one domain with their labels.
 #[derive(Debug, Clone, PartialEq)]

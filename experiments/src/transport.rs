@@ -1,6 +1,7 @@
 //! Terms of the target-risk bound, by exact optimal transport between samples.
 
-use ostar_model::{Generator, diagnostics::optimal_assignment};
+use ostar_engine::Generator;
+use ostar_method::diagnostics::optimal_assignment;
 
 use crate::{task::Task, train::Latents};
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
+use ostar_engine::Generator;
 use ostar_experiments::{
     method::{Method, Stage},
     protocol::{self, Protocol},
@@ -9,7 +10,6 @@ use ostar_experiments::{
     task::{Domain, Task},
     train::{Setup, Watch, pretrain, run},
 };
-use ostar_model::Generator;
 
 const WIDTH: usize = 8;
 

@@ -11,9 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{refusal, succeed, write_digits, write_features};
-use ostar_model::tensors::read_metadata;
+use ostar_engine::tensors::read_metadata;
 use tempfile::{TempDir, tempdir};
+
+use common::{refusal, succeed, write_digits, write_features};
 
 /// Longer than any of these runs takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);

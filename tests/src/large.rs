@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ostar_bundle::fit::FitSettings;
 use ostar_connectors::proto::{self, input::Kind};
-use ostar_model::{
+use ostar_engine::{
     Generator,
     architecture::{ClassifierShape, Norm},
-    fit::FitSettings,
 };
-
 use ostar_harness::fitted;
 
 /// How many numbers a latent has.

@@ -1,7 +1,7 @@
 //! Orders of a shop with named fields, as teams have them: nested JSON that nobody wrote for ostard.
 
 use anyhow::Result;
-use ostar_model::Generator;
+use ostar_engine::Generator;
 use serde_json::{Value, json};
 
 /// An order as the classifier's training data has it.

@@ -7,7 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use ostar_model::{DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file};
+use ostar_bundle::{DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file};
 use twox_hash::XxHash64;
 
 use super::{Checkpoint, Manifest, StoreError, failed};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ostar_model::proportions::{LabelProportions, ProportionEstimate};
+use ostar_method::proportions::{LabelProportions, ProportionEstimate};
 use serde::{Deserialize, Serialize};
 
 use super::{

@@ -20,7 +20,7 @@ pub use files::digest;
 use files::{PREFIX, TEMPORARY_PREFIX};
 use manifest::MANIFEST_FORMAT_VERSION;
 pub use manifest::{Manifest, Orders, Shares};
-use ostar_model::{SMALL_FILE, read_text_file};
+use ostar_bundle::{SMALL_FILE, read_text_file};
 
 /// File in the parent folder that the writer locks.
 const LOCK: &str = "lock";

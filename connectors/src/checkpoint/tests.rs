@@ -1,6 +1,6 @@
 use std::{fs, path::Path};
 
-use ostar_model::proportions::LabelProportions;
+use ostar_method::proportions::LabelProportions;
 use tempfile::{TempDir, tempdir};
 
 use super::*;

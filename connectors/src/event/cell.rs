@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use ostar_model::fields::{FieldKind, FieldValue};
+use ostar_bundle::fields::{FieldKind, FieldValue};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, Visitor},

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use ostar_bundle::{Input, InputKind};
 use prost::Message;
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     wire,
 };
 use crate::proto::{self, input::Kind, value};
-use ostar_model::bundle::{Input, InputKind};
 
 /// Longest id, in bytes. Up to `labels.cache` ids wait in memory for their labels.
 pub(crate) const MAX_ID_BYTES: usize = 256;

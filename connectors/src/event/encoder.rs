@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ostar_model::bundle::{Input, InputKind};
+use ostar_bundle::{Input, InputKind};
 use prost::Message;
 use serde::{Serializer, ser::SerializeMap};
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ostar_model::{
-    bundle::{Input, InputKind},
+use ostar_bundle::{
+    Input, InputKind,
     fields::{FieldSchema, LARGEST_NUMBER},
 };
 

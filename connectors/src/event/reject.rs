@@ -139,10 +139,10 @@ impl From<serde_json::Error> for Reject {
     }
 }
 
-impl From<ostar_model::Error> for Reject {
-    fn from(error: ostar_model::Error) -> Self {
+impl From<ostar_engine::Error> for Reject {
+    fn from(error: ostar_engine::Error) -> Self {
         let reason = match &error {
-            ostar_model::Error::Shape { .. } => RejectReason::WrongType,
+            ostar_engine::Error::Shape { .. } => RejectReason::WrongType,
             _ => RejectReason::NotFinite,
         };
         Self::new(reason, error.to_string())

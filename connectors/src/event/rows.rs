@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use ostar_model::{
-    Inputs, Rows,
-    bundle::Input,
+use ostar_bundle::{
+    Input,
     fields::{CarriedRow, FieldBlock, FieldSchema, FieldValue},
 };
+use ostar_engine::{Inputs, Rows};
 
 use super::Reject;
-use crate::samples;
+use crate::sample_proto as samples;
 
 /// Input rows of one bundle, all of the same kind and width.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 //! Most events are a short header and a long packed vector. prost copies the vector number by number into a `Vec`; this
 //! only finds where it starts in the payload.
 
-use ostar_model::bundle::InputKind;
+use ostar_bundle::InputKind;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
 /// An `ostar.v1.Event` whose input is a vector.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ostar_model::fields::FieldKind;
+use ostar_bundle::fields::FieldKind;
 
 use super::{
     FileError,

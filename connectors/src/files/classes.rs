@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use ostar_model::bundle::InputKind;
+use ostar_bundle::InputKind;
 
 use super::FileError;
 

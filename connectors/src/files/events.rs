@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use ostar_model::{bundle::Input, fields::FieldKind};
+use ostar_bundle::{Input, fields::FieldKind};
 
 use super::{
     FileError, FileSettings,

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use ostar_model::bundle::InputKind;
+use ostar_bundle::InputKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ostar_model::fields::FieldKind;
+use ostar_bundle::fields::FieldKind;
 
 use super::{
     ColumnKind,

@@ -2,12 +2,12 @@
 
 use std::{collections::HashMap, path::Path};
 
-use ostar_model::{
-    Rows,
-    bundle::InputKind,
+use ostar_bundle::{
+    InputKind,
     fields::{Field, FieldBlock, FieldKind, FieldSchema},
     fit::{Labelled, LabelledRows},
 };
+use ostar_engine::Rows;
 
 use super::{
     ColumnKind, FileError, FileSettings,
@@ -131,7 +131,7 @@ impl LabelledFile {
         }
     }
 
-    /// Borrows the rows for [`fit`](ostar_model::fit::fit).
+    /// Borrows the rows for [`fit`](ostar_bundle::fit::fit).
     pub fn labelled(&self) -> Labelled<'_> {
         let rows = match &self.rows {
             FileRows::Fields { schema, block } => LabelledRows::Fields { schema, block },
@@ -289,7 +289,7 @@ fn hash_fields(
     let positions: HashMap<String, usize> =
         names.map(|(n, field)| (field.name.clone(), n)).collect();
     let positions = &positions;
-    let wrong = |error: ostar_model::Error| FileError::Columns {
+    let wrong = |error: ostar_engine::Error| FileError::Columns {
         path: reader.path.clone(),
         problem: error.to_string(),
     };

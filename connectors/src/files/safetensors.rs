@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use ostar_model::{HostTensor, tensors::from_safetensors};
+use ostar_engine::{HostTensor, tensors::from_safetensors};
 
 use super::{
     FileError,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostar_model::bundle::InputKind;
+use ostar_bundle::InputKind;
 use serde::Deserialize;
 
 /// Which column of a file is what, as far as the user said so.

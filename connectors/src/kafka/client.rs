@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use ostar_model::{SMALL_FILE, read_text_file};
+use ostar_bundle::{SMALL_FILE, read_text_file};
 use rdkafka::{
     ClientConfig, ClientContext, TopicPartitionList,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},

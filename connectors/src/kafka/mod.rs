@@ -46,7 +46,6 @@ pub use progress::{LossCause, LostOffsets, PartitionLag};
 pub use reader::{Notice, Polled, Reader};
 pub use record::Record;
 pub use sender::Sender;
-pub(crate) use settings::check_topic;
 pub use settings::{
     DeadLetterSettings, KafkaSettings, OnLostOffsets, OutputSettings, ParkedSettings,
     PredictionFormat, PredictionSettings, Start,

@@ -9,7 +9,7 @@ use super::{
     client,
     options::{Options, reason_reserved},
 };
-use crate::settings::{KeyPath, Period, Problem};
+use crate::settings::{KeyPath, Period, Problem, check_topic};
 
 /// The default of `kafka.group` in version 0.1.
 const EARLIER_GROUP: &str = "ostard";
@@ -313,13 +313,6 @@ impl ParkedSettings {
             let hint = "expected at least 1000000";
             problems.push(Problem::value("parked.max_bytes", self.max_bytes, hint));
         }
-    }
-}
-
-pub(crate) fn check_topic(key: &str, topic: Option<&str>, problems: &mut Vec<Problem>) {
-    if let Some(topic) = topic.map(str::trim).filter(|topic| topic.is_empty()) {
-        let hint = "expected a topic's name, or no such key";
-        problems.push(Problem::value(key, topic, hint));
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ostar_model::{argmax, diagnostics::Auc};
+use ostar_engine::argmax;
+use ostar_method::diagnostics::Auc;
 
 use super::Predictor;
 

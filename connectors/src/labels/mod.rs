@@ -1,6 +1,6 @@
 //! Late labels: read, decoded, and joined with the predictions that callers got, to measure those.
 //!
-//! What labels say to the gate is counted in the learner, see `ostar_model::learner`.
+//! What labels say to the gate is counted in the learner, see `ostar_method::learner`.
 
 mod decoder;
 mod join;
@@ -8,7 +8,7 @@ mod measures;
 mod order;
 mod settings;
 
-use ostar_model::Candidate;
+use ostar_method::Candidate;
 
 pub(crate) use decoder::Classes;
 pub use decoder::{Label, LabelDecoder};

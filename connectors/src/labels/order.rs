@@ -1,9 +1,7 @@
 //! The first labels, kept until they say whether the order of the bundle's classes is the right one.
 
-use ostar_model::{
-    Rows,
-    diagnostics::{OrderCheck, check_class_order},
-};
+use ostar_engine::Rows;
+use ostar_method::diagnostics::{OrderCheck, check_class_order};
 
 /// Labels before the first look. Each further look is at twice as many.
 const FIRST_LOOK: usize = 200;
@@ -32,7 +30,7 @@ pub(super) struct OrderWatch {
 
 impl OrderRows {
     /// What the labels say about the order of the classes.
-    pub fn check(&self) -> ostar_model::Result<OrderCheck> {
+    pub fn check(&self) -> ostar_engine::Result<OrderCheck> {
         let rows = Rows::new(&self.probabilities[..], self.classes)?;
         check_class_order(rows, &self.labels)
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Period, Problem};
+use crate::settings::{Period, Problem, check_topic};
 
 /// Section `labels` of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -125,9 +125,9 @@ impl LabelSettings {
 
     /// Adds what is wrong to `problems`.
     pub fn validate(&self, problems: &mut Vec<Problem>) {
-        crate::kafka::check_topic("labels.topic", self.topic.as_deref(), problems);
+        check_topic("labels.topic", self.topic.as_deref(), problems);
         let requests = self.requests.topic.as_deref();
-        crate::kafka::check_topic("labels.requests.topic", requests, problems);
+        check_topic("labels.requests.topic", requests, problems);
         if self.topic.is_none() && requests.is_some() {
             let hint = "expected labels.topic too: answers come there";
             problems.push(Problem::value("labels.requests.topic", requests, hint));

@@ -63,7 +63,7 @@ impl Sample {
 
 #[cfg(test)]
 mod tests {
-    use ostar_model::fields::{Field, FieldKind, FieldSchema};
+    use ostar_bundle::fields::{Field, FieldKind, FieldSchema};
 
     use super::*;
     use crate::event::{EventSettings, InputRows};
@@ -150,7 +150,7 @@ mod tests {
             name: name.to_owned(),
             kind,
         });
-        let bundle_input = ostar_model::bundle::Input::Fields(FieldSchema {
+        let bundle_input = ostar_bundle::Input::Fields(FieldSchema {
             fields: fields.to_vec(),
             buckets: 10,
         });

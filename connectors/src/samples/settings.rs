@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Problem;
+use crate::settings::{Problem, check_topic};
 
 /// Section `samples`: what scorers pass on to the learner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +28,7 @@ impl Default for SampleSettings {
 impl SampleSettings {
     /// Reports everything that is wrong with the section.
     pub fn validate(&self, problems: &mut Vec<Problem>) {
-        crate::kafka::check_topic("samples.topic", self.topic.as_deref(), problems);
+        check_topic("samples.topic", self.topic.as_deref(), problems);
         if self.per_second == 0 {
             let hint = "expected at least 1";
             problems.push(Problem::value("samples.per_second", self.per_second, hint));

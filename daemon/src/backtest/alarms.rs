@@ -1,6 +1,6 @@
 //! Alarms that the daemon would have raised, and conditions that it would have shown.
 
-use ostar_model::diagnostics::Decision;
+use ostar_method::diagnostics::Decision;
 
 use super::report::Moment;
 

@@ -13,12 +13,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Chunk, Decoder, EventMeta, InputRows},
     files::{FileEvents, FileSettings},
     labels::{LabelJoin, LabelReport, LabelSettings, OrderRows},
 };
-use ostar_model::{Bundle, diagnostics::OrderCheck};
+use ostar_method::diagnostics::OrderCheck;
 use tokio::sync::watch;
 
 pub(crate) use report::{Moment, Report};

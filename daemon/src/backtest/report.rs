@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
+use ostar_bundle::Description;
 use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
-use ostar_model::{Candidate, bundle::Description, diagnostics::OrderCheck};
+use ostar_method::{Candidate, diagnostics::OrderCheck};
 use serde_json::{Value, json};
 
 use super::{

@@ -96,7 +96,7 @@ fn show(folder: &Path, name: Option<&str>) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use ostar_connectors::checkpoint::{Manifest, Orders};
-    use ostar_model::proportions::LabelProportions;
+    use ostar_method::proportions::LabelProportions;
 
     use super::*;
 

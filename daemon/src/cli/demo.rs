@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use ostar_model::Device;
+use ostar_engine::Device;
 
 use super::serve;
 use crate::{current::ServingMode, demo};

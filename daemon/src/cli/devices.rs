@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
-use ostar_model::device::{Offer, offers};
+use ostar_engine::device::{Offer, offers};
 
 use super::format::{Format, FormatArgs, Table};
 

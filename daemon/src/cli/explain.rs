@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use ostar_model::gate::at_strength;
+use ostar_method::gate::at_strength;
 use serde_json::{Value, json};
 
 use super::{
@@ -336,7 +336,7 @@ mod tests {
         explain: Explain,
     }
 
-    async fn ask(learn: fn(&ostar_model::Bundle) -> Learned) -> State {
+    async fn ask(learn: fn(&ostar_bundle::Bundle) -> Learned) -> State {
         let services = daemon_after(learn).services;
         let running = serve(services, &settings()).await.unwrap();
         let address = running.grpc_address.to_string();

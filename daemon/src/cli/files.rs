@@ -1,8 +1,8 @@
 //! Flags that say which column of a file is what.
 
 use clap::Args;
+use ostar_bundle::InputKind;
 use ostar_connectors::files::{ColumnKind, FileSettings};
-use ostar_model::bundle::InputKind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -8,11 +8,11 @@ use std::{
 use anyhow::{Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use ostar_connectors::files::LabelledFile;
-use ostar_model::{
+use ostar_bundle::{
     Bundle,
     fit::{FitProgress, FitSettings, fit},
 };
+use ostar_connectors::files::LabelledFile;
 
 use super::{
     files::FileArgs,
@@ -168,7 +168,7 @@ mod tests {
     use std::{fmt::Write, fs};
 
     use clap::Parser;
-    use ostar_model::Bundle;
+    use ostar_bundle::Bundle;
 
     use super::*;
 

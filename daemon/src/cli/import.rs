@@ -7,15 +7,15 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ostar_connectors::files::LabelledFile;
-use ostar_model::{
-    Rows, TENSOR_FILE,
-    bundle::InputKind,
+use ostar_bundle::{
+    InputKind, TENSOR_FILE,
     fit::FitSettings,
-    onnx::{ImportSettings, Imported, Model, Takes, import},
-    proportions::LabelProportions,
+    import::{ImportSettings, Imported, Model, Takes, import},
     read_file,
 };
+use ostar_connectors::files::LabelledFile;
+use ostar_engine::Rows;
+use ostar_method::proportions::LabelProportions;
 
 use super::{
     files::FileArgs,

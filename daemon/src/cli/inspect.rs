@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use ostar_bundle::Bundle;
 use ostar_connectors::kafka::KafkaSettings;
-use ostar_model::Bundle;
 
 use super::{
     format::{Format, FormatArgs, Table},

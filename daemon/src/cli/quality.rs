@@ -1,16 +1,15 @@
 //! What `fit` and `import` say of a model: how good it is, and whether the labels fit the order of its classes.
 
 use anyhow::{Result, bail};
-use ostar_model::{
-    Bundle, Rows,
-    diagnostics::{Quality, check_class_order},
-};
+use ostar_bundle::Bundle;
+use ostar_engine::Rows;
+use ostar_method::diagnostics::{Quality, check_class_order};
 
 use crate::class_order::describe_order;
 
 /// Accuracy, AUC and calibration on the held-out rows, in a line.
 pub(super) fn describe_quality(bundle: &Bundle) -> Result<String> {
-    let quality = Quality::measure(bundle)?;
+    let quality = Quality::measure(&bundle.deployed()?);
     let auc = quality
         .auc
         .map_or_else(String::new, |auc| format!(", AUC {auc:.4}"));

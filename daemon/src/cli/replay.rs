@@ -10,12 +10,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::Encoder,
     files::FileEvents,
     kafka::{OutputError, Sender},
 };
-use ostar_model::Bundle;
 use serde_json::json;
 
 use super::{files::FileArgs, layers::LayerArgs};

@@ -1,7 +1,7 @@
 //! How the learner uses labels, from several sections.
 
 use anyhow::{Result, bail};
-use ostar_model::{
+use ostar_method::{
     Candidate,
     gate::Objective,
     learner::{LabelUse, Negatives},

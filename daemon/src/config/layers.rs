@@ -6,8 +6,8 @@ use std::{
 };
 
 use config::{File, FileFormat, Source, ValueKind};
+use ostar_bundle::{SMALL_FILE, read_text_stream};
 use ostar_connectors::settings::Problem;
-use ostar_model::{SMALL_FILE, read_text_stream};
 use serde_json::Value;
 
 use super::{

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::{SMALL_FILE, read_text_file};
+use ostar_bundle::{SMALL_FILE, read_text_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

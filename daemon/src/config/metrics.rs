@@ -2,8 +2,8 @@
 
 use std::mem;
 
+use ostar_bundle::Description;
 use ostar_connectors::settings::Problem;
-use ostar_model::bundle::Description;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

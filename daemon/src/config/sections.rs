@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use ostar_connectors::settings::Period;
-use ostar_model::{Device, gate::Objective, learner::LearnerSettings};
+use ostar_engine::Device;
+use ostar_method::{gate::Objective, learner::LearnerSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Checks across sections, and files that must exist.
 
 use ostar_connectors::settings::Problem;
-use ostar_model::Error;
+use ostar_engine::Error;
 use tracing_subscriber::EnvFilter;
 
 use super::{AuthSettings, Config, is_loopback};

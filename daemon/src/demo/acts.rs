@@ -1,7 +1,7 @@
 //! What came of each act of the demo.
 
 use ostar_connectors::labels::{Measurement, Predictor};
-use ostar_model::Candidate;
+use ostar_method::Candidate;
 use serde::Serialize;
 
 use super::stream::{ACTS, Act};

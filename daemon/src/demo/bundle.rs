@@ -1,7 +1,7 @@
 //! The demo's classifier, trained on synthetic mail from before the drift.
 
 use anyhow::{Context, Result};
-use ostar_model::{
+use ostar_bundle::{
     Bundle,
     fields::{Field, FieldBlock, FieldKind, FieldSchema, FieldValue},
     fit::{FitSettings, Labelled, LabelledRows, fit},

@@ -23,8 +23,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use ostar_bundle::Bundle;
 use ostar_connectors::{event::Encoder, settings::Period};
-use ostar_model::{Bundle, Device};
+use ostar_engine::Device;
 use rdkafka::mocking::MockCluster;
 use tokio::{sync::watch, task::spawn_blocking};
 

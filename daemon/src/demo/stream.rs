@@ -4,7 +4,7 @@
 //! common come from a vocabulary that training never saw. The model takes links for spam: it finds too much of it, and
 //! correction to that share makes matters worse. Both classes still are what they were, elsewhere.
 
-use ostar_model::Generator;
+use ostar_engine::Generator;
 use serde::Serialize;
 
 /// The classes, in the order of their labels.

@@ -1,7 +1,7 @@
 //! The demo's result in numbers.
 
 use ostar_connectors::labels::{LabelReport, Predictor};
-use ostar_model::Candidate;
+use ostar_method::Candidate;
 use serde::Serialize;
 
 use super::{

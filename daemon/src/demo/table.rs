@@ -7,7 +7,7 @@ use std::{
 
 use console::Term;
 use ostar_connectors::labels::{LabelJoin, LabelReport, Predictor};
-use ostar_model::{
+use ostar_method::{
     Candidate,
     diagnostics::Decision,
     proportions::{Interval, ProportionEstimate},

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ostar_model::argmax;
+use ostar_engine::argmax;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming, async_trait};

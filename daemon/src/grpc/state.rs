@@ -1,7 +1,7 @@
 //! The answer of GetState and WatchState.
 
 use ostar_connectors::proto::Version;
-use ostar_model::{
+use ostar_method::{
     alarms::{self, AlarmKind, AlarmReport},
     diagnostics::Decision,
     gate::{self, Decided, ShapeTests},

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use ostar_bundle::{Bundle, Input, fields::FieldKind};
 use ostar_connectors::event::{Cell, EventSettings};
-use ostar_model::{Bundle, bundle::Input, fields::FieldKind, profile::FieldReport};
+use ostar_method::profile::FieldReport;
 use serde::Serialize;
 
 /// Values that are shown as examples.

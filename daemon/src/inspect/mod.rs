@@ -10,14 +10,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Chunk, Decoder, InputRows, RecordMeta, RejectReason, leaves},
     kafka::{Connection, KafkaSettings, Polled},
 };
-use ostar_model::{
-    Bundle,
-    profile::{FieldReport, InputProfile, Tally},
-};
+use ostar_method::profile::{FieldReport, InputProfile, Tally};
 use serde::Serialize;
 
 pub(crate) use self::{field::FieldLook, order::OrderLook};

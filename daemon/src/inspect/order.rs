@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::Chunk,
     labels::{LabelDecoder, LabelSettings},
 };
-use ostar_model::{
-    Bundle, Rows,
+use ostar_engine::{Rows, evaluate::Scratch};
+use ostar_method::{
     diagnostics::{OrderCheck, check_class_order},
-    evaluate::Scratch,
-    learner::{FrozenModel, FrozenScores},
+    frozen::FrozenScores,
 };
 use serde::Serialize;
 
@@ -57,11 +57,9 @@ pub(super) fn of_events(
     }
     let mut scores = FrozenScores::default();
     if !chunk.is_empty() {
-        FrozenModel::new(bundle)?.score(
-            chunk.rows.inputs(),
-            &mut Scratch::default(),
-            &mut scores,
-        )?;
+        bundle
+            .frozen()?
+            .score(chunk.rows.inputs(), &mut Scratch::default(), &mut scores)?;
     }
     let (mut probabilities, mut found) = (Vec::new(), Vec::new());
     let rows = scores.probabilities().chunks_exact(bundle.classes());
@@ -88,7 +86,7 @@ fn describe(of: &'static str, check: &OrderCheck, bundle: &Bundle) -> OrderLook 
 
 #[cfg(test)]
 mod tests {
-    use ostar_model::fit::{FitSettings, Labelled, LabelledRows, fit};
+    use ostar_bundle::fit::{FitSettings, Labelled, LabelledRows, fit};
 
     use super::*;
     use crate::{config::Config, inspect::look};

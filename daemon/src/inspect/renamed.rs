@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ostar_bundle::Bundle;
 use ostar_connectors::event::{Cell, Decoder, InputRows, Leaf, Row};
-use ostar_model::{Bundle, profile::Tally};
+use ostar_method::profile::Tally;
 
 use super::FieldLook;
 use crate::config::nearest;

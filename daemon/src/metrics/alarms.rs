@@ -1,6 +1,6 @@
 //! Metrics of alarms: each series beside its limit.
 
-use ostar_model::alarms::{AlarmKind, AlarmReport};
+use ostar_method::alarms::{AlarmKind, AlarmReport};
 use prometheus::{IntCounterVec, IntGaugeVec};
 
 use super::families::{Families, Measured};

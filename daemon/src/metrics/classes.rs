@@ -1,7 +1,7 @@
 //! What the series of the classes are called. The classes that [`MetricsSettings`] chooses have series of their own; the
 //! rest have one together, in the families of which a sum says something.
 
-use ostar_model::bundle::Description;
+use ostar_bundle::Description;
 
 use crate::config::{MetricsSettings, Problems};
 

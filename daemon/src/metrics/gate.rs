@@ -1,6 +1,6 @@
 //! Metrics of the gate: what mode `auto` serves, and why.
 
-use ostar_model::{
+use ostar_method::{
     Candidate,
     gate::{GateReason, ShapeTests, Verdict},
 };

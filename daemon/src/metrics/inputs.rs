@@ -1,6 +1,6 @@
 //! Metrics of the model's inputs beside training, field by field.
 
-use ostar_model::alarms::FieldStatus;
+use ostar_method::alarms::FieldStatus;
 use prometheus::{IntCounter, IntGauge, IntGaugeVec};
 
 use super::families::{Families, Measured};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
-use ostar_model::{
+use ostar_method::{
     gate::LabelEvidence,
     learner::{JoinCounts, LabelBlock, LabelRequest, SharesByLabels},
 };

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ostar_model::{
+use ostar_method::{
     Candidate,
     alarms::AlarmReport,
     diagnostics::{Decision, Reason},

@@ -1,6 +1,6 @@
 //! Metrics of the alignment steps: what they minimise.
 
-use ostar_model::learner::StepReport;
+use ostar_method::learner::StepReport;
 
 use super::families::{Families, Measured};
 

@@ -22,7 +22,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use ostar_model::bundle::Description;
+use ostar_bundle::Description;
 use prometheus::{Registry, TextEncoder, proto::MetricFamily};
 
 use self::families::Families;

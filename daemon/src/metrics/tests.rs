@@ -10,7 +10,7 @@ use ostar_connectors::{
     kafka::{Output, OutputCounts},
     labels::{LabelJoin, LabelSettings},
 };
-use ostar_model::{
+use ostar_method::{
     alarms::{AlarmReport, FieldStatus},
     diagnostics::{Decision, Reason},
     gate::GateReason,

@@ -1,10 +1,10 @@
 //! Input tensors of a model: their metadata, and their conversion to inputs of `ostar.v1`.
 
-use ostar_connectors::proto::{self, Fields, Input, Vector, input::Kind, value};
-use ostar_model::{
-    bundle::{self, Description},
+use ostar_bundle::{
+    self, Description,
     fields::{Field, FieldKind, FieldSchema},
 };
+use ostar_connectors::proto::{self, Fields, Input, Vector, input::Kind, value};
 use tonic::Status;
 
 use super::{
@@ -51,11 +51,11 @@ fn form(description: &Description) -> Form<'_> {
     let vectors = |width, kind| Form::Vectors { width, kind };
     let classes = description.classes.len();
     match &description.input {
-        bundle::Input::Probabilities => vectors(classes, Kind::Probabilities),
-        bundle::Input::Logits => vectors(classes, Kind::Logits),
-        bundle::Input::Latent { width } => vectors(*width, Kind::Latent),
-        bundle::Input::Dense { width } => vectors(*width, Kind::Dense),
-        bundle::Input::Fields(schema) => Form::Fields(schema),
+        ostar_bundle::Input::Probabilities => vectors(classes, Kind::Probabilities),
+        ostar_bundle::Input::Logits => vectors(classes, Kind::Logits),
+        ostar_bundle::Input::Latent { width } => vectors(*width, Kind::Latent),
+        ostar_bundle::Input::Dense { width } => vectors(*width, Kind::Dense),
+        ostar_bundle::Input::Fields(schema) => Form::Fields(schema),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Output tensors of a model.
 
-use ostar_model::{argmax, bundle::Description};
+use ostar_bundle::Description;
+use ostar_engine::argmax;
 use tonic::Status;
 
 use super::{

@@ -1,6 +1,6 @@
 //! The numbers of a frame that the history keeps and the charts draw.
 
-use ostar_model::Candidate;
+use ostar_method::Candidate;
 
 use super::frame::Frame;
 

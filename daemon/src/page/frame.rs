@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostar_model::{
+use ostar_method::{
     Candidate,
     alarms::FieldStatus,
     diagnostics::Decision,

@@ -1,6 +1,6 @@
 //! What the page shows of labels.
 
-use ostar_model::learner::{LabelBlock, LabelDelays};
+use ostar_method::learner::{LabelBlock, LabelDelays};
 use serde::Serialize;
 
 use crate::status::Status;

@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ostar_model::learner::Picture;
+use ostar_method::learner::Picture;
 use serde::Serialize;
 use tokio::{
     sync::{Semaphore, watch},

@@ -1,6 +1,6 @@
 //! The map of the latents as `map.js` reads it: flat lists of integers, which are short as JSON.
 
-use ostar_model::learner::Picture;
+use ostar_method::learner::Picture;
 use serde::{Serialize, Serializer};
 
 /// Coordinates are sent in hundredths, which is finer than a pixel.

@@ -11,12 +11,13 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     checkpoint::{Orders, Shares},
     event::{EventMeta, Offsets, Rewound},
 };
-use ostar_model::{
-    Bundle, Device,
+use ostar_engine::Device;
+use ostar_method::{
     gate::Objective,
     learner::{BlockEvent, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
@@ -85,13 +86,14 @@ pub(crate) fn load_learner(
     labels: Option<LabelUse>,
     state: Option<&[u8]>,
 ) -> Result<Learner> {
+    let deployed = bundle.deployed()?;
     let learner = match state {
         None => {
-            let learner = Learner::on(device, bundle, settings.clone());
+            let learner = Learner::on(device, &deployed, settings.clone());
             learner
                 .with_context(|| format!("cannot start the learner on learner.device = {device}"))
         }
-        Some(bytes) => Learner::load_on(device, bundle, settings.clone(), bytes)
+        Some(bytes) => Learner::load_on(device, &deployed, settings.clone(), bytes)
             .context("cannot restore the learner from the checkpoint"),
     };
     let mut learner = learner?;
@@ -440,7 +442,7 @@ impl BlockLearner {
                 Ok(())
             }
             // The step left the parameters as they were, and the next one draws another batch.
-            Err(error @ ostar_model::Error::NonFiniteLoss { .. }) => {
+            Err(error @ ostar_engine::Error::NonFiniteLoss { .. }) => {
                 warn!(%error, "discarded a step with a non-finite loss");
                 Ok(())
             }

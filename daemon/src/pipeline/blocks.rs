@@ -9,7 +9,7 @@ use ostar_connectors::{
     event::{EventMeta, Offsets},
     samples::SeenEvents,
 };
-use ostar_model::learner::{FrozenRows, FrozenScores};
+use ostar_method::frozen::{FrozenRows, FrozenScores};
 
 use super::scored::ScoredChunk;
 
@@ -154,13 +154,20 @@ impl BlockBuilder {
 #[cfg(test)]
 mod tests {
     use ostar_connectors::event::{Chunk, Decoder, EventMeta, EventSettings, InputRows, Row};
-    use ostar_model::learner::{FrozenModel, Learner, LearnerSettings};
+    use ostar_method::{
+        frozen::FrozenModel,
+        learner::{Learner, LearnerSettings},
+    };
 
     use super::*;
     use crate::{pipeline::scored::FrozenScoring, serving::fixture};
 
     fn model() -> FrozenModel {
-        let learner = Learner::new(&fixture::bundle(), LearnerSettings::default()).unwrap();
+        let learner = Learner::new(
+            &fixture::bundle().deployed().unwrap(),
+            LearnerSettings::default(),
+        )
+        .unwrap();
         learner.model().clone()
     }
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use ostar_bundle::Bundle;
 use ostar_connectors::checkpoint::{CheckpointStore, Manifest, StoreError, WriterLock};
-use ostar_model::Bundle;
 use tracing::{error, info, warn};
 
 use super::{

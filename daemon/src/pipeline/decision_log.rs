@@ -1,6 +1,6 @@
 //! Logs decisions of the gate and the guard when they change.
 
-use ostar_model::{
+use ostar_method::{
     diagnostics::Decision,
     gate::{GateState, Verdict},
     learner::RefreshReport,

@@ -14,7 +14,7 @@ use ostar_connectors::{
     kafka::{DeadLetter, Output, OutputError, Outputs},
     proto,
 };
-use ostar_model::argmax;
+use ostar_engine::argmax;
 use tracing::{info, warn};
 
 use super::{

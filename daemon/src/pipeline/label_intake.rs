@@ -14,7 +14,7 @@ use ostar_connectors::{
     event::Offsets,
     labels::{LabelSettings, TakenBy},
 };
-use ostar_model::learner::ArrivedLabel;
+use ostar_method::learner::ArrivedLabel;
 use tracing::{info, warn};
 
 /// What the labels thread tells the learner.

@@ -8,12 +8,13 @@ use std::{
 
 use anyhow::{Context, Result};
 use crossbeam_channel::{SendTimeoutError, Sender};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Offsets, TimeLimit},
     kafka::{KafkaSettings, LabelReader, Polled},
     labels::{LabelDecoder, LabelJoin, OrderRows},
 };
-use ostar_model::{Bundle, learner::ArrivedLabel};
+use ostar_method::learner::ArrivedLabel;
 use tracing::{debug, info, warn};
 
 use super::{flags::PipelineFlags, label_intake::FromLabels};

@@ -44,11 +44,11 @@ use std::{
 
 use anyhow::Result;
 use crossbeam_channel::Sender;
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     kafka::{Committer, Reader},
     labels::LabelJoin,
 };
-use ostar_model::Bundle;
 use tokio::sync::mpsc;
 
 pub(crate) use self::{

@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::kafka::{OutputError, Sender};
-use ostar_model::{Candidate, learner::LabelRequest};
+use ostar_method::{Candidate, learner::LabelRequest};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};

@@ -7,16 +7,13 @@ use std::{
 
 use anyhow::Result;
 use crossbeam_channel::{SendTimeoutError, Sender};
+use ostar_bundle::{Bundle, Input};
 use ostar_connectors::{
     event::{EventMeta, InputRows, Offsets, Rewound, TimeLimit},
     kafka::{Notice, Polled, Reader, Record},
     samples::{Sample, fingerprint},
 };
-use ostar_model::{
-    Bundle,
-    bundle::Input,
-    learner::{FrozenModel, FrozenScores},
-};
+use ostar_method::frozen::{FrozenModel, FrozenScores};
 use tracing::warn;
 
 use super::{

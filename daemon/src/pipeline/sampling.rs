@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use crossbeam_channel::Sender;
+use ostar_bundle::Bundle;
 use ostar_connectors::samples::{Sample, fingerprint, is_sampled};
-use ostar_model::Bundle;
 
 use super::scored::ScoredChunk;
 use crate::clock::now_ms;

@@ -9,10 +9,8 @@ use anyhow::{Result, ensure};
 use ostar_connectors::event::{
     Chunk, EventMeta, InputRows, Offsets, Reject, RejectReason, Rejected, Rewound,
 };
-use ostar_model::{
-    evaluate::Scratch,
-    learner::{FrozenModel, FrozenScores},
-};
+use ostar_engine::evaluate::Scratch;
+use ostar_method::frozen::{FrozenModel, FrozenScores};
 
 /// Most events of a chunk that the model may refuse.
 const MOST_REFUSED: usize = 64;
@@ -192,12 +190,12 @@ fn refuse(event: &EventMeta, problem: String) -> Rejected {
 mod tests {
     use anyhow::bail;
     use ostar_connectors::event::{Decoder, EventSettings, RecordMeta};
-    use ostar_model::learner::{Learner, LearnerSettings};
+    use ostar_method::learner::{Learner, LearnerSettings};
 
     use super::*;
     use crate::serving::fixture;
 
-    fn chunk(bundle: &ostar_model::Bundle, events: i64) -> Chunk {
+    fn chunk(bundle: &ostar_bundle::Bundle, events: i64) -> Chunk {
         let (input, classes) = (&bundle.description().input, bundle.classes());
         let decoder = Decoder::new(&EventSettings::default(), input, classes).unwrap();
         let mut chunk = Chunk::new(InputRows::new(input, classes));
@@ -218,7 +216,8 @@ mod tests {
     #[test]
     fn what_the_model_refuses_or_panics_on_is_quarantined_by_its_offset_and_the_rest_is_scored() {
         let bundle = fixture::bundle();
-        let learner = Learner::new(&bundle, LearnerSettings::default()).unwrap();
+        let learner =
+            Learner::new(&bundle.deployed().unwrap(), LearnerSettings::default()).unwrap();
         let model = learner.model().clone();
         let mut scoring = FrozenScoring::new(model.clone(), true);
         let whole = scoring.score(chunk(&bundle, 6)).unwrap();
@@ -228,7 +227,7 @@ mod tests {
         let score = |rows: &InputRows| {
             let mut frozen = FrozenScores::default();
             model.score(rows.inputs(), &mut Scratch::default(), &mut frozen)?;
-            let ostar_model::Inputs::Dense(values) = rows.inputs() else {
+            let ostar_engine::Inputs::Dense(values) = rows.inputs() else {
                 unreachable!("latents");
             };
             if values.values().get(0) == 2.0 {

@@ -7,7 +7,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::labels::LabelJoin;
-use ostar_model::{argmax, learner::Scores};
+use ostar_engine::argmax;
+use ostar_method::learner::Scores;
 
 use super::scored::ScoredChunk;
 use crate::{

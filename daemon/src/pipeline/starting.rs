@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Chunk, Decoder, InputRows, TimeLimit},
     kafka::{Outputs, Reader, RejectLimits},
     labels::LabelJoin,
 };
-use ostar_model::Bundle;
 
 use super::{
     EventSource, Learning, Publisher, WAITING_CHUNKS,

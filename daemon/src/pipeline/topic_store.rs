@@ -40,7 +40,7 @@ pub(crate) enum TopicError {
     State(#[from] StateError),
     /// The learner cannot write its snapshot.
     #[error("cannot save the snapshot: {0}")]
-    Snapshot(#[from] ostar_model::Error),
+    Snapshot(#[from] ostar_engine::Error),
 }
 
 impl TopicStore {

@@ -2,8 +2,8 @@
 
 use std::{fs, io, net::TcpListener, path::Path};
 
+use ostar_bundle::Bundle;
 use ostar_connectors::checkpoint::{Checkpoint, CheckpointStore};
-use ostar_model::Bundle;
 
 use super::Findings;
 use crate::config::RunConfig;

@@ -6,8 +6,8 @@ mod topics;
 
 use std::time::Duration;
 
+use ostar_bundle::Bundle;
 use ostar_connectors::{checkpoint::Checkpoint, kafka::Survey, settings::without_credentials};
-use ostar_model::Bundle;
 
 use crate::{
     config::{Role, RunConfig},

@@ -16,8 +16,8 @@ use ostar_connectors::{
         state::{Followed, StateFollower, Wanted},
     },
 };
-use ostar_model::{
-    Bundle,
+use ostar_method::Deployed;
+use ostar_method::{
     alarms::AlarmReport,
     learner::{LearnerSettings, LoadedSnapshot},
 };
@@ -55,7 +55,7 @@ struct Flags {
 struct Follower {
     kafka: KafkaSettings,
     topic: String,
-    bundle: Arc<Bundle>,
+    deployed: Deployed,
     settings: LearnerSettings,
     publisher: Publisher,
     health: Arc<Health>,
@@ -80,7 +80,7 @@ impl Following {
         let follower = Follower {
             kafka: process.config.kafka.clone(),
             topic: process.config.checkpoints.topic.clone().unwrap_or_default(),
-            bundle: Arc::clone(&process.bundle),
+            deployed: process.bundle.deployed()?.without_rows(),
             settings: process.config.learner.method.clone(),
             publisher: process.publisher.clone(),
             health: Arc::clone(&process.health),
@@ -161,8 +161,7 @@ impl Follower {
             return Ok(());
         };
         let current = &self.publisher.current;
-        let model = current.load().snapshot.model().clone();
-        let read = LoadedSnapshot::read(&self.bundle, &model, &self.settings, bytes)?;
+        let read = LoadedSnapshot::read(&self.deployed, &self.settings, bytes)?;
         let version = Version {
             epoch: entry.epoch,
             step: entry.step,

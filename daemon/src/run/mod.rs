@@ -15,11 +15,11 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     checkpoint::{Checkpoint, CheckpointStore, Newest, WriterLock, digest},
     kafka::{Commits, Committer, KafkaSettings, Reader, Start, Writer},
 };
-use ostar_model::Bundle;
 use tracing::{error, info};
 
 pub(crate) use self::process::Process;

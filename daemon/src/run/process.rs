@@ -7,11 +7,12 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::Decoder,
     labels::{LabelJoin, LabelReport},
 };
-use ostar_model::{Bundle, Device};
+use ostar_engine::Device;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, watch},

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
+use ostar_bundle::Bundle;
 use ostar_connectors::{
     checkpoint::{Checkpoint, Manifest, Orders, Shares},
     event::Offsets,
 };
-use ostar_model::Bundle;
 use tracing::{info, warn};
 
 use crate::{

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
-use ostar_model::Device;
+use ostar_engine::Device;
 use tracing::{info, warn};
 
 use super::Process;

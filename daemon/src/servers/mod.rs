@@ -24,8 +24,8 @@ use crate::{
     metrics::Listener,
     open_inference::{self, OpenInference},
     page::Page,
-    serving::{Batcher, Services, Tls, Tokens, Workers},
-    transport::{self, Connections, Endpoint, Protocol, Uploads},
+    serving::{Batcher, Services, Tokens, Workers},
+    transport::{self, Connections, Endpoint, Protocol, Tls, Uploads},
 };
 
 /// The running servers, until [`Servers::stop`].

@@ -11,7 +11,8 @@ use std::{
 
 use anyhow::Context;
 use ostar_connectors::{event::InputRows, settings::Period};
-use ostar_model::{Candidate, argmax, learner::Scores};
+use ostar_engine::argmax;
+use ostar_method::{Candidate, learner::Scores};
 use tokio::{sync::oneshot, time::timeout};
 use tracing::error;
 

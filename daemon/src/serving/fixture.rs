@@ -2,14 +2,17 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
+use ostar_bundle::{
+    Bundle,
+    fit::{FitSettings, Labelled, LabelledRows, fit},
+};
 use ostar_connectors::{
     event::{Decoder, EventSettings},
     proto::{Input, Vector, input::Kind},
     settings::Period,
 };
-use ostar_model::{
-    Bundle, Generator, Inputs, Rows,
-    fit::{FitSettings, Labelled, LabelledRows, fit},
+use ostar_engine::{Generator, Inputs, Rows};
+use ostar_method::{
     gate::GateState,
     learner::{
         BlockReport, EstimatedAccuracies, LabelUse, Learner, LearnerSettings, RefreshReport,
@@ -141,7 +144,7 @@ fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
         window: 1000,
         ..LearnerSettings::default()
     };
-    let mut learner = Learner::new(bundle, settings).unwrap();
+    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
     learner.use_labels(Some(LabelUse::default()));
     let inputs = Inputs::Dense(Rows::new(latents, WIDTH).unwrap());
     let block = learner.observe(inputs).unwrap();

@@ -4,19 +4,17 @@ mod batcher;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod queue;
-mod tls;
 mod token;
 
 use std::sync::Arc;
 
+use ostar_bundle::Description;
 use ostar_connectors::{event::InputRows, proto::Input};
-use ostar_model::bundle::Description;
 use tokio::sync::watch;
 use tonic::Status;
 
 pub(crate) use self::{
     batcher::{Answer, Batcher, Refusal, Workers},
-    tls::Tls,
     token::{Role, Tokens},
 };
 use crate::{

@@ -19,10 +19,11 @@ use tracing::{debug, error, warn};
 use super::{
     admission::{Admission, Protocol},
     stream::Watched,
+    tls::Tls,
     uploads::Uploads,
     watchdog::{Admitted, Connections},
 };
-use crate::{config::ConnectionSettings, metrics::CutReason, serving::Tls};
+use crate::{config::ConnectionSettings, metrics::CutReason};
 
 /// Interval of pings over HTTP/2 and of TCP probes, and how long an answer may take. Without them, watches of clients that
 /// vanished would stay for ever.

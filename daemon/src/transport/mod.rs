@@ -4,6 +4,7 @@
 //! - [`connection`] is one connection: TLS, HTTP/1 or HTTP/2, and since when it owes the rest of something.
 //! - [`stream`] and [`frames`] see the bytes that come in, and count HTTP/2 frames that are pure cost.
 //! - [`ticket`] is one request; [`uploads`] adds up the bytes of all that are arriving or unanswered.
+//! - [`tls`] holds the certificate, which may change.
 //! - [`watchdog`] looks at all of them, and cuts those that have made no progress for too long.
 
 mod admission;
@@ -15,6 +16,7 @@ mod handles;
 mod listener;
 mod stream;
 mod ticket;
+mod tls;
 mod uploads;
 mod watchdog;
 
@@ -22,6 +24,7 @@ pub(crate) use self::{
     admission::Protocol,
     handles::usable_connections,
     listener::{Endpoint, serve},
+    tls::Tls,
     uploads::Uploads,
     watchdog::{Connections, watch},
 };

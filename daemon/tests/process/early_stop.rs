@@ -13,11 +13,11 @@ use nix::{
     sys::signal::{SigSet, Signal, kill},
     unistd::Pid,
 };
+use ostar_engine::Generator;
 use ostar_harness::{
     daemon::{Settings, TIMEOUT, listens_for_signals},
     until,
 };
-use ostar_model::Generator;
 
 use crate::{PROGRAM, Place, broker};
 

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use ostar_model::{
-    Generator,
+use ostar_engine::Generator;
+use ostar_method::{
     alarms::{AlarmKind, AlarmSettings, Alarms, BlockStatistics},
     proportions::LabelProportions,
 };

@@ -4,14 +4,11 @@ use std::collections::VecDeque;
 
 use anyhow::Result;
 use clap::Args;
-use ostar_model::{
-    Inputs, Rows,
-    evaluate::Scratch,
+use ostar_engine::{Inputs, Rows, evaluate::Scratch};
+use ostar_method::{
+    frozen::FrozenScores,
     gate::{Objective, Verdict},
-    learner::{
-        ArrivedLabel, BlockEvent, FrozenScores, LabelUse, Learner, LearnerSettings, Negatives,
-        Scores,
-    },
+    learner::{ArrivedLabel, BlockEvent, LabelUse, Learner, LearnerSettings, Negatives, Scores},
 };
 
 use super::Common;
@@ -55,7 +52,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
             seed,
             ..LearnerSettings::default()
         };
-        let mut learner = Learner::new(&bundle, settings)?;
+        let mut learner = Learner::new(&bundle.deployed()?, settings)?;
         learner.use_labels(Some(LabelUse {
             objective: Objective::Probability,
             negatives: Some(Negatives {

@@ -2,10 +2,13 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
-use ostar_model::{
-    Bundle, Inputs, Rows,
-    diagnostics::Decision,
+use ostar_bundle::{
+    Bundle,
     fit::{FitSettings, Labelled, LabelledRows, fit},
+};
+use ostar_engine::{Inputs, Rows};
+use ostar_method::{
+    diagnostics::Decision,
     learner::{Learner, LearnerSettings, RefreshReport, Scores},
 };
 use serde::{Deserialize, Serialize};
@@ -110,7 +113,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
             let (fit, mut settings) = read_settings(changed).context("--settings")?;
             (settings.threads, settings.seed) = (common.threads, seed);
             let fit = FitSettings { seed, ..fit };
-            let learner = Learner::new(&train(&task, &encoded, &fit)?, settings)?;
+            let learner = Learner::new(&train(&task, &encoded, &fit)?.deployed()?, settings)?;
             let run = Run {
                 options,
                 task: &task,

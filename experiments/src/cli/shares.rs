@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use ostar_model::Bundle;
+use ostar_bundle::Bundle;
 use serde::{Deserialize, Serialize};
 
 use super::Common;

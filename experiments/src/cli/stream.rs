@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use ostar_model::Bundle;
+use ostar_bundle::Bundle;
 use serde::{Deserialize, Serialize};
 
 use super::{Common, progress::JobProgress};

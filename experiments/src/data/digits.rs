@@ -3,7 +3,7 @@
 use std::{path::Path, str::FromStr};
 
 use anyhow::{Result, bail, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 use super::{
     arrays::Arrays,

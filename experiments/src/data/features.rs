@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 use super::arrays::{Array, Arrays};
 use crate::task::{Domain, Task};

@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ostar_model::{
-    Generator,
-    learner::{ArrivedLabel, LabelRequest, LabelUse},
-};
+use ostar_engine::Generator;
+use ostar_method::learner::{ArrivedLabel, LabelRequest, LabelUse};
 
 /// How many labels are asked for, and how they are answered.
 #[derive(Debug, Clone, Copy, PartialEq, clap::Args)]

@@ -1,7 +1,7 @@
 //! Generated streams on which something goes wrong.
 
 use clap::ValueEnum;
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 use crate::task::Domain;
 

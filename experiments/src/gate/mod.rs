@@ -10,10 +10,12 @@ mod two_shifts;
 use std::collections::VecDeque;
 
 use anyhow::Result;
-use ostar_model::{
-    Bundle, Candidate, Inputs, Rows, argmax,
-    evaluate::Scratch,
-    learner::{BlockEvent, BlockReport, FrozenScores, Learner, LearnerSettings, Scores},
+use ostar_bundle::Bundle;
+use ostar_engine::{Inputs, Rows, argmax, evaluate::Scratch};
+use ostar_method::{
+    Candidate,
+    frozen::FrozenScores,
+    learner::{BlockEvent, BlockReport, Learner, LearnerSettings, Scores},
     proportions::{
         Estimator, LabelProportions, Probabilities, ProportionEstimator, Tracker, TrackerSettings,
         prior_correct,
@@ -189,7 +191,7 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
         ..LearnerSettings::default()
     };
     settings.gate.adapted_without_labels = how.adapted_without_labels;
-    let mut learner = Learner::new(bundle, settings)?;
+    let mut learner = Learner::new(&bundle.deployed()?, settings)?;
     let mut rivals = Rivals::new(bundle)?;
     let mut outcome = Outcome {
         right: Vec::with_capacity(stream.count()),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 use super::{failures, two_shifts};
 use crate::{

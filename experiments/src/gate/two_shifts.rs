@@ -1,6 +1,6 @@
 //! Classes turn and move, and their shares change, at once: where correction alone is wrong and a map helps.
 
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 use crate::task::Domain;
 

@@ -1,7 +1,7 @@
 //! OSTAR: critic, map and target classifier on stored latents (CAL, SS), then with the encoder in training, too (SSg).
 
 use anyhow::Result;
-use ostar_model::{
+use ostar_engine::{
     Engine, Generator, Rows,
     cpu::CpuEngine,
     engine::{

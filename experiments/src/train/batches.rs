@@ -1,7 +1,7 @@
 //! Batches of both domains, each drawn without replacement and reshuffled when it runs out.
 
 use anyhow::Result;
-use ostar_model::{Generator, Inputs, Rows, engine::RawBatch};
+use ostar_engine::{Generator, Inputs, Rows, engine::RawBatch};
 use serde::{Deserialize, Serialize};
 
 use crate::task::{Domain, Task};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::{
+use ostar_engine::{
     Generator, NamedTensors,
     tensors::{from_safetensors, read_metadata, to_safetensors},
 };
@@ -144,7 +144,7 @@ impl Checkpoints {
     /// Saves a training between two epochs, if its last checkpoint is old enough.
     pub(super) fn save_if_due(
         &mut self,
-        tensors: impl FnOnce() -> ostar_model::Result<NamedTensors>,
+        tensors: impl FnOnce() -> ostar_engine::Result<NamedTensors>,
         state: &TrainingState,
     ) -> Result<()> {
         match &self.file {

@@ -1,7 +1,7 @@
 //! Methods that train an encoder whose latents do not tell source from target, with and without reweighting.
 
 use anyhow::Result;
-use ostar_model::{
+use ostar_engine::{
     Engine, Generator,
     cpu::{Adversary, CpuEngine, InvariantStep},
     engine::{Batch, CriticStep, Head},

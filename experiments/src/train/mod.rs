@@ -18,7 +18,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ostar_model::{Engine, Generator, cpu::CpuEngine, engine::Head};
+use ostar_engine::{Engine, Generator, cpu::CpuEngine, engine::Head};
 
 use crate::{
     method::Method,
@@ -150,14 +150,14 @@ fn finish(
     let mut encoded = Vec::new();
     engine.encode(task.source.inputs()?, &mut encoded)?;
     let width = engine.architecture().latent;
-    let rows = ostar_model::Rows::new(&encoded[..], width)?;
+    let rows = ostar_engine::Rows::new(&encoded[..], width)?;
     match head {
         Head::Target => engine.transport(rows, &mut latents.source)?,
         Head::Source => latents.source = encoded,
     }
     engine.encode(task.target.inputs()?, &mut latents.target)?;
     let mut probabilities = Vec::new();
-    let rows = ostar_model::Rows::new(&latents.target[..], width)?;
+    let rows = ostar_engine::Rows::new(&latents.target[..], width)?;
     engine.score(head, rows, &mut probabilities)?;
     let mut score = Score::new(&probabilities, &task.target.labels, task.classes);
     let truth = task.target.proportions(task.classes);

@@ -2,7 +2,7 @@
 //! encoder's batch normalisation sees the mixture.
 
 use anyhow::Result;
-use ostar_model::{
+use ostar_engine::{
     Engine, Generator, HostTensor, NamedTensors,
     architecture::Network,
     copy_source_classifier,

@@ -1,12 +1,8 @@
 //! The target's proportions as the paper estimates them: the mean of all estimates so far.
 
 use anyhow::Result;
-use ostar_model::{
-    Engine, Rows,
-    cpu::CpuEngine,
-    engine::Head,
-    proportions::{Confusion, Probabilities},
-};
+use ostar_engine::{Engine, Rows, cpu::CpuEngine, engine::Head};
+use ostar_method::proportions::{Confusion, Probabilities};
 use serde::{Deserialize, Serialize};
 
 use super::{Latents, Setup};

@@ -1,7 +1,7 @@
 //! What happened in an epoch of OSTAR's alignment: how far the map moves rows, and how the latents lie.
 
 use anyhow::Result;
-use ostar_model::{
+use ostar_engine::{
     Engine, Rows,
     cpu::CpuEngine,
     engine::{Head, MapReport},

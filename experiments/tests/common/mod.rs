@@ -11,7 +11,7 @@ use std::{
 };
 
 use npyz::WriterBuilder;
-use ostar_model::Generator;
+use ostar_engine::Generator;
 use zip::{ZipWriter, write::SimpleFileOptions};
 
 /// Writes an npz file array by array.

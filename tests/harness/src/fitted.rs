@@ -1,10 +1,11 @@
 //! Bundles of classifiers that are trained on latents.
 
 use anyhow::Result;
-use ostar_model::{
-    Bundle, Rows,
+use ostar_bundle::{
+    Bundle,
     fit::{FitSettings, Labelled, LabelledRows, fit},
 };
+use ostar_engine::Rows;
 
 /// Trains for five epochs, which is enough for Gaussian classes.
 pub fn bundle(

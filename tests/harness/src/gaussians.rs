@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ostar_model::{Bundle, Generator, fit::FitSettings};
+use ostar_bundle::{Bundle, fit::FitSettings};
+use ostar_engine::Generator;
 
 use crate::fitted;
 

@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use self::{

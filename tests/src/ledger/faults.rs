@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 use super::{Collector, Lives, Names};
 use crate::{

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 use rdkafka::{
     error::KafkaError,
     producer::{BaseProducer, BaseRecord, Producer},

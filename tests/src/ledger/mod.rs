@@ -23,7 +23,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 pub use account::Account;
 use caller::{Disturbances, Witnesses};

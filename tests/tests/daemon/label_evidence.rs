@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, process::Command, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
+use ostar_harness::Place;
 use ostar_tests::{
     daemon::TIMEOUT,
     daemon::{checkpoint_reaches, newest_checkpoint, same_state},
@@ -12,8 +13,6 @@ use ostar_tests::{
     until,
 };
 use serde_json::{Value, json};
-
-use ostar_harness::Place;
 
 use crate::{PROGRAM, Test, start};
 

@@ -7,11 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
+use ostar_harness::Place;
 use ostar_tests::{daemon::Daemon, gaussians, kafka::Kafka};
 use serde_json::{Value, json};
-
-use ostar_harness::Place;
 
 use crate::{PROGRAM, Test, start};
 

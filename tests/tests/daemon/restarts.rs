@@ -1,8 +1,8 @@
 //! An event affects the state exactly once, also across crashes.
 
 use anyhow::{Result, ensure};
+use ostar_engine::tensors::from_safetensors;
 use ostar_harness::{Place, daemon::newest_checkpoint, gaussians, promises};
-use ostar_model::tensors::from_safetensors;
 use ostar_tests::kafka::Kafka;
 
 use crate::{PROGRAM, Test, start};
@@ -44,11 +44,12 @@ fn four_partitions(kafka: &Kafka) -> Result<()> {
     ensure!(manifest["offsets"] == serde_json::json!({"0": 500, "1": 500, "2": 500, "3": 500}));
 
     let window = from_safetensors(&state)?["window"].to_f32();
-    let bundle = ostar_model::Bundle::load(&place.path().join("bundle"))?;
+    let bundle = ostar_bundle::Bundle::load(&place.path().join("bundle"))?;
     let encoder = bundle.encoder()?.expect("a model on latents has one");
     let mut expected = Vec::new();
     let values = rows.concat();
-    let inputs = ostar_model::Inputs::Dense(ostar_model::Rows::new(&values[..], gaussians::WIDTH)?);
+    let inputs =
+        ostar_engine::Inputs::Dense(ostar_engine::Rows::new(&values[..], gaussians::WIDTH)?);
     encoder.encode(inputs, &mut Default::default(), &mut expected)?;
     ensure!(
         sorted(&window) == sorted(&expected),

@@ -6,15 +6,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
+use ostar_harness::Place;
 use ostar_tests::{
     daemon::{Settings, checkpoint_reaches, newest_checkpoint},
     gaussians,
     kafka::Kafka,
     state, until,
 };
-
-use ostar_harness::Place;
 
 use crate::{Test, start};
 

@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use ostar_bundle::fields::FieldKind;
+
 use super::{
     bytes::{Bytes, malformed},
     program::{Program, Step},
@@ -12,7 +14,6 @@ use crate::event::{
     settings::TimeUnit,
     slots::{HeaderNames, Slots},
 };
-use ostar_model::fields::FieldKind;
 
 /// Most elements of a list that are used, as the model uses no more words of a text; the rest is skipped.
 const MOST_ELEMENTS: usize = 4_096;

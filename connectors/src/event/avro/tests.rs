@@ -1,6 +1,6 @@
 use apache_avro::Schema;
-use ostar_model::{
-    bundle::Input,
+use ostar_bundle::{
+    Input,
     fields::{Field, FieldKind, FieldSchema},
 };
 use proptest::prelude::*;

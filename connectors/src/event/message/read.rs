@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ostar_model::fields::FieldKind;
+use ostar_bundle::fields::FieldKind;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use prost_reflect::Kind;
 

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use ostar_model::{
-    bundle::Input,
+use ostar_bundle::{
+    Input,
     fields::{Field, FieldKind, FieldSchema},
 };
 use proptest::prelude::*;

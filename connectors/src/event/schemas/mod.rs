@@ -12,7 +12,7 @@ use std::{
 };
 
 use apache_avro::Schema;
-use ostar_model::{DESCRIPTION_FILE, read_file, read_text_file};
+use ostar_bundle::{DESCRIPTION_FILE, read_file, read_text_file};
 
 use self::{
     protobuf::Messages,

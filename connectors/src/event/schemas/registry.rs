@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use ostar_model::{SMALL_FILE, read_text_file};
+use ostar_bundle::{SMALL_FILE, read_text_file};
 use serde::Deserialize;
 
 use crate::{event::settings::RegistrySettings, settings::without_credentials};

@@ -7,8 +7,8 @@ use std::{
     thread,
 };
 
-use ostar_model::{
-    bundle::Input,
+use ostar_bundle::{
+    Input,
     fields::{Field, FieldKind, FieldSchema},
 };
 use proptest::prelude::*;
@@ -94,8 +94,8 @@ fn decode(decoder: &Decoder, payload: &[u8]) -> Result<Result<f64, Reject>, Regi
     let mut chunk = Chunk::new(InputRows::new(&input(), 2));
     let decoded = decoder.decode(payload, RecordMeta::default(), &mut chunk);
     Ok(decoded.map(|()| match chunk.rows.inputs() {
-        ostar_model::Inputs::Fields(rows) => rows.numbers.get(0),
-        ostar_model::Inputs::Dense(_) => panic!("fields"),
+        ostar_engine::Inputs::Fields(rows) => rows.numbers.get(0),
+        ostar_engine::Inputs::Dense(_) => panic!("fields"),
     }))
 }
 

@@ -34,7 +34,7 @@ fn check(format: EventFormat) -> impl Fn(&[u8]) {
             let decoded = decoder.decode(bytes, RecordMeta::default(), &mut chunk);
             let count = usize::from(decoded.is_ok());
             assert_eq!((chunk.events.len(), chunk.rows.len()), (count, count));
-            if let ostar_model::Inputs::Dense(_) = chunk.rows.inputs() {
+            if let ostar_engine::Inputs::Dense(_) = chunk.rows.inputs() {
                 assert!(dense(&chunk).iter().all(|value| value.is_finite()));
             }
         }

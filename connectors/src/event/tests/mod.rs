@@ -4,8 +4,8 @@ mod properties;
 
 use std::collections::BTreeMap;
 
-use ostar_model::{
-    bundle::Input,
+use ostar_bundle::{
+    Input,
     fields::{Field, FieldKind, FieldSchema},
 };
 
@@ -73,11 +73,11 @@ fn reason(input: &Input, text: &str) -> &'static str {
 
 fn dense(chunk: &Chunk) -> Vec<f32> {
     match chunk.rows.inputs() {
-        ostar_model::Inputs::Dense(rows) => {
+        ostar_engine::Inputs::Dense(rows) => {
             let values = rows.values();
             (0..values.len()).map(|n| values.get(n) as f32).collect()
         }
-        ostar_model::Inputs::Fields(_) => panic!("expected numbers"),
+        ostar_engine::Inputs::Fields(_) => panic!("expected numbers"),
     }
 }
 

@@ -68,7 +68,7 @@ fn elements_of_arrays_are_named_by_their_numbers_and_whole_arrays_are_bags() {
     let settings = placed(&places, EventFormat::Json);
     let text = br#"{"items": [{"tags": ["a", 7, null]}, {"price": 4}, {"price": 5}]}"#;
     let read = decode_with(&settings, &fields(), text, RecordMeta::default()).unwrap();
-    let ostar_model::Inputs::Fields(found) = read.rows.inputs() else {
+    let ostar_engine::Inputs::Fields(found) = read.rows.inputs() else {
         panic!("fields");
     };
     assert_eq!(found.numbers.get(0), 1.5);

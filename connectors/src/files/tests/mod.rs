@@ -5,13 +5,8 @@ mod parquet;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use ostar_model::{
-    HostTensor, Inputs, NamedTensors,
-    bundle::{Input, InputKind},
-    fields::FieldKind,
-    fit::LabelledRows,
-    tensors::to_safetensors,
-};
+use ostar_bundle::{Input, InputKind, fields::FieldKind, fit::LabelledRows};
+use ostar_engine::{HostTensor, Inputs, NamedTensors, tensors::to_safetensors};
 use tempfile::{TempDir, tempdir};
 
 use super::*;

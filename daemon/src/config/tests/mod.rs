@@ -4,7 +4,7 @@ mod texts;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use ostar_model::learner::{LearnerSettings, TransportWeight};
+use ostar_method::learner::{LearnerSettings, TransportWeight};
 use tempfile::TempDir;
 
 use super::{defaults, shape::Shape, *};

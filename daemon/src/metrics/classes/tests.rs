@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use ostar_bundle::Description;
 use ostar_connectors::labels::{LabelJoin, LabelSettings, Predictor};
-use ostar_model::{
-    Candidate, Generator,
-    bundle::Description,
+use ostar_engine::Generator;
+use ostar_method::{
+    Candidate,
     learner::SharesByLabels,
     proportions::{Interval, LabelProportions, ProportionEstimate, ShareByLabels},
 };

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::checkpoint::Shares;
-use ostar_model::{
+use ostar_method::{
     alarms::{AlarmReport, FieldAlarm},
     gate::GateState,
     learner::{BlockReport, Learner},

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ostar_model::learner::{LabelBlock, LabelRequest, RequestKind};
+use ostar_method::learner::{LabelBlock, LabelRequest, RequestKind};
 use serde_json::Value;
 use tonic::Request;
 

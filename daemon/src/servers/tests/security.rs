@@ -23,9 +23,10 @@ use crate::{
     proto::inference_client::InferenceClient,
     servers::{serve, serve_with_secrets},
     serving::{
-        Tls, Tokens,
+        Tokens,
         fixture::{connect, daemon, request, settings},
     },
+    transport::Tls,
 };
 
 /// An authority, and PEM files of what it has signed.

@@ -3,10 +3,8 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::Result;
-use ostar_model::{
-    Generator, Rows,
-    fit::{FitSettings, Labelled, LabelledRows, fit},
-};
+use ostar_bundle::fit::{FitSettings, Labelled, LabelledRows, fit};
+use ostar_engine::{Generator, Rows};
 
 /// Labelled predictions of a model that knows its classes.
 pub(super) struct DataSet {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use ostar_model::Generator;
+use ostar_engine::Generator;
 
 use crate::{
     Client, Place,

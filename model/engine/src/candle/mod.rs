@@ -1,0 +1,247 @@
+//! An engine on candle's tensors and autograd: the reference for tests of the CPU engine, and the engine for a GPU
+//! (feature `cuda`: type-checked and linked, not yet run on a GPU).
+//!
+//! Parameters, optimiser state, what was saved and both buffers stay on the device. A step uploads row numbers, row
+//! weights and dropout masks, and downloads a few scalars. Networks are candle-nn's layers;
+//! `docs/decisions/0011-candle-nn.md` says which parts are ours, and why.
+
+mod batch;
+#[cfg(feature = "experiments")]
+mod convolution;
+mod device;
+mod networks;
+mod objectives;
+mod parameters;
+mod pass;
+mod state;
+mod steps;
+
+use std::collections::BTreeMap;
+
+use candle_core::{Device, Tensor};
+
+#[cfg(feature = "cuda")]
+pub(crate) use device::gpus;
+pub use device::{Precision, device};
+pub(crate) use state::State;
+
+use self::{
+    batch::Buffers,
+    device::Place,
+    pass::{Mode, Pass, Update},
+};
+use crate::{
+    Architecture, Engine, Error, Generator, Inputs, NamedTensors, Result, Rows,
+    architecture::Network,
+    checks,
+    engine::{
+        Batch, ClassifierReport, ClassifierStep, CriticReport, CriticStep, EncoderReport,
+        EncoderStep, Head, HostCopies, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch,
+        Saved,
+    },
+};
+
+/// An [`Engine`] with its state on one candle device.
+#[derive(Debug)]
+pub struct CandleEngine {
+    architecture: Architecture,
+    place: Place,
+    state: State,
+    buffers: Buffers,
+    gradients: BTreeMap<String, Tensor>,
+}
+
+// === impl CandleEngine ===
+
+impl CandleEngine {
+    /// Makes an engine with `parameters` (see [`Engine::import`]) and empty buffers.
+    pub fn new(
+        architecture: Architecture,
+        parameters: &NamedTensors,
+        precision: Precision,
+        device: Device,
+    ) -> Result<Self> {
+        architecture.validate()?;
+        let place = Place::new(device, precision);
+        Ok(Self {
+            state: State::import(&architecture, parameters, &place)?,
+            buffers: Buffers::empty(architecture.latent, &place)?,
+            gradients: BTreeMap::new(),
+            architecture,
+            place,
+        })
+    }
+
+    /// A pass that can update the parameters of `trained`.
+    fn pass(&self, trained: &[Network]) -> Result<Pass<'_>> {
+        Pass::new(&self.architecture, &self.place, &self.state, trained)
+    }
+
+    fn apply(&mut self, update: Update) {
+        self.state.values.extend(update.values);
+        self.state.moments.extend(update.moments);
+        self.state.steps.extend(update.steps);
+        self.gradients = update.gradients;
+    }
+
+    /// Replaces `rows` by a tensor's numbers, in single precision.
+    fn read(&self, tensor: &Tensor, rows: &mut Vec<f32>) -> Result<()> {
+        *rows = self.place.download(tensor)?.to_f32();
+        Ok(())
+    }
+
+    fn upload(&self, rows: Rows<'_>) -> Result<Tensor> {
+        self.place
+            .upload(rows.values(), &[rows.count(), rows.width()])
+    }
+}
+
+impl Engine for CandleEngine {
+    fn architecture(&self) -> &Architecture {
+        &self.architecture
+    }
+
+    fn set_source(&mut self, latents: Rows<'_>, labels: &[u32]) -> Result<()> {
+        latents.check("source latents", self.architecture.latent)?;
+        checks::length("labels", labels.len(), latents.count())?;
+        checks::labels(labels, self.architecture.classes)?;
+        self.buffers.set_source(latents, labels, &self.place)
+    }
+
+    fn set_target(&mut self, first: usize, latents: Rows<'_>) -> Result<()> {
+        latents.check("target latents", self.architecture.latent)?;
+        self.buffers.set_target(first, latents, &self.place)
+    }
+
+    fn read_target(&self, latents: &mut Vec<f32>) -> Result<()> {
+        *latents = self.buffers.read_target(&self.place)?;
+        Ok(())
+    }
+
+    fn critic_step(&mut self, batch: Batch<'_>, step: &CriticStep<'_>) -> Result<CriticReport> {
+        steps::critic(self, &batch, step)
+    }
+
+    fn map_step(&mut self, batch: Batch<'_>, step: &MapStep<'_>) -> Result<MapReport> {
+        steps::map(self, &batch, step)
+    }
+
+    fn classifier_step(
+        &mut self,
+        batch: Batch<'_>,
+        step: &ClassifierStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<ClassifierReport> {
+        steps::classifier(self, &batch, step, generator)
+    }
+
+    fn encoder_step(
+        &mut self,
+        batch: RawBatch<'_>,
+        step: &EncoderStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<EncoderReport> {
+        steps::encoder(self, &batch, step, generator)
+    }
+
+    fn pretrain_step(
+        &mut self,
+        inputs: Inputs<'_>,
+        labels: &[u32],
+        step: &PretrainStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<PretrainReport> {
+        steps::pretrain(self, &inputs, labels, step, generator)
+    }
+
+    fn encode(&mut self, inputs: Inputs<'_>, latents: &mut Vec<f32>) -> Result<()> {
+        inputs.check(&self.architecture)?;
+        latents.clear();
+        if inputs.count(&self.architecture) == 0 {
+            return Ok(());
+        }
+        let mut pass = self.pass(&[])?;
+        let features = pass.features(&inputs)?;
+        let encoded = pass.encode(features, Mode::Evaluation)?;
+        self.read(&encoded, latents)
+    }
+
+    fn transport(&mut self, latents: Rows<'_>, mapped: &mut Vec<f32>) -> Result<()> {
+        latents.check("latents", self.architecture.latent)?;
+        mapped.clear();
+        if latents.count() == 0 {
+            return Ok(());
+        }
+        let mut pass = self.pass(&[])?;
+        let transported = pass.map(&self.upload(latents)?, Mode::Evaluation)?;
+        self.read(&transported.latents, mapped)
+    }
+
+    fn score(&mut self, head: Head, latents: Rows<'_>, probabilities: &mut Vec<f32>) -> Result<()> {
+        latents.check("latents", self.architecture.latent)?;
+        probabilities.clear();
+        if latents.count() == 0 {
+            return Ok(());
+        }
+        let network = match head {
+            Head::Source => Network::SourceClassifier,
+            Head::Target => Network::TargetClassifier,
+        };
+        let mut pass = self.pass(&[])?;
+        let predictions = pass.evaluate_classifier(network, &self.upload(latents)?)?;
+        self.read(&predictions.exp()?, probabilities)
+    }
+
+    fn export(&self) -> Result<NamedTensors> {
+        self.state.export(&self.place)
+    }
+
+    fn import(&mut self, tensors: &NamedTensors) -> Result<()> {
+        self.state = State::import(&self.architecture, tensors, &self.place)?;
+        Ok(())
+    }
+
+    fn gradients(&self) -> Result<NamedTensors> {
+        state::download_all(&self.gradients, &self.place)
+    }
+
+    fn save(&self) -> Result<Saved> {
+        Ok(Saved::new(self.state.clone()))
+    }
+
+    fn restore(&mut self, saved: &Saved) -> Result<()> {
+        self.state = on_device(saved)?.clone();
+        Ok(())
+    }
+
+    fn export_saved(&self, saved: &Saved) -> Result<NamedTensors> {
+        on_device(saved)?.export(&self.place)
+    }
+
+    fn export_network(&self, saved: &Saved, network: Network) -> Result<NamedTensors> {
+        on_device(saved)?.export_network(network, &self.place)
+    }
+
+    fn import_saved(&self, tensors: &NamedTensors) -> Result<Saved> {
+        let state = State::import(&self.architecture, tensors, &self.place)?;
+        Ok(Saved::new(state))
+    }
+
+    fn first_non_finite(&self, saved: &Saved) -> Result<Option<String>> {
+        on_device(saved)?.first_non_finite(&self.place)
+    }
+
+    fn restart(&mut self, network: Network, parameters: &NamedTensors) -> Result<()> {
+        let specs = self.architecture.parameters();
+        self.state.restart(&specs, network, parameters, &self.place)
+    }
+
+    fn host_copies(&self) -> HostCopies {
+        self.place.host_copies()
+    }
+}
+
+/// What a candle engine has saved; its tensors are immutable, so that a clone shares them.
+fn on_device(saved: &Saved) -> Result<&State> {
+    saved.state("candle")
+}

@@ -1,0 +1,202 @@
+//! A [`LabelBook`] as bytes: small parts as JSON, events and labels one after the other.
+
+use ostar_engine::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    JoinCounts, LabelBook, LabelDelays, LabelUse,
+    memory::{Entry, Outcome},
+    requests::RequestKind,
+    sampling::Sampling,
+    shares::ShareBook,
+};
+use crate::gate::Change;
+
+/// What a state says of labels beside the events that wait.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedBook {
+    clock_ms: i64,
+    counts: JoinCounts,
+    delays: LabelDelays,
+    sampling: Sampling,
+    /// Events and labels in the bytes.
+    entries: usize,
+    early: usize,
+    /// Whether entries say what the whole correction makes of them; those of earlier states do not.
+    #[serde(default)]
+    with_changes: bool,
+    /// Not in earlier states.
+    #[serde(default, skip_serializing_if = "ShareBook::is_empty")]
+    shares: ShareBook,
+}
+
+impl LabelBook {
+    /// Without the open block, which a start fills again.
+    pub(crate) fn save(&self) -> (SavedBook, Vec<u8>) {
+        let mut bytes = Vec::new();
+        for entry in self.memory.entries() {
+            write_entry(entry, &mut bytes);
+        }
+        for (id, class, time_ms) in self.early.iter() {
+            bytes.extend(class.to_le_bytes());
+            bytes.extend(time_ms.to_le_bytes());
+            write_text(id, &mut bytes);
+        }
+        let saved = SavedBook {
+            clock_ms: self.clock_ms,
+            counts: self.counts,
+            delays: self.delays.clone(),
+            sampling: self.sampling,
+            entries: self.memory.entries().len(),
+            early: self.early.iter().len(),
+            with_changes: true,
+            shares: self.shares.clone(),
+        };
+        (saved, bytes)
+    }
+
+    pub(crate) fn restore(
+        saved: SavedBook,
+        bytes: &[u8],
+        settings: LabelUse,
+        classes: usize,
+    ) -> Result<Self> {
+        let mut book = Self::new(settings, classes);
+        let mut rest = Bytes(bytes);
+        for _ in 0..saved.entries {
+            let entry = rest.entry(saved.with_changes)?;
+            book.memory.push(entry, usize::MAX);
+        }
+        for _ in 0..saved.early {
+            let class = u32::from_le_bytes(rest.take()?);
+            let time_ms = i64::from_le_bytes(rest.take()?);
+            book.early.push(&rest.text()?, class, time_ms, usize::MAX);
+        }
+        if !rest.0.is_empty() {
+            return Err(broken("has more bytes than it says"));
+        }
+        book.clock_ms = saved.clock_ms;
+        book.counts = saved.counts;
+        book.delays = saved.delays;
+        book.sampling = saved.sampling;
+        book.shares = saved.shares;
+        Ok(book)
+    }
+}
+
+fn write_entry(entry: &Entry, bytes: &mut Vec<u8>) {
+    bytes.extend(entry.block.to_le_bytes());
+    bytes.extend(entry.time_ms.to_le_bytes());
+    let asked = match entry.asked {
+        None => 0,
+        Some(RequestKind::Disagreement) => 1,
+        Some(RequestKind::Random) => 2,
+    };
+    bytes.extend([asked, entry.outcome as u8]);
+    for class in entry.predicted {
+        bytes.extend(class.to_le_bytes());
+    }
+    bytes.extend((entry.probabilities.len() as u32).to_le_bytes());
+    for probability in &entry.probabilities {
+        bytes.extend(probability.to_le_bytes());
+    }
+    bytes.push(u8::from(entry.change.is_some()));
+    if let Some(Change {
+        class,
+        reach,
+        shift,
+    }) = entry.change
+    {
+        bytes.extend(class.to_le_bytes());
+        bytes.extend(reach.to_le_bytes());
+        bytes.extend(shift.to_le_bytes());
+    }
+    write_text(&entry.id, bytes);
+}
+
+fn write_text(text: &str, bytes: &mut Vec<u8>) {
+    bytes.extend((text.len() as u32).to_le_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+fn broken(problem: &str) -> Error {
+    Error::setting("labels of the state", problem)
+}
+
+/// What is left to read.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (word, rest) = self
+            .0
+            .split_first_chunk::<N>()
+            .ok_or_else(|| broken("end too soon"))?;
+        self.0 = rest;
+        Ok(*word)
+    }
+
+    fn length(&mut self) -> Result<usize> {
+        Ok(u32::from_le_bytes(self.take()?) as usize)
+    }
+
+    fn text(&mut self) -> Result<Box<str>> {
+        let length = self.length()?;
+        let (text, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or_else(|| broken("end too soon"))?;
+        self.0 = rest;
+        let text = std::str::from_utf8(text).map_err(|_| broken("have an id that is no text"))?;
+        Ok(text.into())
+    }
+
+    fn entry(&mut self, with_change: bool) -> Result<Entry> {
+        let block = u64::from_le_bytes(self.take()?);
+        let time_ms = i64::from_le_bytes(self.take()?);
+        let [asked, outcome] = self.take()?;
+        let mut predicted = [0; 3];
+        for class in &mut predicted {
+            *class = u32::from_le_bytes(self.take()?);
+        }
+        let count = self.length()?;
+        let mut probabilities = Vec::with_capacity(count.min(self.0.len() / 4));
+        for _ in 0..count {
+            probabilities.push(f32::from_le_bytes(self.take()?));
+        }
+        let change = if with_change { self.change()? } else { None };
+        Ok(Entry {
+            id: self.text()?,
+            block,
+            time_ms,
+            asked: match asked {
+                0 => None,
+                1 => Some(RequestKind::Disagreement),
+                2 => Some(RequestKind::Random),
+                _ => return Err(broken("have a request of an unknown kind")),
+            },
+            outcome: match outcome {
+                0 => Outcome::Waiting,
+                1 => Outcome::Joined,
+                2 => Outcome::Negative,
+                _ => return Err(broken("have an event of an unknown outcome")),
+            },
+            predicted,
+            change,
+            probabilities: probabilities.into(),
+        })
+    }
+
+    fn change(&mut self) -> Result<Option<Change>> {
+        match self.take()? {
+            [0] => Ok(None),
+            [1] => Ok(Some(Change {
+                class: u32::from_le_bytes(self.take()?),
+                reach: f32::from_le_bytes(self.take()?),
+                shift: f32::from_le_bytes(self.take()?),
+            })),
+            _ => Err(broken("have a change of an unknown kind")),
+        }
+    }
+}
