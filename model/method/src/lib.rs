@@ -8,6 +8,14 @@
 //! A [`Deployed`] model is what a [`learner::Learner`] is made for. The learner observes blocks of unlabelled rows, tracks
 //! the label proportions ([`proportions`]), takes alignment steps on an engine of `ostar-engine`, and decides by
 //! [`diagnostics`] and the [`gate`] what may be served. [`learner::Snapshot`] is what is served.
+//!
+//! # Example
+//!
+//! A filter, a stream, a verdict (`cargo run -p ostar-method --example stream`):
+//!
+//! ```
+#![doc = include_str!("../examples/stream.rs")]
+//! ```
 
 pub mod alarms;
 mod candidate;

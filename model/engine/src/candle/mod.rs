@@ -31,7 +31,7 @@ use self::{
     pass::{Mode, Pass, Update},
 };
 use crate::{
-    Architecture, Engine, Error, Generator, Inputs, NamedTensors, Result, Rows,
+    Architecture, Engine, Generator, Inputs, NamedTensors, Result, Rows,
     architecture::Network,
     checks,
     engine::{
