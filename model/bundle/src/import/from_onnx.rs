@@ -8,6 +8,7 @@ use crate::{
     fields::FieldSchema,
     fit::{LabelledRows, proportions_of},
     input::Input,
+    onnx::{head::cuts, rewrite::rewrite},
 };
 
 /// Most that predictions of the bundle may differ from the whole model's.

@@ -3,7 +3,7 @@
 use ostar_engine::Result;
 use tract_onnx::pb::{ValueInfoProto, tensor_proto::DataType, type_proto::Value};
 
-use super::wrong;
+use super::from_onnx::wrong;
 use crate::{
     fields::{Field, FieldKind, FieldSchema},
     import::Takes,

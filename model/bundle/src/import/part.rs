@@ -3,14 +3,18 @@
 use ostar_engine::{
     Generator, HostTensor, Inputs, NamedTensors, Result, Rows,
     architecture::{ClassifierShape, EncoderShape, Gives, Norm, OnnxShape},
-    evaluate::{Scratch, Standardisation},
+    evaluate::{ExternalNetwork as _, Scratch, Standardisation},
 };
 use ostar_method::{
-    frozen::{FrozenModel, FrozenScores},
+    frozen::FrozenScores,
     proportions::{LabelProportions, Probabilities, Temperature},
 };
 
-use super::{LARGEST_DIFFERENCE, Model, whole::Whole, wrong};
+use super::{
+    Model,
+    from_onnx::{LARGEST_DIFFERENCE, wrong},
+    whole::Whole,
+};
 use crate::{
     Bundle,
     bundle::{Description, FORMAT_VERSION, LatentModel, SourceBuffer},

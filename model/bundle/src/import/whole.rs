@@ -1,8 +1,8 @@
 //! The whole model, run on the labelled rows.
 
-use ostar_engine::{Inputs, Result, architecture::Gives};
+use ostar_engine::{Inputs, Result, architecture::Gives, evaluate::ExternalNetwork as _};
 
-use super::{Model, wrong};
+use super::{Model, from_onnx::wrong};
 use crate::{input::Input, onnx::OnnxNetwork};
 
 /// What the whole model predicts for the labelled rows.

@@ -2,10 +2,15 @@
 
 use std::collections::HashMap;
 
-use ostar_engine::{Error, FieldRows, Inputs, Result, inputs::is_missing, linear::softmax_rows};
+use ostar_engine::{
+    Error, FieldRows, Inputs, Result,
+    architecture::{Gives, OnnxShape},
+    evaluate::ExternalNetwork,
+    inputs::is_missing,
+    linear::softmax_rows,
+};
 
 use super::{
-    Gives, OnnxShape,
     graph::Graph,
     plan::{Plan, missing_operators},
     rewrite::{Rewritten, rewrite},

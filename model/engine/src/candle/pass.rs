@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Device, Generator,
+        Generator,
         architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape},
         candle::{Precision, device},
         initial_parameters,

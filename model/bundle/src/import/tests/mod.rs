@@ -1,20 +1,25 @@
 mod graphs;
 
-use ostar_engine::{Error, Inputs, Rows, evaluate::Scratch};
-use ostar_method::frozen::{FrozenModel, FrozenScores};
+use ostar_engine::{
+    Error, Inputs, Rows,
+    architecture::{Gives, OnnxShape},
+    evaluate::{ExternalNetwork as _, Scratch},
+};
+use ostar_method::frozen::FrozenScores;
 use tract_onnx::pb::{AttributeProto, GraphProto, NodeProto, tensor_proto::DataType};
 
 use self::graphs::{
     columns, model, numbers, perceptron, trees, value, weights, whole, word, words,
 };
-use super::{
-    graph::{integer_attribute, node},
-    *,
-};
+use super::*;
 use crate::{
     fields::{FieldBlock, FieldValue},
     fit::LabelledRows,
     input::Input,
+    onnx::{
+        OnnxNetwork,
+        graph::{integer_attribute, node},
+    },
 };
 
 const ROWS: usize = 300;
@@ -176,7 +181,7 @@ fn two_classes_by_one_sum_are_those_of_onnxruntime() {
             ],
             ..NodeProto::default()
         };
-        let trees = super::trees::Trees::read(&node).unwrap();
+        let trees = crate::onnx::trees::Trees::read(&node).unwrap();
         let mut out = Vec::new();
         trees.score(&[0.0], &mut out).unwrap();
         trees.score(&[1.0], &mut out).unwrap();

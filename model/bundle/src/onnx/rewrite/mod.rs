@@ -9,16 +9,16 @@ use tract_onnx::pb::{NodeProto, tensor_proto::DataType, type_proto::Value};
 use super::graph::{self, Graph};
 
 /// Operator of [`trees`](super::trees), which is ours.
-pub(super) const TREES: &str = "OstardTrees";
+pub(crate) const TREES: &str = "OstardTrees";
 
 /// A graph of operators that can be run.
 #[derive(Debug)]
-pub(super) struct Rewritten {
-    pub(super) graph: Graph,
+pub(crate) struct Rewritten {
+    pub(crate) graph: Graph,
     /// Texts that the graph knows. The first is 1 in the graph; 0 is any other text.
-    pub(super) categories: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// Whether missing numbers may be NaN: the graph says what becomes of them.
-    pub(super) takes_nan: bool,
+    pub(crate) takes_nan: bool,
 }
 
 /// What rewriting needs to know of a graph.
@@ -30,7 +30,7 @@ struct Rewriter<'g> {
 }
 
 /// Rewrites a graph that has been cut to its output. `Err` names the operator that cannot be had.
-pub(super) fn rewrite(mut graph: Graph) -> Result<Rewritten, String> {
+pub(crate) fn rewrite(mut graph: Graph) -> Result<Rewritten, String> {
     let categories: Vec<String> = categories::of(&graph).into_iter().collect();
     let takes_nan = graph.operators().iter().any(|operator| {
         operator == "Imputer" || operator.starts_with("TreeEnsemble") || operator == "IsNaN"

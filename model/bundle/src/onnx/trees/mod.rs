@@ -13,7 +13,7 @@ use super::graph::{attribute, numbers, text};
 
 /// An ensemble of trees.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Trees {
+pub(crate) struct Trees {
     nodes: Vec<Node>,
     roots: Vec<usize>,
     /// Classes or targets, and numbers, of all leaves.
@@ -107,7 +107,7 @@ impl Aggregate {
 
 impl Trees {
     /// Reads a node's attributes, and checks that every place exists and that no branch leads back.
-    pub(super) fn read(node: &NodeProto) -> Result<Self, String> {
+    pub(crate) fn read(node: &NodeProto) -> Result<Self, String> {
         let is_classifier = attribute(node, "is_classifier").is_some_and(|is| is.i == 1);
         let lists = Lists::read(node)?;
         let place = lists.places();
@@ -150,7 +150,7 @@ impl Trees {
     }
 
     /// Appends the row's scores.
-    pub(super) fn score(&self, row: &[f32], out: &mut Vec<f32>) -> Result<(), String> {
+    pub(crate) fn score(&self, row: &[f32], out: &mut Vec<f32>) -> Result<(), String> {
         if row.len() < self.features {
             return Err(format!(
                 "trees look at feature {}, found {} features",
