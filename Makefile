@@ -53,7 +53,7 @@ bench-step: $(TORCH_READY) ## One alignment step against PyTorch, at both sizes 
 	$(TORCH) scripts/compare_steps.py $(STEP_BENCH) --rounds 5 -- --critic 100,100 --nv 5
 
 bench-convolution: $(TORCH_READY) ## A training batch of the digits encoder against PyTorch.
-	cargo build --profile dist -p ostar-engine --features experiments --example convolution_bench
+	cargo build --profile dist -p ostar-engine --example convolution_bench
 	$(TORCH) scripts/compare_steps.py $(CONVOLUTION_BENCH) --rounds 5 --peer scripts/torch_convolution.py
 
 bench-onnx: ## ONNX encoders against onnxruntime: a batch of 256 on one thread, MLP and CNN (minutes).

@@ -27,7 +27,7 @@ RENAMED = {
     "TileTask": "TileInput",
     "Criticism": "CriticValues",
     "criticise": "critic",
-    "Opposition": "AdversaryTerm",
+    r"(AdversaryTerm|Opposition)": "Adversary",
     r"struct Meeting": "struct Exchange",
     r"struct View": "struct AlignmentEvidence",
     r"proportions::Published": "proportions::ProportionEstimate",

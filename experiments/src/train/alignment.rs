@@ -3,7 +3,7 @@
 use anyhow::Result;
 use ostar_engine::{
     Engine, Generator, Rows,
-    cpu::CpuEngine,
+    cpu::{CpuEngine, InvariantStep},
     engine::{
         Batch, ClassifierObjective, ClassifierStep, CriticStep, Diversity, EncoderStep, Head,
         MapReport, MapStep,
@@ -222,9 +222,13 @@ impl Alignment<'_> {
         Ok(())
     }
 
+    /// Encodes a batch of both domains in training mode and replaces the buffers with it.
     fn encode_batch(&mut self, numbers: &Numbers) -> Result<()> {
         self.gathered.gather(self.setup.task, numbers);
-        encode_into_buffers(&mut self.engine, &self.gathered)
+        let (batch, generator) = (self.gathered.borrow()?, &mut self.state.generator);
+        self.engine
+            .invariant_step(batch, &InvariantStep::Encode, generator)?;
+        Ok(())
     }
 
     fn critic_step(&mut self, numbers: &Numbers, proportions: &[f64]) -> Result<()> {
@@ -279,16 +283,6 @@ impl Alignment<'_> {
             },
         }
     }
-}
-
-/// Encodes a batch of both domains in training mode and replaces the buffers with it.
-pub(super) fn encode_into_buffers(engine: &mut CpuEngine, gathered: &Gathered) -> Result<()> {
-    let (mut source, mut target) = (Vec::new(), Vec::new());
-    engine.encode_together(gathered.borrow()?, &mut source, &mut target)?;
-    let width = engine.architecture().latent;
-    engine.set_source(Rows::new(&source[..], width)?, gathered.labels())?;
-    engine.set_target(0, Rows::new(&target[..], width)?)?;
-    Ok(())
 }
 
 /// How many steps an alignment takes, and how long: a step with the encoder in training takes about 30 times as long.

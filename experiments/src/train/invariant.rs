@@ -4,14 +4,14 @@ use anyhow::Result;
 use ostar_engine::{
     Engine, Generator,
     cpu::{Adversary, CpuEngine, InvariantStep},
-    engine::{Batch, CriticStep, Head},
+    engine::{CriticStep, Head, PretrainStep},
     optimiser::{Adam, RateSchedule},
     weights::class_ratios,
 };
 
 use super::{
     Latents, Outcome, Pretrained, Setup, Watch,
-    alignment::{PENALTY_WEIGHT, encode_into_buffers, is_refreshed},
+    alignment::{PENALTY_WEIGHT, is_refreshed},
     batches::Gathered,
     checkpoints::TrainingState,
     finish,
@@ -116,31 +116,25 @@ impl Invariant<'_> {
         let task = self.setup.task;
         let numbers = self.state.critic_batches.draw(&mut self.state.generator);
         self.gathered.gather(task, &numbers);
-        encode_into_buffers(&mut self.engine, &self.gathered)?;
-        let all_rows: Vec<u32> = (0..self.setup.protocol.batch as u32).collect();
-        let batch = Batch {
-            source: &all_rows,
-            target: &all_rows,
-        };
         // Drawn for DANN as well, which does not use them: all methods see the same batches.
         let generator = &mut self.state.generator;
-        let positions: Vec<f64> = all_rows.iter().map(|_| generator.uniform()).collect();
-        if self.method == Method::Dann {
-            self.engine.discriminator_step(batch, self.adam(2))?;
-            return Ok(());
-        }
+        let rows = 0..self.setup.protocol.batch;
+        let positions: Vec<f64> = rows.map(|_| generator.uniform()).collect();
         let own = task::proportions(self.gathered.labels(), task.classes);
-        let step = CriticStep {
-            proportions: weighting(self.method, proportions, &own),
-            positions: &positions,
-            penalty_weight: PENALTY_WEIGHT,
-            map_follows: false,
-            adam: self.adam(2),
+        let step = match self.method {
+            Method::Dann => InvariantStep::Discriminator(self.adam(2)),
+            _ => InvariantStep::Critic {
+                step: CriticStep {
+                    proportions: weighting(self.method, proportions, &own),
+                    positions: &positions,
+                    penalty_weight: PENALTY_WEIGHT,
+                    map_follows: false,
+                    adam: self.adam(2),
+                },
+                target_weight: target_weight(self.method),
+            },
         };
-        let target_weight = target_weight(self.method);
-        self.engine
-            .weighted_critic_step(batch, &step, target_weight)?;
-        Ok(())
+        self.take(&step)
     }
 
     /// One step of encoder and classifier against the critic, on a fresh batch.
@@ -154,19 +148,25 @@ impl Invariant<'_> {
             Method::Dann => Adversary::Discriminator { weight },
             _ => Adversary::Critic {
                 weight,
-                proportions: weighting(self.method, proportions, &own),
                 target_weight: target_weight(self.method),
             },
         };
         let class_weights = class_ratios(proportions, &self.source_proportions, f64::INFINITY);
-        let step = InvariantStep {
-            class_weights: &class_weights,
+        self.take(&InvariantStep::Encoder {
+            step: PretrainStep {
+                class_weights: &class_weights,
+                encoder_adam: self.adam(0),
+                classifier_adam: self.adam(1),
+            },
             adversary,
-            encoder_adam: self.adam(0),
-            classifier_adam: self.adam(1),
-        };
+            proportions: weighting(self.method, proportions, &own),
+        })
+    }
+
+    fn take(&mut self, step: &InvariantStep<'_>) -> Result<()> {
+        let batch = self.gathered.borrow()?;
         self.engine
-            .invariant_step(self.gathered.borrow()?, &step, &mut self.state.generator)?;
+            .invariant_step(batch, step, &mut self.state.generator)?;
         Ok(())
     }
 }

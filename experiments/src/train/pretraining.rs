@@ -7,6 +7,7 @@ use ostar_engine::{
     architecture::Network,
     copy_source_classifier,
     cpu::{Adversary, CpuEngine, InvariantStep},
+    engine::PretrainStep,
     initial_parameters,
     optimiser::Adam,
 };
@@ -68,11 +69,14 @@ pub fn pretrain(setup: &Setup<'_>, watch: &mut Watch<'_>) -> Result<Pretrained> 
     let mut gathered = Gathered::default();
     let class_weights = vec![1.0; task.classes];
     let [encoder_rate, classifier_rate] = protocol.pretraining_rates;
-    let step = InvariantStep {
-        class_weights: &class_weights,
+    let step = InvariantStep::Encoder {
+        step: PretrainStep {
+            class_weights: &class_weights,
+            encoder_adam: Adam::with_rate(encoder_rate),
+            classifier_adam: Adam::with_rate(classifier_rate),
+        },
         adversary: Adversary::None,
-        encoder_adam: Adam::with_rate(encoder_rate),
-        classifier_adam: Adam::with_rate(classifier_rate),
+        proportions: &[],
     };
     while state.epoch < protocol.alignment_epoch {
         for _ in 0..task.source.count() / protocol.batch {

@@ -14,7 +14,6 @@ pub use onnx::{Gives, OnnxShape};
 use crate::{Error, Result};
 
 /// Height and width of the images that a convolution encoder takes; they have one channel.
-#[cfg(feature = "experiments")]
 pub const IMAGE_SIDE: usize = 32;
 /// Height and width of a convolution's filters.
 pub const KERNEL_SIDE: usize = 5;
@@ -84,7 +83,6 @@ pub enum EncoderShape {
     Onnx(OnnxShape),
     /// Three 5x5 convolutions without padding on images of 1x32x32, each with batch normalisation. The first two end
     /// in 2x2 max-pooling and ReLU. The third has as many filters as a latent has numbers.
-    #[cfg(feature = "experiments")]
     Convolution {
         /// How many filters the first two have.
         filters: [usize; 2],
@@ -210,7 +208,6 @@ impl Architecture {
                 embedding,
                 ..
             } => numbers + bags * embedding,
-            #[cfg(feature = "experiments")]
             EncoderShape::Convolution { .. } => IMAGE_SIDE * IMAGE_SIDE,
         }
     }
@@ -242,7 +239,6 @@ impl Architecture {
                     }
                     layers
                 }
-                #[cfg(feature = "experiments")]
                 EncoderShape::Convolution { filters } => convolutions(prefix, filters, self.latent),
             },
             Network::Map => (0..self.map.blocks)
@@ -305,7 +301,6 @@ fn stack(prefix: &str, widths: &[usize], norm: Norm, dropout: bool) -> Vec<Layer
 }
 
 /// Convolutions, each followed by batch normalisation; all but the last end in a ReLU.
-#[cfg(feature = "experiments")]
 fn convolutions(prefix: &str, filters: &[usize; 2], latent: usize) -> Vec<LayerSpec> {
     let widths = widths(1, filters, latent);
     let mut layers = stack(prefix, &widths, Norm::Batch, false);

@@ -54,7 +54,6 @@ impl Inputs<'_> {
             (Self::Dense(rows), EncoderShape::Mlp { inputs, .. }) => {
                 rows.check("features", *inputs)
             }
-            #[cfg(feature = "experiments")]
             (Self::Dense(rows), EncoderShape::Convolution { .. }) => {
                 rows.check("images", architecture.encoder_inputs())
             }

@@ -28,8 +28,7 @@
 //!
 //! [`Device`] names an engine and where it works.
 //!
-//! The feature `experiments` adds what only the experiments use: a convolution encoder, and the adversarial methods
-//! that OSTAR is compared with.
+//! [`cpu::CpuEngine::invariant_step`] has the steps of the adversarial methods that OSTAR is compared with.
 //!
 //! # The paper's symbols
 //!

@@ -244,6 +244,10 @@ impl Input {
                 "model",
                 "is given, expected none for a model that gives only probabilities or logits",
             )),
+            (_, EncoderShape::Convolution { .. }) => Err(Error::setting(
+                "model.encoder",
+                "is a convolution, which is not served: export it as encoder.onnx",
+            )),
             (_, encoder) => Err(Error::shape(
                 "model.encoder",
                 match self {

@@ -155,9 +155,7 @@ pub(super) fn fit_networks(
 fn first_layer(model: &LatentModel) -> &'static str {
     match model.encoder {
         EncoderShape::Identity | EncoderShape::Onnx(_) => "f_s.fc1",
-        EncoderShape::Mlp { .. } | EncoderShape::Fields { .. } => "g.fc1",
-        #[cfg(feature = "experiments")]
-        EncoderShape::Convolution { .. } => "g.conv1",
+        _ => "g.fc1",
     }
 }
 

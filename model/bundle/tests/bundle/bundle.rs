@@ -124,7 +124,7 @@ fn refused_description(bundle: &Bundle, change: impl Fn(&mut Value)) -> String {
 
 #[test]
 fn whatever_is_wrong_with_the_description_is_named() {
-    let cases: [(&str, Value, &[&str]); 18] = [
+    let cases: [(&str, Value, &[&str]); 19] = [
         ("/format_version", json!(2), &["format_version", "newer"]),
         (
             "/format_version",
@@ -176,6 +176,11 @@ fn whatever_is_wrong_with_the_description_is_named() {
             &["model.encoder", "identity"],
         ),
         ("/input", json!("logits"), &["model", "expected none"]),
+        (
+            "/model/encoder",
+            json!({"convolution": {"filters": [3, u64::MAX]}}),
+            &["model.encoder", "is a convolution, which is not served"],
+        ),
         (
             "/model/latent",
             json!(6),

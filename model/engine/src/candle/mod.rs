@@ -6,7 +6,6 @@
 //! `docs/decisions/0011-candle-nn.md` says which parts are ours, and why.
 
 mod batch;
-#[cfg(feature = "experiments")]
 mod convolution;
 mod device;
 mod networks;

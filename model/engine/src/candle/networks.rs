@@ -81,7 +81,6 @@ impl Pass<'_> {
 
     /// g of what [`Self::features`] returned.
     pub(super) fn encode(&mut self, features: Tensor, mode: Mode) -> Result<Tensor> {
-        #[cfg(feature = "experiments")]
         if let EncoderShape::Convolution { .. } = self.architecture.encoder {
             return self.encode_images(&features, mode);
         }

@@ -1,8 +1,7 @@
 //! A forward pass of the encoder over one member's rows, and its backward pass.
 
-#[cfg(feature = "experiments")]
-use super::convolution::Convolution;
 use super::{
+    convolution::Convolution,
     layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
     stack::StackTrace,
     team::Member,
@@ -12,20 +11,17 @@ use crate::architecture::EncoderShape;
 /// Trace of the encoder: of pooled convolutions if it has them, then of plain layers.
 #[derive(Debug)]
 pub(crate) struct EncoderTrace {
-    #[cfg(feature = "experiments")]
     convolution: Option<Box<Convolution>>,
     stack: StackTrace,
 }
 
 /// The first layers of a convolution encoder, which end in pooling. The third convolution is a plain layer: it sees one
 /// window of each image.
-#[cfg(feature = "experiments")]
 const POOLED_LAYERS: usize = 2;
 
 impl EncoderTrace {
     pub(crate) fn new(shape: &EncoderShape) -> Self {
         Self {
-            #[cfg(feature = "experiments")]
             convolution: matches!(shape, EncoderShape::Convolution { .. }).then(Box::default),
             stack: match shape {
                 // Counts of words, one-hot columns.
@@ -44,7 +40,6 @@ impl EncoderTrace {
         workspace: &mut LayerWorkspace,
         member: &Member<'_>,
     ) {
-        #[cfg(feature = "experiments")]
         if let Some(convolution) = &mut self.convolution {
             let (pooled, rest) = layers.split_at(POOLED_LAYERS);
             convolution.forward(mode, pooled, input, workspace, member);
@@ -77,7 +72,6 @@ impl EncoderTrace {
         member: &Member<'_>,
     ) {
         let stack = &mut self.stack;
-        #[cfg(feature = "experiments")]
         if let Some(convolution) = &mut self.convolution {
             let (pooled, rest) = layers.split_at(POOLED_LAYERS);
             let (pooled_parts, rest_parts) = parts.split_at_mut(POOLED_LAYERS);

@@ -245,10 +245,7 @@ impl Engine for CpuEngine {
         let state = self.team.state();
         {
             let arguments = &mut *state.arguments.write();
-            arguments.set_inputs(&batch.source, batch.labels, &state.architecture);
-            arguments
-                .target_inputs
-                .copy(&batch.target, &state.architecture);
+            arguments.set_raw_batch(&batch, &state.architecture);
             arguments.objective.copy(&step.objective);
             arguments.through_map = step.through_map;
             let forwards = 1 + usize::from(arguments.objective.uses_target);

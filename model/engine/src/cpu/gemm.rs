@@ -26,7 +26,6 @@ pub(crate) enum Left<'a> {
     /// A row-major matrix.
     Rows(&'a [f32]),
     /// Rows that start at these indices of one slice and may overlap: windows of a convolution.
-    #[cfg(feature = "experiments")]
     Windows(&'a [f32], &'a [usize]),
     /// The transpose of the matrix that was packed.
     Transposed(&'a PackedLeft),
@@ -85,7 +84,6 @@ impl Multiplier {
     }
 
     /// Adds row r of left * right to `out`, starting at `starts[r]`.
-    #[cfg(feature = "experiments")]
     pub(crate) fn add_windows(
         &mut self,
         left: &[f32],
@@ -250,7 +248,6 @@ fn tile<S: Simd, const R: usize, const V: usize, const W: usize>(
             let row = |r: usize| &matrix[(position.row + r) * depth..][..depth];
             add_rows::<S, R, V, W>(simd, row, panel, &mut sums);
         }
-        #[cfg(feature = "experiments")]
         Left::Windows(values, windows) => {
             let row = |r: usize| &values[windows[position.row + r]..][..depth];
             add_rows::<S, R, V, W>(simd, row, panel, &mut sums);

@@ -1,9 +1,11 @@
-//! Steps of the methods that OSTAR is compared with in experiments: they look for latents in which source and target
-//! cannot be told apart. The encoder is trained against an adversary, the critic's network. There is no map.
+//! The steps of the methods that OSTAR is compared with, all behind [`CpuEngine::invariant_step`]: they look for latents
+//! in which source and target cannot be told apart. The encoder is trained against an adversary, the critic's network.
+//! There is no map.
 
 use super::{
     CpuEngine,
     classifier_steps::{dropout_mask_rows, encoder_backward},
+    jobs::refill,
     layer::Mode,
     objective::cross_entropy,
     state::{Arguments, Scratch, State},
@@ -14,130 +16,128 @@ use crate::{
     Engine, Generator, Result,
     architecture::Network,
     checks,
-    engine::{Batch, CriticReport, CriticStep, RawBatch},
+    engine::{Batch, CriticStep, PretrainStep, RawBatch},
     optimiser::Adam,
     weights,
 };
 
-/// What the encoder is trained against.
+/// What [`CpuEngine::invariant_step`] does with a batch of both domains.
 #[derive(Debug, Clone, Copy)]
-pub enum Adversary<'a> {
+pub enum InvariantStep<'a> {
+    /// Replaces both buffers by the batch's latents and trains nothing: steps of [`Engine`] may follow.
+    Encode,
+    /// The same, and a step of the critic on them.
+    Critic {
+        /// Settings of the step.
+        step: CriticStep<'a>,
+        /// Factor of the target's mean (1 + beta).
+        target_weight: f64,
+    },
+    /// The same, and a step of the critic's network as a domain discriminator: the logistic loss of v, positive on the
+    /// source.
+    Discriminator(Adam),
+    /// A step of encoder and source classifier: the source's cross-entropy and the adversary's term.
+    Encoder {
+        /// Settings of the cross-entropy and the optimisers.
+        step: PretrainStep<'a>,
+        /// What the encoder is trained against, in addition to the cross-entropy.
+        adversary: Adversary,
+        /// p_N of a critic's omega. With the batch's own proportions all its rows have the same weight.
+        proportions: &'a [f64],
+    },
+}
+
+/// What the encoder is trained against.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum Adversary {
     /// No adversary: the source's cross-entropy alone.
+    #[default]
     None,
     /// A Wasserstein critic: sum of omega v(z_S) - (1 + beta) mean v(z_T).
     Critic {
         /// Weight of the distance in the encoder's loss.
         weight: f64,
-        /// p_N of omega. With the batch's own proportions all its rows have the same weight.
-        proportions: &'a [f64],
         /// Factor of the target's mean (1 + beta).
         target_weight: f64,
     },
-    /// A domain discriminator behind a gradient reversal: the logistic loss of v, positive on the source.
+    /// A domain discriminator behind a gradient reversal.
     Discriminator {
         /// Weight of the reversed loss.
         weight: f64,
     },
 }
 
-/// Settings of a step of encoder and source classifier.
-#[derive(Debug, Clone, Copy)]
-pub struct InvariantStep<'a> {
-    /// Class weights of the source's cross-entropy; the engine normalises them over the batch.
-    pub class_weights: &'a [f64],
-    /// What the encoder is trained against, in addition to the cross-entropy.
-    pub adversary: Adversary<'a>,
-    /// Optimiser settings for this step of the encoder.
-    pub encoder_adam: Adam,
-    /// Optimiser settings for this step of the source classifier.
-    pub classifier_adam: Adam,
-}
-
-/// An owned [`Adversary`] without its proportions, which are in the arguments as source weights.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum AdversaryTerm {
-    #[default]
-    None,
-    Critic {
-        weight: f64,
-        target_weight: f64,
-    },
-    Discriminator {
-        weight: f64,
-    },
-}
-
 impl CpuEngine {
-    /// One step of encoder and source classifier on both domains in one batch, in training mode: minimises the
-    /// cross-entropy of the source, which is returned, and the adversary's term.
+    /// One step of a method that looks for invariant latents. Both domains are encoded in one batch, in training mode:
+    /// normalised by the batch's statistics, which also update the running ones. Returns the loss that the step
+    /// minimised, 0 for [`InvariantStep::Encode`]. `generator` draws the dropout masks.
+    ///
+    /// After an error of a critic's or discriminator's step the buffers may hold the batch.
     pub fn invariant_step(
         &mut self,
         batch: RawBatch<'_>,
         step: &InvariantStep<'_>,
         generator: &mut Generator,
     ) -> Result<f64> {
-        let rows = checks::raw_batch(&batch, self.architecture())?;
-        let classes = self.architecture().classes;
-        checks::per_class("class weight", step.class_weights, classes)?;
-        step.encoder_adam.validate()?;
-        step.classifier_adam.validate()?;
-        weights::class_counts(batch.labels.iter().copied(), &mut self.counts);
-        self.set_class_weights(step.class_weights)?;
-        let adversary = match step.adversary {
-            Adversary::None => AdversaryTerm::None,
-            Adversary::Critic {
-                weight,
-                proportions,
+        let all = checks::raw_batch(&batch, self.architecture())?;
+        let state = self.team.state();
+        state
+            .arguments
+            .write()
+            .set_raw_batch(&batch, &state.architecture);
+        let rows: Vec<u32> = (0..all as u32).collect();
+        let resident = Batch {
+            source: &rows,
+            target: &rows,
+        };
+        match *step {
+            InvariantStep::Encode => {
+                self.encode_into_buffers(batch.labels);
+                Ok(0.0)
+            }
+            InvariantStep::Critic {
+                step,
                 target_weight,
             } => {
-                checks::per_class("proportion", proportions, classes)?;
-                checks::weight("adversary.weight", weight)?;
-                checks::weight("adversary.target_weight", target_weight)?;
-                self.set_source_weights(proportions)?;
-                AdversaryTerm::Critic {
-                    weight,
-                    target_weight,
-                }
+                checks::weight("target_weight", target_weight)?;
+                self.encode_into_buffers(batch.labels);
+                let report = self.critic_step_at_target_weight(resident, &step, target_weight)?;
+                Ok(report.loss)
             }
-            Adversary::Discriminator { weight } => {
-                checks::weight("adversary.weight", weight)?;
-                AdversaryTerm::Discriminator { weight }
+            InvariantStep::Discriminator(adam) => {
+                adam.validate()?;
+                self.encode_into_buffers(batch.labels);
+                self.discriminator_step(resident, adam)
             }
-        };
-        let state = self.team.state();
-        {
-            let arguments = &mut *state.arguments.write();
-            arguments.set_inputs(&batch.source, batch.labels, &state.architecture);
-            arguments
-                .target_inputs
-                .copy(&batch.target, &state.architecture);
-            arguments.adversary = adversary;
-            arguments.draw_dropout_masks(&state.architecture, rows, 1, generator);
+            InvariantStep::Encoder {
+                step,
+                adversary,
+                proportions,
+            } => {
+                weights::class_counts(batch.labels.iter().copied(), &mut self.counts);
+                self.set_adversary(adversary, proportions)?;
+                self.invariant_encoder_step(all, &step, generator)
+            }
         }
-        let loss = self.run_chain(invariant_chain).source_cross_entropy;
-        self.check_loss("invariant", loss)?;
-        self.update(&[
-            (Network::Encoder, step.encoder_adam),
-            (Network::SourceClassifier, step.classifier_adam),
-        ]);
-        Ok(loss)
     }
 
-    /// As [`Engine::critic_step`], with the target's mean multiplied by `target_weight` (1 + beta).
-    pub fn weighted_critic_step(
-        &mut self,
-        batch: Batch<'_>,
-        step: &CriticStep<'_>,
-        target_weight: f64,
-    ) -> Result<CriticReport> {
-        checks::weight("target_weight", target_weight)?;
-        self.critic_step_at_target_weight(batch, step, target_weight)
+    /// Latents of both domains of the batch in the arguments.
+    fn encode_into_buffers(&mut self, labels: &[u32]) {
+        self.run_chain(encode_chain);
+        let state = self.team.state();
+        let Arguments { source, target, .. } = &mut *state.arguments.write();
+        source.latents.clear();
+        target.latents.clear();
+        for scratch in &state.scratch {
+            let scratch = scratch.lock();
+            let (of_source, of_target) = scratch.output.split_at(scratch.output.len() / 2);
+            source.latents.extend_from_slice(of_source);
+            target.latents.extend_from_slice(of_target);
+        }
+        refill(&mut source.labels, labels.iter().copied());
     }
 
-    /// One step of the critic's network as a domain discriminator on resident latents. Returns its logistic
-    /// loss.
-    pub fn discriminator_step(&mut self, batch: Batch<'_>, adam: Adam) -> Result<f64> {
-        adam.validate()?;
+    fn discriminator_step(&mut self, batch: Batch<'_>, adam: Adam) -> Result<f64> {
         self.set_batch(&batch)?;
         let loss = self.run_chain(discriminator_chain).discriminator_loss;
         self.check_loss("discriminator", loss)?;
@@ -145,33 +145,46 @@ impl CpuEngine {
         Ok(loss)
     }
 
-    /// Latents of both domains in one batch, in training mode: normalised by the batch's statistics, which also update
-    /// the running ones.
-    pub fn encode_together(
-        &mut self,
-        batch: RawBatch<'_>,
-        source: &mut Vec<f32>,
-        target: &mut Vec<f32>,
-    ) -> Result<()> {
-        checks::raw_batch(&batch, self.architecture())?;
-        let state = self.team.state();
-        {
-            let arguments = &mut *state.arguments.write();
-            arguments.set_inputs(&batch.source, batch.labels, &state.architecture);
-            arguments
-                .target_inputs
-                .copy(&batch.target, &state.architecture);
+    fn set_adversary(&mut self, adversary: Adversary, proportions: &[f64]) -> Result<()> {
+        match adversary {
+            Adversary::None => {}
+            Adversary::Critic {
+                weight,
+                target_weight,
+            } => {
+                checks::per_class("proportion", proportions, self.counts.len())?;
+                checks::weight("adversary.weight", weight)?;
+                checks::weight("adversary.target_weight", target_weight)?;
+                self.set_source_weights(proportions)?;
+            }
+            Adversary::Discriminator { weight } => checks::weight("adversary.weight", weight)?,
         }
-        self.run_chain(encode_chain);
-        source.clear();
-        target.clear();
-        for scratch in &self.team.state().scratch {
-            let scratch = scratch.lock();
-            let (of_source, of_target) = scratch.output.split_at(scratch.output.len() / 2);
-            source.extend_from_slice(of_source);
-            target.extend_from_slice(of_target);
-        }
+        self.team.state().arguments.write().adversary = adversary;
         Ok(())
+    }
+
+    fn invariant_encoder_step(
+        &mut self,
+        rows: usize,
+        step: &PretrainStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<f64> {
+        checks::per_class("class weight", step.class_weights, self.counts.len())?;
+        step.encoder_adam.validate()?;
+        step.classifier_adam.validate()?;
+        self.set_class_weights(step.class_weights)?;
+        let state = self.team.state();
+        state
+            .arguments
+            .write()
+            .draw_dropout_masks(&state.architecture, rows, 1, generator);
+        let loss = self.run_chain(invariant_chain).source_cross_entropy;
+        self.check_loss("invariant", loss)?;
+        self.update(&[
+            (Network::Encoder, step.encoder_adam),
+            (Network::SourceClassifier, step.classifier_adam),
+        ]);
+        Ok(loss)
     }
 }
 
@@ -241,14 +254,14 @@ fn invariant_chain(state: &State, member: &Member<'_>) {
     classifier.backward_input(layers, workspace);
 
     factors.clear();
-    if !matches!(arguments.adversary, AdversaryTerm::None) {
+    if !matches!(arguments.adversary, Adversary::None) {
         let layers = state.networks.layers(Network::Critic);
         critic.forward(layers, latents, workspace);
         critic.input_gradient(layers, workspace);
     }
     match arguments.adversary {
-        AdversaryTerm::None => factors.resize(2 * rows.len(), 0.0),
-        AdversaryTerm::Critic {
+        Adversary::None => factors.resize(2 * rows.len(), 0.0),
+        Adversary::Critic {
             weight,
             target_weight,
         } => {
@@ -260,7 +273,7 @@ fn invariant_chain(state: &State, member: &Member<'_>) {
             );
         }
         // Gradient reversal: the encoder maximises the discriminator's loss.
-        AdversaryTerm::Discriminator { weight } => {
+        Adversary::Discriminator { weight } => {
             logistic(&critic.values, -weight / (2 * all) as f64, factors);
         }
     }

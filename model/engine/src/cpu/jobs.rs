@@ -8,7 +8,11 @@ use super::{
     team::Job,
 };
 use crate::{
-    Architecture, Inputs, Result, architecture::Network, checks, engine::Batch, optimiser::Adam,
+    Architecture, Inputs, Result,
+    architecture::Network,
+    checks,
+    engine::{Batch, RawBatch},
+    optimiser::Adam,
     weights,
 };
 
@@ -109,6 +113,11 @@ impl Arguments {
     ) {
         self.inputs.copy(inputs, architecture);
         refill(&mut self.labels, labels.iter().copied());
+    }
+
+    pub(super) fn set_raw_batch(&mut self, batch: &RawBatch<'_>, architecture: &Architecture) {
+        self.set_inputs(&batch.source, batch.labels, architecture);
+        self.target_inputs.copy(&batch.target, architecture);
     }
 }
 

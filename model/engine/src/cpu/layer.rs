@@ -116,7 +116,6 @@ impl SharedLayer {
                 shift,
                 forward: Packed::default(),
                 backward: Packed::default(),
-                #[cfg(feature = "experiments")]
                 filter_rows: Vec::new(),
             }),
             running: RwLock::new(running),

@@ -6,7 +6,6 @@
 //! the batch's size, a step allocates nothing.
 
 mod classifier_steps;
-#[cfg(feature = "experiments")]
 mod convolution;
 mod critic;
 mod encoder;
@@ -14,7 +13,6 @@ mod encoder_trace;
 mod engine;
 mod epilogue;
 pub(crate) mod gemm;
-#[cfg(feature = "experiments")]
 mod invariant;
 mod jobs;
 mod layer;
@@ -35,5 +33,4 @@ mod weights;
 
 pub use engine::CpuEngine;
 pub use gemm::Product;
-#[cfg(feature = "experiments")]
 pub use invariant::{Adversary, InvariantStep};

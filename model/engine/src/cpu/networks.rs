@@ -22,9 +22,7 @@ impl Networks {
         let mut specs = architecture.parameters().into_iter();
         let embedding = match architecture.encoder {
             EncoderShape::Fields { .. } => specs.next().map(Parameter::new).map(RwLock::new),
-            EncoderShape::Identity | EncoderShape::Mlp { .. } | EncoderShape::Onnx(_) => None,
-            #[cfg(feature = "experiments")]
-            EncoderShape::Convolution { .. } => None,
+            _ => None,
         };
         let layers = Network::ALL.map(|network| {
             let layers = architecture.layers(network).into_iter();

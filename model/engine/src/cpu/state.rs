@@ -3,12 +3,11 @@
 use parking_lot::{Mutex, RwLock};
 use pulp::Arch;
 
-#[cfg(feature = "experiments")]
-use super::invariant::AdversaryTerm;
 use super::{
     critic::CriticTrace,
     encoder::OwnedInputs,
     encoder_trace::EncoderTrace,
+    invariant::Adversary,
     layer::{LayerGradient, LayerWorkspace},
     map::{MapBackward, MapTrace},
     networks::Networks,
@@ -58,10 +57,9 @@ pub(crate) struct Arguments {
     /// Whether the last chain has kept them.
     pub(crate) map_is_kept: bool,
     pub(crate) penalty_weight: f64,
-    /// Factor of the target's mean in the critic's distance: 1, except in experiments.
+    /// Factor of the target's mean in the critic's distance: 1, except in invariant steps.
     pub(crate) target_weight: f64,
-    #[cfg(feature = "experiments")]
-    pub(crate) adversary: AdversaryTerm,
+    pub(crate) adversary: Adversary,
     pub(crate) transport_weight: f64,
     pub(crate) objective: Objective,
     /// Whether an encoder step's mapped source rows train the encoder.

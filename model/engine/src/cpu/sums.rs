@@ -9,7 +9,6 @@ pub(crate) struct ChainSums {
     pub(crate) classifier: ClassifierSums,
     /// Weighted cross-entropy of the source classifier on source rows, in every chain that has one.
     pub(crate) source_cross_entropy: f64,
-    #[cfg(feature = "experiments")]
     pub(crate) discriminator_loss: f64,
 }
 
@@ -54,9 +53,6 @@ impl ChainSums {
         self.classifier.entropy += other.classifier.entropy;
         self.classifier.diversity = other.classifier.diversity;
         self.source_cross_entropy += other.source_cross_entropy;
-        #[cfg(feature = "experiments")]
-        {
-            self.discriminator_loss += other.discriminator_loss;
-        }
+        self.discriminator_loss += other.discriminator_loss;
     }
 }

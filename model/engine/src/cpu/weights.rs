@@ -1,9 +1,7 @@
 //! Parameters of a layer, packed for the products that use them.
 
 use super::{gemm::Packed, normalise::Affine, parameter::Parameter};
-#[cfg(feature = "experiments")]
-use crate::architecture::KERNEL_SIDE;
-use crate::architecture::LayerSpec;
+use crate::architecture::{KERNEL_SIDE, LayerSpec};
 
 /// Parameters of a layer, and its weights packed for products. They are packed again after every change.
 #[derive(Debug)]
@@ -19,7 +17,6 @@ pub(crate) struct Weights {
     pub(crate) backward: Packed,
     /// For a convolution over several channels: `forward` and `backward` of each row of the filters, whose inputs are
     /// contiguous in an image.
-    #[cfg(feature = "experiments")]
     pub(crate) filter_rows: Vec<[Packed; 2]>,
 }
 
@@ -41,11 +38,9 @@ impl Weights {
         let weight = &self.weight.value;
         self.forward.pack_columns(weight, inputs, outputs);
         self.backward.pack_rows(weight, outputs, inputs);
-        #[cfg(feature = "experiments")]
         self.pack_filter_rows();
     }
 
-    #[cfg(feature = "experiments")]
     fn pack_filter_rows(&mut self) {
         if self.spec.channels.is_none_or(|channels| channels == 1) {
             return;

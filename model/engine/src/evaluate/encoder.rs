@@ -7,7 +7,7 @@ use super::{
     layer::{BLOCK_ROWS, LayerStack},
 };
 use crate::{
-    Architecture, FieldRows, Inputs, NamedTensors, Result, Rows,
+    Architecture, Error, FieldRows, Inputs, NamedTensors, Result, Rows,
     architecture::{EncoderShape, Network},
     inputs::add_mean_embedding,
     parameters::finite,
@@ -50,10 +50,9 @@ impl EncoderNetwork {
         standardisation.check(architecture.latent)?;
         let embedding = match architecture.encoder {
             EncoderShape::Identity | EncoderShape::Mlp { .. } | EncoderShape::Onnx(_) => Vec::new(),
-            // Experiments encode with an engine; what is deployed takes features or fields.
-            #[cfg(feature = "experiments")]
+            // An engine encodes with it. What is deployed has linear layers or is an ONNX network.
             EncoderShape::Convolution { .. } => {
-                return Err(crate::Error::setting(
+                return Err(Error::setting(
                     "encoder",
                     "is a convolution, which is not served",
                 ));

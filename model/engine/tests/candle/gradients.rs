@@ -155,7 +155,6 @@ fn encoders() -> Vec<(&'static str, EncoderShape)> {
         ("mlp with final relu", mlp(true)),
         ("fields", fields(2, false)),
         ("fields without numbers, final relu", fields(0, true)),
-        #[cfg(feature = "experiments")]
         ("convolution", EncoderShape::Convolution { filters: [3, 4] }),
     ]
     .into()

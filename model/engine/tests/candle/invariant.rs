@@ -1,20 +1,18 @@
 //! Compares the gradients of the adversarial methods with differences of their objectives.
 
 use ostar_engine::{
-    Engine, Generator, HostTensor, NamedTensors, Rows,
+    Engine, Generator, HostTensor, NamedTensors,
     architecture::{EncoderShape, MapShape, Norm},
     cpu::{Adversary, CpuEngine, InvariantStep},
-    engine::{Batch, CriticStep, RawBatch},
+    engine::{CriticStep, RawBatch},
     optimiser::Adam,
 };
 
-use crate::common::{
-    assert_close, largest, lively_parameters, small_architecture,
-    steps::{Problem, row_numbers},
-};
+use crate::common::{assert_close, largest, lively_parameters, small_architecture, steps::Problem};
 
 const ROWS: usize = 12;
 const WEIGHT: f64 = 0.5;
+const PROPORTIONS: [f64; 3] = [0.5, 0.3, 0.2];
 /// Large enough for the difference to exceed the noise of single precision.
 const DIFFERENCE: f64 = 5e-4;
 const TOLERANCE: f64 = 2e-2;
@@ -38,71 +36,46 @@ fn batch(problem: &Problem) -> RawBatch<'_> {
     }
 }
 
-/// The encoder's gradients in a step with a learning rate of 0.
-fn gradients(
-    problem: &Problem,
-    parameters: &NamedTensors,
-    adversary: Adversary<'_>,
-) -> NamedTensors {
-    let mut engine = CpuEngine::new(problem.architecture.clone(), parameters, 2).unwrap();
-    let step = InvariantStep {
-        class_weights: &problem.class_weights,
-        adversary,
-        encoder_adam: Adam::with_rate(0.0),
-        classifier_adam: Adam::with_rate(0.0),
-    };
-    let mut generator = Generator::new(1);
+fn take(engine: &mut CpuEngine, problem: &Problem, step: &InvariantStep<'_>) -> f64 {
     engine
-        .invariant_step(batch(problem), &step, &mut generator)
-        .unwrap();
+        .invariant_step(batch(problem), step, &mut Generator::new(1))
+        .unwrap()
+}
+
+/// The encoder's gradients in a step with a learning rate of 0.
+fn gradients(problem: &Problem, parameters: &NamedTensors, adversary: Adversary) -> NamedTensors {
+    let mut engine = CpuEngine::new(problem.architecture.clone(), parameters, 2).unwrap();
+    let step = InvariantStep::Encoder {
+        step: problem.pretrain_step(Adam::with_rate(0.0)),
+        adversary,
+        proportions: &PROPORTIONS,
+    };
+    take(&mut engine, problem, &step);
     let mut gradients = engine.gradients().unwrap();
     gradients.retain(|name, _| name.starts_with("g."));
     gradients
 }
 
-/// The adversary's loss on both domains' latents, as a step of its own reports it.
-fn adversary_loss(problem: &Problem, parameters: &NamedTensors, adversary: Adversary<'_>) -> f64 {
+/// What the encoder minimises of the adversary's step on both domains' latents.
+fn adversary_loss(problem: &Problem, parameters: &NamedTensors, adversary: Adversary) -> f64 {
     let mut engine = CpuEngine::new(problem.architecture.clone(), parameters, 1).unwrap();
-    let (mut source, mut target) = (Vec::new(), Vec::new());
-    let both = batch(problem);
-    engine
-        .encode_together(both, &mut source, &mut target)
-        .unwrap();
-    let width = problem.architecture.latent;
-    engine
-        .set_source(Rows::new(&source[..], width).unwrap(), &problem.labels)
-        .unwrap();
-    engine
-        .set_target(0, Rows::new(&target[..], width).unwrap())
-        .unwrap();
-    let all = row_numbers(0, ROWS);
-    let batch = Batch {
-        source: &all,
-        target: &all,
-    };
     let still = Adam::with_rate(0.0);
-    match adversary {
-        Adversary::None => 0.0,
-        Adversary::Critic {
-            proportions,
-            target_weight,
-            ..
-        } => {
-            let step = CriticStep {
-                proportions,
+    let step = match adversary {
+        Adversary::None => return 0.0,
+        Adversary::Critic { target_weight, .. } => InvariantStep::Critic {
+            step: CriticStep {
+                proportions: &PROPORTIONS,
                 positions: &[0.5; ROWS],
                 penalty_weight: 0.0,
                 map_follows: false,
                 adam: still,
-            };
-            engine
-                .weighted_critic_step(batch, &step, target_weight)
-                .unwrap()
-                .distance
-        }
-        // Gradient reversal: the encoder maximises the discriminator's loss.
-        Adversary::Discriminator { .. } => -engine.discriminator_step(batch, still).unwrap(),
-    }
+            },
+            target_weight,
+        },
+        Adversary::Discriminator { .. } => InvariantStep::Discriminator(still),
+    };
+    // The critic minimises minus its distance, and the discriminator's gradient is reversed.
+    -take(&mut engine, problem, &step)
 }
 
 fn moved(parameters: &NamedTensors, name: &str, index: usize, by: f64) -> NamedTensors {
@@ -118,7 +91,7 @@ fn moved(parameters: &NamedTensors, name: &str, index: usize, by: f64) -> NamedT
     moved
 }
 
-fn check(what: &str, adversary: Adversary<'_>) {
+fn check(what: &str, adversary: Adversary) {
     let problem = problem();
     let parameters = lively_parameters(&problem.architecture, 7);
     let without = gradients(&problem, &parameters, Adversary::None);
@@ -152,11 +125,9 @@ fn check(what: &str, adversary: Adversary<'_>) {
 
 #[test]
 fn the_encoder_goes_down_the_critic_s_distance() {
-    let proportions = [0.5, 0.3, 0.2];
     for target_weight in [0.5, 3.0] {
         let adversary = Adversary::Critic {
             weight: WEIGHT,
-            proportions: &proportions,
             target_weight,
         };
         check(&format!("target weight {target_weight}"), adversary);
@@ -173,16 +144,10 @@ fn a_discriminator_learns_to_tell_the_domains_apart() {
     let problem = Problem::random(&small_architecture(Norm::Batch), ROWS, 3);
     let parameters = lively_parameters(&problem.architecture, 7);
     let mut engine = CpuEngine::new(problem.architecture.clone(), &parameters, 1).unwrap();
-    problem.load(&mut engine);
-    let all = row_numbers(0, ROWS);
-    let batch = Batch {
-        source: &all,
-        target: &all,
-    };
-    let adam = Adam::with_rate(1e-2);
-    let first = engine.discriminator_step(batch, adam).unwrap();
+    let step = InvariantStep::Discriminator(Adam::with_rate(1e-2));
+    let first = take(&mut engine, &problem, &step);
     let losses: Vec<f64> = (0..200)
-        .map(|_| engine.discriminator_step(batch, adam).unwrap())
+        .map(|_| take(&mut engine, &problem, &step))
         .collect();
     assert!(losses[199] < 0.3 * first, "{first} to {}", losses[199]);
 }
@@ -197,19 +162,19 @@ fn encoding_together_gives_both_domains_whatever_the_threads_and_moves_running_s
     for threads in [1, 2] {
         let mut engine =
             CpuEngine::new(problem.architecture.clone(), &parameters, threads).unwrap();
-        let (mut source, mut target) = (Vec::new(), Vec::new());
-        engine
-            .encode_together(batch(&problem), &mut source, &mut target)
-            .unwrap();
-        let wide = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+        take(&mut engine, &problem, &InvariantStep::Encode);
         let running = engine.export().unwrap()["g.bn1.running_mean"].to_f64();
         assert_ne!(running, parameters["g.bn1.running_mean"].to_f64());
-        outcomes.push((wide(&source), wide(&target)));
+        let mut latents = Vec::new();
+        engine.read_target(&mut latents).unwrap();
+        let target: Vec<f64> = latents.iter().map(|v| f64::from(*v)).collect();
+        // Of both buffers.
+        let still = InvariantStep::Discriminator(Adam::with_rate(0.0));
+        let loss = take(&mut engine, &problem, &still);
+        outcomes.push((target, loss));
     }
-    assert_eq!(
-        outcomes[0].0.len(),
-        (ROWS + 1) * problem.architecture.latent
-    );
-    assert_close("source", &outcomes[1].0, &outcomes[0].0, 1.0, 1e-4);
-    assert_close("target", &outcomes[1].1, &outcomes[0].1, 1.0, 1e-4);
+    let [one, two] = [&outcomes[0], &outcomes[1]];
+    assert_eq!(one.0.len(), (ROWS + 1) * problem.architecture.latent);
+    assert_close("target", &two.0, &one.0, 1.0, 1e-4);
+    assert_close("loss", &[two.1], &[one.1], 1.0, 1e-4);
 }

@@ -14,7 +14,6 @@ mod equal_engines;
 #[path = "../engine/golden.rs"]
 mod golden;
 mod gradients;
-#[cfg(feature = "experiments")]
 mod invariant;
 mod kept_map;
 #[path = "../engine/robustness.rs"]

@@ -77,6 +77,27 @@ fn encoders_of_dense_inputs_equal_the_engine_s() {
 }
 
 #[test]
+fn a_convolution_is_an_encoder_of_the_engine_and_is_not_served() {
+    let mut architecture = small_architecture(NORMS[0]);
+    architecture.encoder = EncoderShape::Convolution { filters: [2, 3] };
+    let parameters = lively_parameters(&architecture, 1);
+    let images = normals(2 * 32 * 32, 0.0, 1.0, &mut Generator::new(2));
+    let mut latents = Vec::new();
+    engine(&architecture, &parameters)
+        .encode(Inputs::Dense(rows(&images, 32 * 32)), &mut latents)
+        .unwrap();
+    assert_eq!(latents.len(), 2 * architecture.latent);
+
+    let raw = Standardisation::identity(architecture.latent);
+    let refusal = EncoderNetwork::new(&architecture, &parameters, &raw).unwrap_err();
+    assert!(
+        refusal
+            .to_string()
+            .contains("is a convolution, which is not served")
+    );
+}
+
+#[test]
 fn an_encoder_of_named_fields_equals_the_engine_s() {
     let mut generator = Generator::new(3);
     let numbers: Vec<f32> = (0..ROWS).map(|_| generator.normal() as f32).collect();

@@ -170,13 +170,11 @@ fn golden_encoder_step_through_the_map_agrees() {
     check_encoder("encoder_mlp_through_map", true);
 }
 
-#[cfg(feature = "experiments")]
 #[test]
 fn golden_convolution_encoder_step_agrees() {
     check_encoder("encoder_conv", false);
 }
 
-#[cfg(feature = "experiments")]
 #[test]
 fn golden_convolution_encoder_step_through_the_map_agrees() {
     check_encoder("encoder_conv_through_map", true);

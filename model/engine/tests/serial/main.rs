@@ -9,7 +9,6 @@ mod alignment;
 mod counting;
 
 mod allocation;
-#[cfg(feature = "experiments")]
 mod allocation_convolution;
 #[cfg(feature = "candle")]
 mod gemm_crate;
@@ -26,7 +25,6 @@ fn main() {
             "allocation::warm_steps_allocate_nothing_on_any_thread",
             allocation::warm_steps_allocate_nothing_on_any_thread,
         ),
-        #[cfg(feature = "experiments")]
         (
             "allocation_convolution::a_warm_convolution_allocates_nothing",
             allocation_convolution::a_warm_convolution_allocates_nothing,

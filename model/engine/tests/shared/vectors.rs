@@ -79,7 +79,6 @@ impl Case {
                 hidden: self.hidden("g"),
                 final_relu: false,
             },
-            #[cfg(feature = "experiments")]
             (None, Some(first), Some(second)) => EncoderShape::Convolution {
                 filters: [first.shape[0], second.shape[0]],
             },
