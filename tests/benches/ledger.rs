@@ -2,7 +2,7 @@
 //!
 //! `-- --seeds 1,2,3 --seconds 300` are the defaults. A seed that fails decides the same faults when it is run again; their
 //! timing differs. `--chaos` adds hostile clients, freezes, a bad network, a full disk and witnesses (`make chaos`). `--leaks` is the control: the
-//! daemon loses memory, and a round that does not notice fails. OSTARD names another program than that of the tests.
+//! tests' daemon loses memory, and a round that does not notice fails. OSTARD names another program than that of the tests.
 #![expect(
     clippy::print_stdout,
     reason = "a benchmark's outcome is what it prints"

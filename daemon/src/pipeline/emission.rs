@@ -110,7 +110,6 @@ impl Emission {
                 Ok(FromIngest::Chunk(chunk)) => {
                     let chunk = Arc::new(self.frozen.score(chunk)?);
                     self.tell_refused(&chunk);
-                    leak();
                     self.metrics
                         .ingest
                         .set_waiting("learner", learner.waiting());
@@ -386,14 +385,6 @@ impl Emission {
             warn!(outputs = parked, reason, "parked outputs that were refused");
         }
     }
-}
-
-/// Loses memory where a test asks for it, to see that it notices.
-fn leak() {
-    fail::fail_point!("leak", |bytes| {
-        let bytes = bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
-        std::mem::forget(vec![1_u8; bytes]);
-    });
 }
 
 /// Lowers each partition's offset to the lowest of `limits`.

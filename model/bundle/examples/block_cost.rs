@@ -1,9 +1,9 @@
-//! What a block of 500 events costs the learner: with many classes, and how much of it is the gate.
+//! What a block of 500 events costs the learner: with many classes, and how much of it is closing the block, which is
+//! mostly the gate.
 //!
-//! Without `--latent` the model is a black box whose predictions are too sure of themselves, and the stream's shares
-//! are Zipf's, dealt to other classes every 50 blocks. With `--latent 128` it is a classifier 100-100 on latents, and
-//! blocks are also timed without gate and candidates. Times are in milliseconds. The first blocks are counted apart:
-//! they fill what is kept between blocks.
+//! Without `--latent` the model is a black box whose predictions are too sure of themselves, with `--latent 128` a
+//! classifier 100-100 on latents. The stream's shares are Zipf's, dealt to other classes every 50 blocks. Times are in
+//! milliseconds. The first blocks are counted apart: they fill what is kept between blocks.
 
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
@@ -18,7 +18,7 @@ use ostar_bundle::{
 use ostar_engine::{Generator, Inputs, Rows, architecture::ClassifierShape, evaluate::Scratch};
 use ostar_method::{
     frozen::{FrozenRows, FrozenScores},
-    learner::{Learner, LearnerSettings, Scores},
+    learner::{Learner, LearnerSettings},
 };
 
 const BLOCK: usize = 500;
@@ -59,13 +59,8 @@ fn main() -> Result<()> {
         threads: 1,
         ..LearnerSettings::default()
     };
-    let mut learner = Learner::new(&bundle.deployed()?, settings.clone())?;
+    let mut learner = Learner::new(&bundle.deployed()?, settings)?;
     println!("start {:.0} ms", milliseconds(began));
-    if options.latent > 0 {
-        let bare = Learner::new(&bundle.deployed()?, settings)?;
-        return compare(&options, &world, learner, bare, &mut generator);
-    }
-
     let (mut totals, mut tracked, mut closed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut scores, mut scratch) = (FrozenScores::default(), Scratch::default());
     for block in 0..options.first + options.blocks {
@@ -95,60 +90,6 @@ fn main() -> Result<()> {
     println!("blocks:          {}", summary(&totals[first..]));
     println!("  score, track:  {}", summary(&tracked[first..]));
     println!("  close, gate:   {}", summary(&closed[first..]));
-    Ok(())
-}
-
-/// Times blocks with and without gate and candidates, in turns.
-fn compare(
-    options: &Options,
-    world: &World,
-    mut learner: Learner,
-    mut bare: Learner,
-    generator: &mut Generator,
-) -> Result<()> {
-    let (mut with, mut without, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut frozen, mut scratch) = (FrozenScores::default(), Scratch::default());
-    let mut served = Scores::default();
-    let mut steps = 0;
-    for block in 0..options.first + options.blocks {
-        let shares = world.shares(0);
-        let (rows, _) = world.draw(BLOCK, |g| pick(&shares, g), generator);
-        let inputs = || Rows::new(&rows[..], world.width).map(Inputs::Dense);
-
-        let began = Instant::now();
-        bare.model().score(inputs()?, &mut scratch, &mut frozen)?;
-        let scored = frozen.rows(0..frozen.len());
-        track(&mut bare, scored)?;
-        if block < options.first {
-            // Its gate gives the estimator a reference, which is not what is compared here.
-            bare.close_block(scored)?;
-        } else {
-            bare.close_block_ungated(scored)?;
-        }
-        let without_gate = milliseconds(began);
-
-        let began = Instant::now();
-        let model = learner.model().clone();
-        model.score(inputs()?, &mut scratch, &mut frozen)?;
-        let scored = frozen.rows(0..frozen.len());
-        track(&mut learner, scored)?;
-        learner.close_block(scored)?;
-        learner.snapshot().score_frozen(&frozen, &mut served)?;
-        let with_gate = milliseconds(began);
-
-        steps += learner.steps_due(5, false);
-        if block >= options.first {
-            with.push(with_gate);
-            without.push(without_gate);
-            ratios.push(with_gate / without_gate);
-        }
-    }
-    println!("with gate and candidates: {}", summary(&with));
-    println!("without:                  {}", summary(&without));
-    ratios.sort_unstable_by(f64::total_cmp);
-    let median = ratios[ratios.len() / 2];
-    println!("added: {:.1} % (median of blocks)", 100.0 * (median - 1.0));
-    println!("steps due: {steps}");
     Ok(())
 }
 

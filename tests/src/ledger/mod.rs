@@ -51,7 +51,7 @@ pub struct Round {
     pub duration: Duration,
     /// More than the ledger's faults, and witnesses.
     pub chaos: bool,
-    /// The control: the daemon loses memory with every chunk of events, and the round must fail for it.
+    /// The control: the tests' daemon loses memory every second, and the round must fail for it.
     pub leaks: bool,
     /// Tells what is done, as it happens.
     pub tell: fn(&str),
@@ -299,7 +299,7 @@ impl Lives {
     fn start(&mut self) -> Result<()> {
         self.began_ms = now_ms();
         let variables: &[_] = if self.leaks {
-            &[("FAILPOINTS", "leak=return(20000)")]
+            &[("LEAK_BYTES_PER_SECOND", "80000")]
         } else {
             &[]
         };

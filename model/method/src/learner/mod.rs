@@ -23,7 +23,6 @@ mod state;
 mod tracked;
 mod translation;
 mod transport_weight;
-mod ungated;
 mod window;
 
 use std::sync::Arc;
