@@ -18,7 +18,7 @@ fn digits_folder() -> TempDir {
 }
 
 fn results(folder: &Path, name: &str) -> String {
-    fs::read_to_string(folder.join(format!("docs/results/{name}.csv"))).unwrap()
+    fs::read_to_string(folder.join(format!("experiments/results/{name}.csv"))).unwrap()
 }
 
 const DIGITS: [&str; 5] = ["digits", "--data", "data", "--setting", "m2u-high"];
@@ -53,10 +53,14 @@ fn a_report_has_the_papers_numbers_beside_ours() {
     let folder = folder.path();
     succeed(folder, &digits(&["--method", "source"]));
     succeed(folder, &["report"]);
-    let page = fs::read_to_string(folder.join("docs/RESULTS.md")).unwrap();
+    let page = fs::read_to_string(folder.join("experiments/RESULTS.md")).unwrap();
     assert!(page.contains("MNIST->USPS high | paper"), "{page}");
     assert!(page.contains("86.23"), "the paper's Source: {page}");
-    assert!(folder.join("docs/images/results-digits.svg").exists());
+    assert!(
+        folder
+            .join("experiments/images/results-digits.svg")
+            .exists()
+    );
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn a_results_file_that_was_cut_off_is_named_with_its_line() {
     let folder = digits_folder();
     let folder = folder.path();
     succeed(folder, &digits(&["--method", "source"]));
-    let path = folder.join("docs/results/digits.csv");
+    let path = folder.join("experiments/results/digits.csv");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 12]).unwrap();
     let message = refusal(folder, &digits(&["--method", "source", "--resume"]));

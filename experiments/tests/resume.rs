@@ -89,7 +89,7 @@ fn kill_at(folder: &Path, arguments: &[&str], unfinished: &Path, epochs: u64) {
 
 /// All columns of all lines but the last one, the seconds.
 fn lines(folder: &Path, experiment: &str) -> Vec<String> {
-    let path = folder.join(format!("docs/results/{experiment}.csv"));
+    let path = folder.join(format!("experiments/results/{experiment}.csv"));
     let text = fs::read_to_string(path).unwrap();
     let whole = text.lines().map(|line| line.rsplit_once(',').unwrap().0);
     whole.map(str::to_owned).collect()
@@ -99,7 +99,7 @@ fn lines(folder: &Path, experiment: &str) -> Vec<String> {
 fn check(experiment: &str, arguments: &[&str], kills: [u64; 3]) {
     let (killed, whole) = (data(), data());
     let (killed, whole) = (killed.path(), whole.path());
-    let unfinished = killed.join(format!("docs/results/{experiment}.csv.unfinished"));
+    let unfinished = killed.join(format!("experiments/results/{experiment}.csv.unfinished"));
     for epochs in kills {
         kill_at(killed, arguments, &unfinished, epochs);
     }
@@ -154,7 +154,7 @@ fn features_with_dropout_killed_three_times_give_the_same_result() {
 fn a_checkpoint_of_a_run_with_other_settings_is_refused_and_named() {
     let folder = data();
     let folder = folder.path();
-    let unfinished = folder.join("docs/results/digits.csv.unfinished");
+    let unfinished = folder.join("experiments/results/digits.csv.unfinished");
     kill_at(folder, &digits("ostar"), &unfinished, 4);
     let mut arguments = [&digits("ostar")[..], &ALWAYS].concat();
     let threads = arguments.iter().position(|a| *a == "1").unwrap();

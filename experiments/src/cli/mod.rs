@@ -77,14 +77,14 @@ struct Common {
     /// Threads of the CPU engine.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// File that results are appended to [default: docs/results/EXPERIMENT.csv].
+    /// File that results are appended to [default: experiments/results/EXPERIMENT.csv].
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
 }
 
 impl Common {
     fn results(&self, experiment: &str) -> PathBuf {
-        let default = || PathBuf::from(format!("docs/results/{experiment}.csv"));
+        let default = || PathBuf::from(format!("experiments/results/{experiment}.csv"));
         self.results.clone().unwrap_or_else(default)
     }
 }

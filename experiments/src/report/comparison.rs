@@ -74,7 +74,7 @@ pub(super) fn section(digits: &[Line], ablation: &[Line], reasons: &[Reason]) ->
         page += &format!("\nNot run at the paper's sizes: {}.\n", missing.join(", "));
     }
     page += "\nNot run at all: VisDA12, Office31 and OfficeHome. Their features are not available here \
-             ([EXPERIMENTS.md](EXPERIMENTS.md#sets-of-the-paper-that-are-not-here)).\n";
+             ([README.md](README.md#sets-of-the-paper-that-are-not-here)).\n";
     page
 }
 

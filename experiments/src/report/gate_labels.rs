@@ -14,7 +14,7 @@ pub(super) fn section(next_block: &[GateLine], held_out: &[GateLine], late: &[Ga
     let mut page = "\n## The gate with ten labels a block\n\nAs above, but after every block of 500 rows ten labels are asked for, at \
                     random among rows on which candidates disagree, and answered. *Second half* is over the second half of each \
                     stream; on *two shifts* that is from the ninth block after the shift on. Commands: `ostar-experiments gate \
-                    --suite SUITES --seeds 3 --requests 10 --results docs/results/gate-labels.csv`, with `--late 4` for late \
+                    --suite SUITES --seeds 3 --requests 10 --results experiments/results/gate-labels.csv`, with `--late 4` for late \
                     answers, and `--steps 5` for two shifts. *Seeds 3 to 5* (of a run with `--seeds 6`) were not looked at before the rule \
                     was fixed.\n\n"
         .to_owned();

@@ -28,13 +28,13 @@ use crate::results::{self, Record};
 #[derive(Debug, Args)]
 pub struct Options {
     /// Folder of the results files.
-    #[arg(long, value_name = "DIR", default_value = "docs/results")]
+    #[arg(long, value_name = "DIR", default_value = "experiments/results")]
     results: PathBuf,
     /// File that the page is written to.
-    #[arg(long, value_name = "FILE", default_value = "docs/RESULTS.md")]
+    #[arg(long, value_name = "FILE", default_value = "experiments/RESULTS.md")]
     out: PathBuf,
     /// Folder of the plots, next to the page.
-    #[arg(long, value_name = "DIR", default_value = "docs/images")]
+    #[arg(long, value_name = "DIR", default_value = "experiments/images")]
     images: PathBuf,
 }
 
@@ -43,7 +43,7 @@ const HEAD: &str = "# Results
 Every number on this page comes from a results file in [results/](results), which real runs of
 `ostar-experiments` appended to; `ostar-experiments report` wrote the page. *Paper* is the number of OSTAR's
 tables (ICLR 2022). Score: balanced accuracy (mean recall over classes) in percent on the whole target, mean and
-deviation over seeds, the number of seeds in brackets where it is not 3. [EXPERIMENTS.md](EXPERIMENTS.md) says
+deviation over seeds, the number of seeds in brackets where it is not 3. [README.md](README.md) says
 what is run, and how to run it.
 ";
 

@@ -20,7 +20,7 @@ pub(super) fn section(lines: &[TraceLine]) -> String {
     let mut page = "\n## OSTAR, epoch by epoch\n\nSquared distances per row, in the latent space of the epoch, in evaluation mode. \
                     *Cost* is the transport cost over the map's blocks, *moved* the squared distance from a row to its image. *Gap* \
                     is between a class's mean in the source and in the target, *gap mapped* the same after the map; *apart* \
-                    is from a class's mean to the nearest other in the source. Every fifth epoch; docs/results/trace.csv has all.\n"
+                    is from a class's mean to the nearest other in the source. Every fifth epoch; experiments/results/trace.csv has all.\n"
         .to_owned();
     for run in runs {
         let [scale, setting, variant, method] = run;

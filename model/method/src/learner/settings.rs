@@ -1,4 +1,4 @@
-//! Settings of the learner. The defaults are the outcome of a comparison, `docs/DEFAULTS.md`.
+//! Settings of the learner. The defaults are the outcome of a comparison, `experiments/DEFAULTS.md`.
 
 use ostar_engine::{
     Error, Result,

@@ -1,7 +1,7 @@
 //! A spam filter trained on one inbox is applied to another, which has a different share of spam, other words and other
 //! senders. Prints the accuracy of the frozen, prior-corrected and adapted classifier.
 //!
-//! `scripts/enron_features.py` writes the input file. The encoder and the frozen classifier are trained by `fit`.
+//! `experiments/enron_features.py` writes the input file. The encoder and the frozen classifier are trained by `fit`.
 
 mod stream;
 

@@ -1,6 +1,6 @@
 """Writes random features in the shape of the paper's sets that are not published with their labels.
 
-    python3 scripts/generate_features.py DIR SET...
+    python3 experiments/generate_features.py DIR SET...
 
 SET is office31, officehome or visda12; DIR/SET.npz has `x_DOMAIN` (2,048 half-precision numbers a row, 0 or more, as
 behind a ReLU) and `y_DOMAIN`. Classes have means of their own, domains are shifted. They show that a loader and a protocol

@@ -1,6 +1,6 @@
-"""Enron-Spam as dense features for `model/bundle/examples/mail.rs`.
+"""Enron-Spam as dense features for `experiments/examples/mail.rs`.
 
-    python3 scripts/enron_features.py enron_spam.npz mail.safetensors
+    python3 experiments/enron_features.py enron_spam.npz mail.safetensors
 
 Needs numpy and safetensors from PyPI. The input is a bag of words in CSR form: `indptr`, `indices` and `counts` of 4,096 hashed
 words a mail, `y` (1 = spam) and `domain` (0 to 5, the inboxes enron1 to enron6). The output holds, for each inbox,
