@@ -217,20 +217,7 @@ impl Input {
                     buckets,
                     ..
                 },
-            ) => {
-                schema.validate()?;
-                let expected = (*numbers, *bags, *buckets);
-                let found = (schema.numbers(), schema.bags(), schema.buckets);
-                if expected == found {
-                    Ok(())
-                } else {
-                    Err(Error::shape(
-                        "input.fields",
-                        describe_fields(expected),
-                        describe_fields(found),
-                    ))
-                }
-            }
+            ) => check_fields(schema, (*numbers, *bags, *buckets)),
             // `OnnxNetwork` compares its inputs with the events'.
             (Self::Dense { .. }, EncoderShape::Onnx(_)) if model.clip.is_none() => Ok(()),
             (Self::Fields(schema), EncoderShape::Onnx(_)) if model.clip.is_none() => {
@@ -259,6 +246,19 @@ impl Input {
             )),
         }
     }
+}
+
+fn check_fields(schema: &FieldSchema, expected: (usize, usize, usize)) -> Result<()> {
+    schema.validate()?;
+    let found = (schema.numbers(), schema.bags(), schema.buckets);
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::shape(
+        "input.fields",
+        describe_fields(expected),
+        describe_fields(found),
+    ))
 }
 
 fn describe_fields((numbers, bags, buckets): (usize, usize, usize)) -> String {

@@ -7,7 +7,7 @@ use super::{
     state::{Evaluation, State},
     steps::{self, MAX_MEMBERS},
     sums::ClassifierSums,
-    team::Team,
+    team::{Job, Team},
 };
 use crate::{
     Architecture, Engine, Error, Generator, Inputs, NamedTensors, Result, Rows,
@@ -122,6 +122,34 @@ impl CpuEngine {
             distance,
             penalty,
         })
+    }
+
+    /// A step of encoder and source classifier on the inputs in the arguments. Returns the cross-entropy.
+    pub(super) fn source_step(
+        &mut self,
+        name: &'static str,
+        chain: Job<State>,
+        labels: &[u32],
+        step: &PretrainStep<'_>,
+        generator: &mut Generator,
+    ) -> Result<f64> {
+        checks::per_class("class weight", step.class_weights, self.counts.len())?;
+        step.encoder_adam.validate()?;
+        step.classifier_adam.validate()?;
+        weights::class_counts(labels.iter().copied(), &mut self.counts);
+        self.set_class_weights(step.class_weights)?;
+        let state = self.team.state();
+        state
+            .arguments
+            .write()
+            .draw_dropout_masks(&state.architecture, labels.len(), 1, generator);
+        let loss = self.run_chain(chain).source_cross_entropy;
+        self.check_loss(name, loss)?;
+        self.update(&[
+            (Network::Encoder, step.encoder_adam),
+            (Network::SourceClassifier, step.classifier_adam),
+        ]);
+        Ok(loss)
     }
 
     fn classifier_report(&self, sums: &ClassifierSums, rows: usize) -> ClassifierReport {
@@ -273,25 +301,13 @@ impl Engine for CpuEngine {
         step: &PretrainStep<'_>,
         generator: &mut Generator,
     ) -> Result<PretrainReport> {
-        let rows = checks::labelled(&inputs, labels, self.architecture())?;
-        checks::per_class("class weight", step.class_weights, self.counts.len())?;
-        step.encoder_adam.validate()?;
-        step.classifier_adam.validate()?;
-        weights::class_counts(labels.iter().copied(), &mut self.counts);
-        self.set_class_weights(step.class_weights)?;
+        checks::labelled(&inputs, labels, self.architecture())?;
         let state = self.team.state();
-        {
-            let arguments = &mut *state.arguments.write();
-            arguments.set_inputs(&inputs, labels, &state.architecture);
-            arguments.draw_dropout_masks(&state.architecture, rows, 1, generator);
-        }
-        let sums = self.run_chain(classifier_steps::pretrain_chain);
-        let loss = sums.source_cross_entropy;
-        self.check_loss("pretraining", loss)?;
-        self.update(&[
-            (Network::Encoder, step.encoder_adam),
-            (Network::SourceClassifier, step.classifier_adam),
-        ]);
+        let mut arguments = state.arguments.write();
+        arguments.set_inputs(&inputs, labels, &state.architecture);
+        drop(arguments);
+        let chain = classifier_steps::pretrain_chain;
+        let loss = self.source_step("pretraining", chain, labels, step, generator)?;
         Ok(PretrainReport { loss })
     }
 

@@ -116,7 +116,7 @@ impl CpuEngine {
             } => {
                 weights::class_counts(batch.labels.iter().copied(), &mut self.counts);
                 self.set_adversary(adversary, proportions)?;
-                self.invariant_encoder_step(all, &step, generator)
+                self.source_step("invariant", invariant_chain, batch.labels, &step, generator)
             }
         }
     }
@@ -161,30 +161,6 @@ impl CpuEngine {
         }
         self.team.state().arguments.write().adversary = adversary;
         Ok(())
-    }
-
-    fn invariant_encoder_step(
-        &mut self,
-        rows: usize,
-        step: &PretrainStep<'_>,
-        generator: &mut Generator,
-    ) -> Result<f64> {
-        checks::per_class("class weight", step.class_weights, self.counts.len())?;
-        step.encoder_adam.validate()?;
-        step.classifier_adam.validate()?;
-        self.set_class_weights(step.class_weights)?;
-        let state = self.team.state();
-        state
-            .arguments
-            .write()
-            .draw_dropout_masks(&state.architecture, rows, 1, generator);
-        let loss = self.run_chain(invariant_chain).source_cross_entropy;
-        self.check_loss("invariant", loss)?;
-        self.update(&[
-            (Network::Encoder, step.encoder_adam),
-            (Network::SourceClassifier, step.classifier_adam),
-        ]);
-        Ok(loss)
     }
 }
 
