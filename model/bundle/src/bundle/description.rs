@@ -11,7 +11,7 @@ use ostar_engine::{
 use ostar_method::proportions::{LabelProportions, Temperature};
 use serde::{Deserialize, Serialize};
 
-use crate::input::Input;
+use crate::{fields::FieldSchema, input::Input};
 
 /// The format that this version reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
