@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ostar_method::proportions::{LabelProportions, ProportionEstimate};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     StoreError,
@@ -12,9 +12,7 @@ use super::{
 use crate::{event::Offsets, samples::SeenEvents};
 
 /// Format version that this build reads and writes.
-///
-/// Version 2 added `emitted`, `topic_id`, `shares`, `orders` and `writer`, and has every partition in `offsets` from the first moment.
-pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 2;
+pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 1;
 
 /// Contents of `manifest.json`: what the state was learned from and where to continue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,39 +47,25 @@ pub struct Manifest {
     /// The offset to read next in each partition; all events before it are in the state.
     pub offsets: Offsets,
     /// In each partition, the offset behind the last event whose output is delivered or parked, and all before it.
-    /// `None` in version 1.
-    #[serde(default)]
-    pub emitted: Option<Offsets>,
-    /// The broker's id of the topic that the offsets belong to. `None` in version 1, and if the broker does not tell.
-    #[serde(default)]
+    pub emitted: Offsets,
+    /// The broker's id of the topic that the offsets belong to. `None` if the broker does not tell.
     pub topic_id: Option<String>,
-    /// Shares as they were shown after the newest block. `None` before the first, and in version 1.
-    #[serde(default)]
+    /// Shares as they were shown after the newest block. `None` before the first.
     pub shares: Option<Shares>,
     /// Orders that were in force.
-    #[serde(default)]
     pub orders: Orders,
-    /// Identifies the folder in commits to the group. Empty in version 1.
-    #[serde(default)]
+    /// Identifies the folder in commits to the group.
     pub writer: String,
     /// The offset to read next in each partition of the labels' topic; all labels before it are in the state. `None`
-    /// without one, and in states of versions that only measured with labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// without one.
     pub label_offsets: Option<Offsets>,
     /// Newest time of a record among the events in the state, in milliseconds since 1970: labels before it take effect. 0
     /// if no labels are read.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub label_border_ms: i64,
     /// Requests for labels of blocks up to this one are delivered.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub requested_block: u64,
     /// If `topic` is one of samples: by partition of the events, how far they are in the state.
-    #[serde(default, skip_serializing_if = "SeenEvents::is_empty")]
     pub sampled: SeenEvents,
-}
-
-fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
-    *number == T::default()
 }
 
 /// Orders that survive a restart.
@@ -128,23 +112,28 @@ impl Manifest {
         bytes
     }
 
-    /// Reads the version first: a newer format may have keys that would be rejected as unknown.
+    /// The bytes have the digest that was written with them: what cannot be read is not damage.
     pub(super) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, StoreError> {
-        #[derive(Deserialize)]
-        struct Versioned {
-            format_version: u32,
-        }
-        let corrupt = |error: serde_json::Error| StoreError::Corrupt {
+        from_versioned(bytes, MANIFEST_FORMAT_VERSION).map_err(|problem| StoreError::Foreign {
             path: path.into(),
-            problem: format!("manifest.json cannot be read: {error}"),
-        };
-        let versioned: Versioned = serde_json::from_slice(bytes).map_err(corrupt)?;
-        if versioned.format_version > MANIFEST_FORMAT_VERSION {
-            return Err(StoreError::Newer {
-                path: path.into(),
-                found: versioned.format_version,
-            });
-        }
-        serde_json::from_slice(bytes).map_err(corrupt)
+            problem,
+        })
     }
+}
+
+/// Reads JSON of this format version, which it looks at first: another format may have keys that would be rejected as
+/// unknown. `Err` says what is wrong with it.
+pub(crate) fn from_versioned<T: DeserializeOwned>(bytes: &[u8], known: u32) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format_version: u32,
+    }
+    let broken = |error: serde_json::Error| format!("manifest: {error}");
+    let Versioned { format_version } = serde_json::from_slice(bytes).map_err(broken)?;
+    if format_version != known {
+        return Err(format!(
+            "it has format version {format_version}, this version reads {known}"
+        ));
+    }
+    serde_json::from_slice(bytes).map_err(broken)
 }

@@ -18,7 +18,7 @@ use std::{
 
 pub use files::digest;
 use files::{PREFIX, TEMPORARY_PREFIX};
-use manifest::MANIFEST_FORMAT_VERSION;
+pub(crate) use manifest::from_versioned;
 pub use manifest::{Manifest, Orders, Shares};
 use ostar_bundle::{SMALL_FILE, read_text_file};
 
@@ -104,17 +104,17 @@ pub enum StoreError {
         /// Error of the operating system. Part of the text, so it is not given as the source once more.
         problem: io::Error,
     },
-    /// A checkpoint of a newer version. Skipping it would silently fall back to an older state.
+    /// An intact checkpoint that another version wrote. Skipping it would silently fall back to an older state, or to none.
     #[error(
-        "checkpoint {} has format version {found}, this version reads {MANIFEST_FORMAT_VERSION}; use the newer \
-         ostard, or move the checkpoint away to resume from an older one",
+        "checkpoint {} was written by another version: {problem}; use the ostard that wrote it, or move the \
+         checkpoint away to resume from an older one",
         path.display()
     )]
-    Newer {
+    Foreign {
         /// Folder of the checkpoint.
         path: PathBuf,
-        /// Format version of its manifest.
-        found: u32,
+        /// What this version cannot read.
+        problem: String,
     },
     /// Another process has become the writer, although this one holds the lock: somebody removed the lock file.
     #[error(

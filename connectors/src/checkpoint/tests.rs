@@ -22,7 +22,7 @@ fn manifest(step: u64) -> Manifest {
         proportions: LabelProportions::from_counts(&[1.0, 2.0]).unwrap(),
         topic: "mail".into(),
         offsets: Offsets::from([(0, 100 * step as i64), (1, 7)]),
-        emitted: Some(Offsets::from([(0, 90), (1, 7)])),
+        emitted: Offsets::from([(0, 90), (1, 7)]),
         topic_id: Some("id".into()),
         shares: None,
         orders: Orders::default(),
@@ -70,7 +70,7 @@ fn what_was_written_is_read_and_the_oldest_go() {
     assert_eq!(newest.state, state(5));
     assert_eq!(newest.path, folder_of(&store, 5));
     let expected = Manifest {
-        format_version: MANIFEST_FORMAT_VERSION,
+        format_version: manifest::MANIFEST_FORMAT_VERSION,
         created_at_ms: newest.manifest.created_at_ms,
         state_digest: digest(&state(5)),
         ..manifest(5)
@@ -139,17 +139,32 @@ fn any_flipped_bit_of_the_manifest_is_noticed() {
 }
 
 #[test]
-fn a_checkpoint_of_a_newer_version_is_an_error_and_not_skipped() {
+fn a_checkpoint_of_another_version_is_an_error_and_neither_skipped_nor_moved_aside() {
     let (_folder, store) = store(2, 9);
     let folder = folder_of(&store, 2);
-    let newer = br#"{"format_version": 3, "something": "new"}"#;
-    fs::write(folder.join("manifest.json"), newer).unwrap();
-    fs::write(folder.join("manifest.digest"), digest(newer)).unwrap();
-    let error = store.newest().unwrap_err().to_string();
-    assert!(
-        error.contains("has format version 3, this version reads 2"),
-        "{error}"
-    );
+    let written = fs::read_to_string(folder.join("manifest.json")).unwrap();
+    let other = r#"{"format_version": 3, "something": "new"}"#.to_owned();
+    let other_version = "it has format version 3, this version reads 1".to_owned();
+    let mut cases = vec![(other, other_version)];
+    // Without what was emitted a start would emit all again or nothing.
+    for key in ["emitted", "writer", "orders", "sampled", "requested_block"] {
+        let mut keys: serde_json::Value = serde_json::from_str(&written).unwrap();
+        keys.as_object_mut().unwrap().remove(key).unwrap();
+        cases.push((keys.to_string(), format!("missing field `{key}`")));
+    }
+    let lock = store.try_lock().unwrap().unwrap();
+    for (manifest, expected) in cases {
+        write_manifest(&folder, manifest.as_bytes());
+        for error in [
+            store.newest().unwrap_err(),
+            store.resume(&lock).unwrap_err(),
+        ] {
+            let error = error.to_string();
+            assert!(error.contains(&expected), "{error}");
+            assert!(error.contains("use the ostard that wrote it"), "{error}");
+        }
+        assert!(folder.exists(), "it is where it was");
+    }
 }
 
 #[test]

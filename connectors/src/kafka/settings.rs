@@ -11,9 +11,6 @@ use super::{
 };
 use crate::settings::{KeyPath, Period, Problem, check_topic};
 
-/// The default of `kafka.group` in version 0.1.
-const EARLIER_GROUP: &str = "ostard";
-
 /// Section `kafka`: where events come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -150,22 +147,14 @@ impl Default for KafkaSettings {
 }
 
 impl KafkaSettings {
-    /// The group that offsets are committed to. `ostard` if none is set: that is the group of version 0.1.
+    /// The group that offsets are committed to. `ostard` if none is set, for readers that commit nothing.
     pub fn group(&self) -> &str {
-        self.group.as_deref().unwrap_or(EARLIER_GROUP)
+        self.group.as_deref().unwrap_or("ostard")
     }
 
     /// The group for a bundle, if none is set.
     pub fn default_group(&self, bundle: &str) -> String {
-        format!("{EARLIER_GROUP}-{bundle}-{}", self.topic)
-    }
-
-    /// The same with the group of version 0.1, which all daemons shared.
-    pub fn with_earlier_group(&self) -> Self {
-        Self {
-            group: None,
-            ..self.clone()
-        }
+        format!("ostard-{bundle}-{}", self.topic)
     }
 
     /// Reports everything that is wrong with the section. Reads no secrets and talks to no broker.

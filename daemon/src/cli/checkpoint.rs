@@ -116,7 +116,7 @@ mod tests {
             proportions: LabelProportions::new(vec![0.75, 0.25]).unwrap(),
             topic: "mails".into(),
             offsets: [(0, events as i64)].into(),
-            emitted: None,
+            emitted: Default::default(),
             topic_id: None,
             shares: None,
             orders: Orders::default(),

@@ -230,7 +230,7 @@ impl Checkpoints {
             // A checkpoint may be written within a block, and two of one state must be equal.
             proportions: learner.proportions_at_border().clone(),
             topic: self.identity.topic.clone(),
-            emitted: Some(self.emitted.get()),
+            emitted: self.emitted.get(),
             topic_id: progress.topic_id.clone(),
             shares: block_learner.shares(),
             orders: block_learner.orders(),

@@ -78,7 +78,6 @@ pub(crate) fn check_resume(
         topic_id: resumed.progress.topic_id,
         writer: writer(resumed.earlier.as_ref(), &place(&config.config), bundle),
         earlier: resumed.earlier,
-        has_default_group: config.config.kafka.group.is_none(),
     };
     known.own(commits, &config.config.kafka)?;
     Ok(())
@@ -116,7 +115,7 @@ fn place(config: &Config) -> String {
 /// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.
 fn writer(earlier: Option<&resume::Earlier>, place: &str, bundle: &Bundle) -> Writer {
     let known = earlier.map(|earlier| earlier.writer.clone());
-    let id = known.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+    let id = known.unwrap_or_else(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let moment = (now.unwrap_or_default().as_nanos(), std::process::id());
         digest(format!("{moment:?} {place}").as_bytes())
@@ -259,7 +258,6 @@ impl Process {
             topic_id: resumed.progress.topic_id.clone(),
             writer: writer(resumed.earlier.as_ref(), &place(config), &self.bundle),
             earlier: resumed.earlier,
-            has_default_group: self.has_default_group,
         };
         let mut block_learner = BlockLearner::new(
             learner,

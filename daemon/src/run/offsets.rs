@@ -19,17 +19,9 @@ pub(super) struct Known {
     pub(super) earlier: Option<Earlier>,
     /// Who this daemon is in commits to the group.
     pub(super) writer: Writer,
-    /// `kafka.group` is not set: version 0.1 then committed to the group `ostard`.
-    pub(super) has_default_group: bool,
 }
 
 impl Known {
-    /// Whether commits to the group of version 0.1 may tell what was emitted.
-    pub(super) fn may_have_earlier_group(&self) -> bool {
-        let earlier = self.earlier.as_ref();
-        self.has_default_group && earlier.is_some_and(|earlier| earlier.emitted.is_none())
-    }
-
     /// The commits that are this daemon's own. One that names another writer is an error.
     pub(super) fn own(
         &self,
@@ -40,16 +32,12 @@ impl Known {
         let mut unnamed = false;
         for (partition, commit) in commits {
             if commit.metadata.is_empty() {
-                // Version 0.1 left no name. Later ones do, so that somebody else has moved these offsets since.
-                let known = self.earlier.as_ref();
-                if known.is_some_and(|earlier| earlier.emitted.is_some()) {
+                // This daemon leaves its name: somebody else has set these offsets. They say where a first start begins.
+                if self.earlier.is_some() {
                     unnamed = true;
-                } else {
-                    own.insert(*partition, commit.offset);
+                    continue;
                 }
-                continue;
-            }
-            if !self.is_own(&commit.metadata) {
+            } else if !self.is_own(&commit.metadata) {
                 return Err(KafkaError::ForeignCommit {
                     group: settings.group().to_owned(),
                     topic: settings.topic.clone(),
@@ -84,7 +72,7 @@ impl Known {
         let Some(earlier) = &self.earlier else {
             return emitted;
         };
-        for (partition, offset) in earlier.emitted.iter().flatten() {
+        for (partition, offset) in &earlier.emitted {
             let known = emitted.entry(*partition).or_insert(*offset);
             *known = offset.max(known).to_owned();
         }
@@ -107,19 +95,11 @@ impl Known {
         }
         let mut first = self.learned.clone();
         for (partition, offset) in emitted {
-            match first.get_mut(partition) {
-                Some(learned) => *learned = offset.min(learned).to_owned(),
-                // Version 0.1 did not say where a partition without events began. The group does.
-                None if self.is_of_version_1() => drop(first.insert(*partition, *offset)),
-                None => {}
+            if let Some(learned) = first.get_mut(partition) {
+                *learned = offset.min(learned).to_owned();
             }
         }
         first
-    }
-
-    fn is_of_version_1(&self) -> bool {
-        let earlier = self.earlier.as_ref();
-        earlier.is_some_and(|earlier| earlier.emitted.is_none())
     }
 }
 
@@ -129,16 +109,15 @@ mod tests {
 
     use super::*;
 
-    fn known(learned: &[(i32, i64)], emitted: Option<&[(i32, i64)]>) -> Known {
+    fn known(learned: &[(i32, i64)], emitted: &[(i32, i64)]) -> Known {
         Known {
             learned: learned.iter().copied().collect(),
             topic_id: None,
             earlier: Some(Earlier {
-                emitted: emitted.map(|emitted| emitted.iter().copied().collect()),
+                emitted: emitted.iter().copied().collect(),
                 writer: "00ff".to_owned(),
             }),
             writer: writer("00ff", "spam"),
-            has_default_group: true,
         }
     }
 
@@ -156,7 +135,7 @@ mod tests {
 
     #[test]
     fn reading_starts_at_the_lower_of_learned_and_emitted() {
-        let known = known(&[(0, 10), (1, 30), (2, 5)], Some(&[(0, 20), (1, 25)]));
+        let known = known(&[(0, 10), (1, 30), (2, 5)], &[(0, 20), (1, 25)]);
         let emitted = known.emitted(&Offsets::new());
         assert_eq!(emitted, Offsets::from([(0, 20), (1, 25), (2, 5)]));
         let first = known.first(&emitted, Start::Latest);
@@ -165,19 +144,11 @@ mod tests {
 
     #[test]
     fn the_later_of_commit_and_checkpoint_says_what_was_emitted() {
-        let known = known(&[(0, 10)], Some(&[(0, 20)]));
+        let known = known(&[(0, 10)], &[(0, 20)]);
         for (commit, expected) in [(15, 20), (25, 25)] {
             let emitted = known.emitted(&Offsets::from([(0, commit)]));
             assert_eq!(emitted, Offsets::from([(0, expected)]));
         }
-    }
-
-    #[test]
-    fn version_1_did_not_say_where_an_idle_partition_began_but_the_group_does() {
-        let known = known(&[(0, 10)], None);
-        let emitted = known.emitted(&Offsets::from([(0, 12), (1, 7)]));
-        let first = known.first(&emitted, Start::Latest);
-        assert_eq!(first, Offsets::from([(0, 10), (1, 7)]));
     }
 
     #[test]
@@ -187,7 +158,6 @@ mod tests {
             topic_id: None,
             earlier: None,
             writer: writer("00ff", "spam"),
-            has_default_group: true,
         };
         let (nothing, emitted) = (Offsets::new(), Offsets::from([(0, 20)]));
         assert_eq!(known.first(&emitted, Start::Latest), emitted);
@@ -197,7 +167,7 @@ mod tests {
     #[test]
     fn a_commit_of_another_writer_is_an_error_that_names_both() {
         let settings = KafkaSettings::default();
-        let mut known = known(&[(0, 10)], Some(&[(0, 20)]));
+        let mut known = known(&[(0, 10)], &[(0, 20)]);
         let theirs = writer("0001", "ham").to_string();
         let error = known.own(&commit(30, &theirs), &settings).unwrap_err();
         let error = error.to_string();

@@ -43,8 +43,6 @@ const FAILED: Duration = Duration::from_millis(1_500);
 pub(crate) struct Process {
     /// With `kafka.group` filled in.
     pub(crate) config: Config,
-    /// `kafka.group` was not set.
-    pub(super) has_default_group: bool,
     /// `bundle.path`.
     pub(super) bundle_folder: PathBuf,
     /// `checkpoints.folder`; `None` if what is learned is kept in a topic, or by others.
@@ -84,8 +82,7 @@ impl Process {
         let bundle = Arc::new(bundle);
         let health = Health::new();
         let description = bundle.description();
-        let has_default_group = config.kafka.group.is_none();
-        if has_default_group {
+        if config.kafka.group.is_none() {
             let group = config.kafka.default_group(&description.name);
             config.kafka.group = Some(group);
         }
@@ -133,7 +130,6 @@ impl Process {
             .then(|| Arc::new(Mutex::new(label_join(&config, bundle.classes()))));
         Ok(Self {
             config,
-            has_default_group,
             bundle_folder,
             checkpoint_folder,
             bundle,

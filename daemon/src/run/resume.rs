@@ -32,10 +32,9 @@ pub(super) struct Resumed {
 /// What the checkpoint says about outputs.
 #[derive(Debug, Clone)]
 pub(super) struct Earlier {
-    /// Outputs of events before these offsets are delivered or parked. `None` if version 0.1 wrote the checkpoint: only
-    /// the group knows.
-    pub(super) emitted: Option<Offsets>,
-    /// Identifies the folder in commits to the group; empty if version 0.1 wrote the checkpoint.
+    /// Outputs of events before these offsets are delivered or parked.
+    pub(super) emitted: Offsets,
+    /// Identifies the folder in commits to the group.
     pub(super) writer: String,
 }
 

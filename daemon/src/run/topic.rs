@@ -8,7 +8,7 @@ use ostar_connectors::{
     kafka::{Committer, Connection, KafkaError, KafkaSettings, Reader},
 };
 use tokio::sync::mpsc;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::offsets::Known;
 use crate::{control::Request, health::Health, shutdown::Signals};
@@ -82,18 +82,7 @@ impl OpenTopic {
     pub(super) fn open(settings: &KafkaSettings, known: &Known) -> Result<Self, KafkaError> {
         let connection = Connection::open(settings, ATTEMPT)?;
         let committer = connection.committer(Some(&known.writer));
-        let mut own = known.own(&connection.committed(ATTEMPT)?, settings)?;
-        if own.is_empty() && known.may_have_earlier_group() {
-            let earlier = settings.with_earlier_group();
-            let commits = Connection::open(&earlier, ATTEMPT)?.committed(ATTEMPT)?;
-            own = known.own(&commits, &earlier)?;
-            info!(
-                from = earlier.group(),
-                to = settings.group(),
-                offsets = ?own,
-                "took over the commits of version 0.1"
-            );
-        }
+        let own = known.own(&connection.committed(ATTEMPT)?, settings)?;
         let mut emitted = known.emitted(&own);
         let connection = connection.expecting(known.topic_id.clone());
         let reader = connection.read_from(&known.first(&emitted, settings.start), ATTEMPT)?;

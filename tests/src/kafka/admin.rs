@@ -10,7 +10,7 @@ use rdkafka::{
         TopicReplication,
     },
     client::DefaultClientContext,
-    consumer::{BaseConsumer, CommitMode, Consumer},
+    consumer::{BaseConsumer, Consumer},
 };
 
 use super::Kafka;
@@ -64,15 +64,6 @@ impl Kafka {
         first(block_on(
             self.admin()?.delete_groups(&[group], &options()),
         )??)
-    }
-
-    /// Commits an offset of a topic's first partition as any other program would, without metadata.
-    pub fn commit(&self, group: &str, topic: &str, offset: i64) -> anyhow::Result<()> {
-        let mut config = self.config();
-        let consumer: BaseConsumer = config.set("group.id", group).create()?;
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(topic, 0, Offset::Offset(offset))?;
-        Ok(consumer.commit(&list, CommitMode::Sync)?)
     }
 
     /// Offset and metadata of a group's commit.

@@ -3,7 +3,6 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result, ensure};
-use ostar_connectors::checkpoint::digest;
 use ostar_tests::{
     daemon::{Daemon, Settings, checkpoint_reaches, newest_checkpoint},
     gaussians,
@@ -32,10 +31,6 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     (
         "a_partition_without_events_keeps_where_it_began",
         idle_partition,
-    ),
-    (
-        "an_upgrade_from_the_group_of_version_0_1_emits_nothing_again",
-        upgrade,
     ),
 ];
 
@@ -195,43 +190,5 @@ fn idle_partition(kafka: &Kafka) -> Result<()> {
     let (offset, metadata) = kafka.committed("idle-state", "idle", 1)?;
     ensure!(offset == Offset::Offset(1_000), "{offset:?}");
     ensure!(metadata.starts_with("ostard writer="), "{metadata}");
-    Ok(())
-}
-
-/// Makes the newest checkpoint what version 0.1 would have written.
-fn make_version_1(folder: &Path) -> Result<()> {
-    let (checkpoint, mut manifest, _) = newest_checkpoint(folder)?;
-    let keys = manifest.as_object_mut().context("a manifest")?;
-    keys.remove("emitted");
-    keys.remove("writer");
-    keys.insert("format_version".to_owned(), 1.into());
-    let bytes = serde_json::to_vec_pretty(&manifest)?;
-    fs::write(checkpoint.join("manifest.json"), &bytes)?;
-    Ok(fs::write(
-        checkpoint.join("manifest.digest"),
-        digest(&bytes),
-    )?)
-}
-
-fn upgrade(kafka: &Kafka) -> Result<()> {
-    let place = Place::new()?;
-    for topic in ["upgrade", "upgrade-state"] {
-        kafka.create_topic(topic, 1, &[])?;
-    }
-    let events = events(2_000);
-    kafka.produce("upgrade", 0, &events[..1_000])?;
-    let settings = predicting(&place, kafka, "upgrade", "state");
-    let daemon = start(&settings.clone().with("kafka.group", "ostard"))?;
-    daemon.metric_is(DELIVERED, 1_000.0)?;
-    daemon.metric_is(LEARNED, 1_000.0)?;
-    daemon.stop_cleanly()?;
-    make_version_1(&place.checkpoints("state"))?;
-    kafka.commit("ostard", "upgrade", 1_000)?;
-
-    kafka.produce("upgrade", 0, &events[1_000..])?;
-    let daemon = start(&settings.without("kafka.group"))?;
-    daemon.metric_is(DELIVERED, 1_000.0)?;
-    daemon.stop_cleanly()?;
-    ensure!(predicted(kafka, "upgrade-state")? == (0..2_000).collect::<Vec<_>>());
     Ok(())
 }

@@ -15,10 +15,13 @@ use super::{
     MANIFEST_KEY, PARTITION, PartKind, StateError,
     manifest::{FORMAT_VERSION, Part, StateManifest},
 };
-use crate::kafka::{
-    KafkaSettings,
-    client::{self, Consumer, Context},
-    error::{KafkaError, describe},
+use crate::{
+    checkpoint::from_versioned,
+    kafka::{
+        KafkaSettings,
+        client::{self, Consumer, Context},
+        error::{KafkaError, describe},
+    },
 };
 
 /// What a follower keeps in memory.
@@ -175,26 +178,12 @@ impl StateFollower {
     }
 
     fn read_manifest(&self, bytes: &[u8]) -> Result<StateManifest, StateError> {
-        #[derive(serde::Deserialize)]
-        struct Versioned {
-            format_version: u32,
-        }
-        let unreadable = |problem: String| StateError::Unreadable {
+        from_versioned(bytes, FORMAT_VERSION).map_err(|problem| StateError::Unreadable {
             topic: self.topic.clone(),
-            problem,
-        };
-        let broken = |error: serde_json::Error| {
-            unreadable(format!(
-                "has a manifest that cannot be read ({error}); is it another program's topic?"
-            ))
-        };
-        let Versioned { format_version } = serde_json::from_slice(bytes).map_err(broken)?;
-        if format_version > FORMAT_VERSION {
-            return Err(unreadable(format!(
-                "has format version {format_version}, this version reads {FORMAT_VERSION}; use the newer ostard"
-            )));
-        }
-        serde_json::from_slice(bytes).map_err(broken)
+            problem: format!(
+                "was written by another version or program: {problem}; use the ostard that wrote it, or another topic"
+            ),
+        })
     }
 
     /// The state, if all that the manifest names is there. Otherwise compaction has removed a part of it, and a newer

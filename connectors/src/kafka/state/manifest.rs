@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Manifest, Orders, Shares, digest};
 
-/// Format version that this build reads and writes.
+/// Format version that this build reads and writes. Another format of [`Manifest`] is another one of this, too.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
 /// Value of the record with the key `manifest`.
