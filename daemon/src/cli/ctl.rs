@@ -5,10 +5,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::{
-    client::{Connection, ConnectionArgs, Refused, Unanswered, block_on},
-    mode::ModeParser,
-};
+use super::client::{Connection, ConnectionArgs, Refused, Unanswered, block_on};
 use crate::{
     current::ServingMode,
     proto::{
@@ -50,7 +47,6 @@ enum Order {
     /// Change what is served. It survives restarts, until serving.mode is changed.
     Mode {
         /// The new serving mode.
-        #[arg(value_parser = ModeParser)]
         mode: ServingMode,
     },
 }

@@ -56,10 +56,7 @@ impl Explain {
 }
 
 fn in_words(state: &State) -> String {
-    let Some(gate) = &state.gate else {
-        return "This daemon is older than `ostard explain`: it does not say what decided.\n"
-            .into();
-    };
+    let gate = &state.gate.clone().unwrap_or_default();
     let mut text = served(state, gate);
     // Writing to a String does not fail.
     let _ = writeln!(text, "Why: {}.", gate.explanation);

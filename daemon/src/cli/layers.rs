@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, env, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::mode::ModeParser;
 use crate::{
     config::{Flag, Layers, Role},
     current::ServingMode,
@@ -36,7 +35,7 @@ pub(crate) struct LayerArgs {
     #[arg(long, value_enum)]
     role: Option<Role>,
     /// Set serving.mode.
-    #[arg(long, value_parser = ModeParser)]
+    #[arg(long)]
     mode: Option<ServingMode>,
 }
 

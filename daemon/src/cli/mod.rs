@@ -16,7 +16,6 @@ mod import;
 mod inspect;
 mod labels;
 mod layers;
-mod mode;
 mod predict;
 mod quality;
 mod replay;

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::{
     client::{Connection, ConnectionArgs, Unanswered, block_on, inference_address, mode_name},
     format::{Format, FormatArgs, Table},
-    mode::ModeParser,
     rows::Row,
 };
 use crate::{
@@ -37,7 +36,7 @@ pub(super) struct Predict {
     #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
     address: String,
     /// Mode of these predictions. Without it, the daemon's own.
-    #[arg(long, value_parser = ModeParser)]
+    #[arg(long)]
     mode: Option<ServingMode>,
     /// Lines per request. Larger batches are faster, but the first answer waits for the whole batch. At most the daemon's
     /// requests.max_rows.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ostar_connectors::settings::{KeyPath, Problem};
 use serde_json::Value;
 
-use super::{problems::Located, renamed, secrets, shape::Shape, suggest::nearest, tree::Tree};
+use super::{problems::Located, secrets, shape::Shape, suggest::nearest, tree::Tree};
 
 /// Reports everything in the tree that its shape does not allow, and replaces it by the default, so that the rest can
 /// still be read and checked.
@@ -62,19 +62,12 @@ impl Check<'_> {
         let unknown = fields.keys().filter(|key| shape.child(key).is_none());
         for key in unknown.cloned().collect::<Vec<_>>() {
             let tree = fields.remove(&key);
-            let old = path.below(&key);
             let known = shape.keys();
-            let written = old.to_string();
-            let hint = if let Some(new) = renamed::key(&written) {
-                format!("is called {new} now")
-            } else if let Some(reason) = renamed::removed(&written) {
-                format!("is removed: {reason}")
-            } else if let Some(name) = nearest(&key, known.iter().copied()) {
-                format!("is not a key, did you mean {}?", path.below(name))
-            } else {
-                format!("is not a key, expected one of {}", known.join(", "))
+            let hint = match nearest(&key, known.iter().copied()) {
+                Some(name) => format!("is not a key, did you mean {}?", path.below(name)),
+                None => format!("is not a key, expected one of {}", known.join(", ")),
             };
-            self.report(Problem::key(old, hint), tree.as_ref());
+            self.report(Problem::key(path.below(&key), hint), tree.as_ref());
         }
     }
 
@@ -146,11 +139,9 @@ fn mismatch(path: &KeyPath, tree: &Tree, shape: &Shape) -> Problem {
         (Shape::Text, Value::Number(_) | Value::Bool(_)) => "expected a string, in quotes".into(),
         (Shape::Choice { words, tables }, Value::String(word)) => {
             let known = words.iter().chain(tables.keys()).map(String::as_str);
-            let new = renamed::value(&path.to_string(), word);
-            match (new, nearest(word, known)) {
-                (Some(new), _) => format!("which is called {new:?} now"),
-                (None, Some(name)) => format!("expected {expected}; did you mean {name:?}?"),
-                (None, None) => format!("expected {expected}"),
+            match nearest(word, known) {
+                Some(name) => format!("expected {expected}; did you mean {name:?}?"),
+                None => format!("expected {expected}"),
             }
         }
         _ => format!("expected {expected}"),
