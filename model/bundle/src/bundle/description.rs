@@ -36,7 +36,7 @@ pub struct Description {
     pub black_box: Option<OnnxShape>,
     /// The prior inside f_S: class shares of what it was trained on, downsampling and weights included.
     pub training_proportions: LabelProportions,
-    /// Makes f_S's (or the black box's) probabilities calibrated on the held-out source rows.
+    /// Makes f_S's (or the black box's) probabilities calibrated on the held-out source rows; 1 if an exporter leaves it out.
     #[serde(default = "not_calibrated")]
     pub temperature: Temperature,
 }
@@ -53,7 +53,7 @@ pub struct LatentModel {
     pub classifier: ClassifierShape,
     /// Mean and deviation of the source buffer's raw latents.
     pub standardisation: Standardisation,
-    /// Bounds of the numbers that enter g. `None` in bundles of 0.1: nothing is clipped.
+    /// Bounds of the numbers that enter g; an exporter may leave them out: nothing is clipped then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip: Option<Clip>,
 }
@@ -179,17 +179,13 @@ impl Description {
 /// Refuses another format version than this one's.
 pub(crate) fn check_version(version: u64) -> Result<()> {
     let known = u64::from(FORMAT_VERSION);
-    match version.cmp(&known) {
-        std::cmp::Ordering::Equal => Ok(()),
-        std::cmp::Ordering::Greater => Err(Error::setting(
-            "format_version",
-            format!("is {version}, written by a newer version; this one reads {known}"),
-        )),
-        std::cmp::Ordering::Less => Err(Error::setting(
-            "format_version",
-            format!("is {version}, expected {known}"),
-        )),
+    if version == known {
+        return Ok(());
     }
+    Err(Error::setting(
+        "format_version",
+        format!("is {version}, this version reads {known}"),
+    ))
 }
 
 // === impl Input ===

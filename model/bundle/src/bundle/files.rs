@@ -33,7 +33,7 @@ pub struct BundleFiles {
     pub weights: Option<Vec<u8>>,
     /// `source.safetensors`: the labelled rows of [`SourceBuffer`](super::SourceBuffer).
     pub source: Vec<u8>,
-    /// `inputs.json`, an [`InputProfile`]; `None` in earlier bundles.
+    /// `inputs.json`, an [`InputProfile`]; `None` if an exporter left it out.
     pub inputs: Option<Vec<u8>>,
     /// `encoder.onnx`; `None` for most bundles.
     pub onnx: Option<Vec<u8>>,

@@ -2,7 +2,7 @@
 //!
 //! Three files: `bundle.json` ([`Description`]), `weights.safetensors` (`g.*` and `f_s.*`, on raw latents;
 //! absent for a black box) and `source.safetensors` (the labelled [`SourceBuffer`]). A fourth, `inputs.json`
-//! ([`InputProfile`]), says what each input looked like in training; earlier bundles do not have it. In the place of g's
+//! ([`InputProfile`]), says what each input looked like in training; an exporter may leave it out. In the place of g's
 //! weights there may be `encoder.onnx` ([`crate::onnx`]). A [`Bundle`] that exists has passed every check.
 
 mod description;

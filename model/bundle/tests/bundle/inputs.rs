@@ -137,7 +137,7 @@ impl Model {
         model.clip.as_ref().unwrap()
     }
 
-    /// The same model as a bundle of 0.1 would have it.
+    /// The same model as exported without bounds.
     fn without_clip(&self) -> Self {
         let mut description = self.bundle.description().clone();
         description.model.as_mut().unwrap().clip = None;

@@ -309,11 +309,11 @@ fn the_profile_is_kept_with_the_bundle_and_earlier_bundles_load_without_one() {
     fs::write(&inputs, "{}").unwrap();
     assert!(Bundle::load(folder.path()).is_err());
     fs::remove_file(&inputs).unwrap();
-    let earlier = Bundle::load(folder.path()).unwrap();
-    assert_eq!(earlier.inputs(), None);
-    assert_eq!(earlier.digest(), bundle.digest());
+    let without = Bundle::load(folder.path()).unwrap();
+    assert_eq!(without.inputs(), None);
+    assert_eq!(without.digest(), bundle.digest());
     let learner =
-        ostar_method::learner::Learner::new(&earlier.deployed().unwrap(), Default::default())
+        ostar_method::learner::Learner::new(&without.deployed().unwrap(), Default::default())
             .unwrap();
     assert!(learner.alarms().inputs.is_empty());
 }

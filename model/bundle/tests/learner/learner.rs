@@ -323,7 +323,13 @@ fn a_state_that_does_not_fit_is_refused_with_its_field() {
     let newer = replaced(r#"format_version\":1"#, r#"format_version\":9"#);
     assert_eq!(
         load(&newer, settings()),
-        "format_version: of the state is 9, expected 1, it was written by a newer version"
+        "format_version: of the state is 9, this version reads 1: use the ostard that wrote it"
+    );
+    let effort = r#"\"effort\":{\"burst\":0},"#;
+    let without_a_key = load(&replaced(effort, &" ".repeat(effort.len())), settings());
+    assert!(
+        without_a_key.starts_with("state: header: missing field `effort`"),
+        "{without_a_key}"
     );
     let other = replaced(bundle.digest(), "0123456789abcdef");
     assert!(load(&other, settings()).contains("bundle_digest"));

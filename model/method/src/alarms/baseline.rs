@@ -43,7 +43,6 @@ pub(super) struct Baseline {
     /// Subtracted from all values, so that the sums lose no digits.
     origin: Option<f64>,
     /// How the series varied before its level last changed, until that is known of the new level.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     earlier: Option<Spread>,
 }
 

@@ -45,8 +45,7 @@ struct Run {
     /// Blocks since the sum was last 0, and the sum of their values.
     blocks: u32,
     values: f64,
-    /// The same as the baseline counts them; a state of an earlier version does not say.
-    #[serde(default)]
+    /// The same as the baseline counts them.
     taken_in: f64,
 }
 

@@ -112,8 +112,7 @@ pub(crate) struct AlarmMemory {
     /// Whether an alarm about the shape stands.
     shape_stands: bool,
     history: VecDeque<Alarm>,
-    /// `None` in earlier states, and if inputs are not watched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// `None` if inputs are not watched.
     inputs: Option<InputMemory>,
 }
 

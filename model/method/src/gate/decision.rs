@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     change::WHOLE,
     explanation::{ShapeTest, ShapeTests},
-    labels::{DuelReport, LabelEvidence, whole},
+    labels::{DuelReport, LabelEvidence},
 };
 use crate::Candidate;
 
@@ -15,7 +15,6 @@ pub struct Verdict {
     /// Candidate that mode `auto` serves.
     pub candidate: Candidate,
     /// How far prior correction goes, as a share of the correction to the estimated shares: 1 unless labels prefer less.
-    #[serde(default = "whole")]
     pub prior_strength: f64,
     /// Why it is served, with the figures that decided.
     pub reason: GateReason,
@@ -25,18 +24,15 @@ pub struct Verdict {
     pub refuted: bool,
     /// Whether the tests pass clearly enough to publish the shares as known. Neither `refuted` nor this means that it
     /// cannot be told yet.
-    #[serde(default)]
     pub proportions_known: bool,
     /// Whether the adapted model explains a stream that label shift does not. It is served by opt-in alone, because
     /// without labels no rule was safe.
-    #[serde(default)]
     pub adapted_ready: bool,
     /// The tests for `prior`, whether they decided or not; `None` while there are too few rows.
     pub prior: Option<ShapeTests>,
     /// The tests for `adapted`, on rows that the map was not trained on; `None` without a map.
     pub adapted: Option<ShapeTests>,
     /// What labels say; `None` if none are read.
-    #[serde(default)]
     pub labels: Option<LabelEvidence>,
 }
 
@@ -138,7 +134,6 @@ pub enum GateReason {
         /// What labels say of it and of what is served otherwise.
         duel: DuelReport,
         /// How far prior correction goes; 1 for the adapted model.
-        #[serde(default = "whole")]
         strength: f64,
     },
     /// The frozen model is served although label shift explains the stream: labels say that correction is wrong.

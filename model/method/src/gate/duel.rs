@@ -26,7 +26,6 @@ const CASH_BLOCKS: f64 = 10.0;
 /// it is bet from the start. The rest is handed out little by little, so that a challenger that was bad for long can come
 /// back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub(crate) struct Duel {
     /// Labels that only the challenger had right, and only the incumbent. Each counts less with every block.
     right: f64,

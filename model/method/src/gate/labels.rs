@@ -79,26 +79,19 @@ pub(crate) struct LabelTally {
     /// What labels last said of `prior` against `frozen`.
     believes_prior: Option<bool>,
     /// At which strength correction was preferred; the whole if it was not.
-    #[serde(default = "whole")]
     strength: f64,
-    #[serde(default)]
     strengths: Strengths,
     /// The block in which the classes last began to look different. Labels of events before it tell of another time.
     since_block: u64,
     /// Events up to this block were predicted by another adapted model than the one that is judged.
-    #[serde(default)]
     adapted_after: u64,
     /// Labels that answered a request, counted like `classes`.
-    #[serde(default)]
     answers: f64,
     /// The newest block of which a request was answered.
-    #[serde(default)]
     answered_block: u64,
     /// Requests without an answer although one of their block, or of a later one, has come; counted alike.
-    #[serde(default)]
     passed_over: f64,
     /// The largest share of a block's rows whose class prior correction changed, counted like `classes`.
-    #[serde(default)]
     changed: f64,
 }
 
@@ -120,11 +113,6 @@ impl Default for LabelTally {
             changed: 0.0,
         }
     }
-}
-
-/// For states of before there were strengths.
-pub(super) fn whole() -> f64 {
-    WHOLE
 }
 
 /// Challenger and incumbent of each duel.

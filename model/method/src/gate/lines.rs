@@ -5,8 +5,6 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::diagnostics::Directions;
 
-/// Which set of lines this is. Cells that were counted on other lines are not comparable.
-pub(crate) const LINE_SET: u32 = 1;
 /// How many lines there are.
 pub(crate) const LINES: usize = 32;
 /// Rows narrower than this have directions of their own for each line.
@@ -14,7 +12,8 @@ const WIDE: usize = 2 * LINES;
 /// Numbers of an AVX2 register, and the registers that hold a number for each line.
 const LANES: usize = 8;
 const REGISTERS: usize = LINES / LANES;
-/// The directions are the same for every learner: evidence of two runs can be compared.
+/// The directions are the same for every learner: evidence of two runs can be compared. States hold what was counted on
+/// these lines: others need another format version of the state.
 const SEED: u64 = 0x67_61_74_65;
 
 /// Unit vectors, uniform on the sphere, one for each line.

@@ -45,7 +45,6 @@ use ostar_engine::Result;
 
 use self::{
     explanation::is_near,
-    lines::LINE_SET,
     shape::Binning,
     states::AdaptedEvidence,
     window::{Counted, EvidenceWindow},
@@ -77,14 +76,9 @@ pub(crate) struct GateMemory {
     /// Proportions that explained the window best, after the latest block.
     proportions: Option<LabelProportions>,
     /// What the estimator's readings are made for, see [`Gate::reference`].
-    #[serde(default)]
     reference: Option<LabelProportions>,
     /// What labels say; `None` if none are read.
-    #[serde(default)]
     labels: Option<LabelTally>,
-    /// The lines that the window's cells were counted on, see [`LINE_SET`].
-    #[serde(default)]
-    line_set: u32,
 }
 
 /// What a served map says that the stream looks like.
@@ -110,7 +104,6 @@ impl Gate {
                 proportions: None,
                 reference: None,
                 labels: None,
-                line_set: LINE_SET,
             },
         })
     }
@@ -244,17 +237,8 @@ impl Gate {
         &self.memory
     }
 
-    /// Starts with label shift refuted, as a state of 0.1 had found it.
-    pub(crate) fn begin_refuted(&mut self) {
-        self.memory.state.begin_refuted();
-    }
-
-    /// Takes over what was saved. A window that was counted on other lines starts anew.
+    /// Takes over what was saved.
     pub(crate) fn restore(&mut self, memory: GateMemory) {
         self.memory = memory;
-        if self.memory.line_set != LINE_SET {
-            self.memory.window = EvidenceWindow::new();
-            self.memory.line_set = LINE_SET;
-        }
     }
 }

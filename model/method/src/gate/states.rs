@@ -207,13 +207,6 @@ impl GateState {
         }
     }
 
-    /// Starts with label shift refuted, before anything was tested.
-    pub(crate) fn begin_refuted(&mut self) {
-        self.label_shift = LabelShift::Refuted;
-        self.verdict.refuted = true;
-        self.verdict.proportions_known = false;
-    }
-
     /// Moves `label_shift`; gives the reason why nothing can be tested.
     fn weigh(
         &mut self,

@@ -40,7 +40,7 @@ const CONTRADICTED: f64 = 0.1;
 
 /// What labels say of each strength; part of the state that lasts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Strengths {
     /// By strength: labels of rows that it changes, each counted less with every block.
     counts: [Counts; STRENGTHS.len()],

@@ -10,7 +10,7 @@ use ostar_engine::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Learner, LearnerSettings, Snapshot};
+use super::{Learner, LearnerSettings, Snapshot, state::parse_header};
 use crate::{Candidate, Deployed, gate::GateState, proportions::LabelProportions};
 
 /// Version of the format that [`Learner::save_snapshot`] writes.
@@ -29,12 +29,6 @@ struct Header {
     frozen_proportions: LabelProportions,
     adapted_proportions: LabelProportions,
     gate: GateState,
-}
-
-/// Just enough of a header to tell that another version wrote it.
-#[derive(Deserialize)]
-struct Version {
-    format_version: u64,
 }
 
 /// A snapshot that another process has taken.
@@ -76,7 +70,7 @@ impl LoadedSnapshot {
     /// Reads what [`Learner::save_snapshot`] wrote. `deployed` must be what was learned with; snapshots share its
     /// frozen model.
     pub fn read(deployed: &Deployed, settings: &LearnerSettings, bytes: &[u8]) -> Result<Self> {
-        let header = parse(&read_metadata(bytes, KEY)?)?;
+        let header: Header = parse_header("snapshot", &read_metadata(bytes, KEY)?, FORMAT_VERSION)?;
         if header.bundle_digest != deployed.digest {
             return Err(Error::setting(
                 "bundle_digest",
@@ -121,16 +115,4 @@ impl LoadedSnapshot {
             gate: header.gate,
         })
     }
-}
-
-fn parse(json: &str) -> Result<Header> {
-    let broken = |error: serde_json::Error| Error::setting("snapshot", format!("header: {error}"));
-    let Version { format_version } = serde_json::from_str(json).map_err(broken)?;
-    if format_version != FORMAT_VERSION {
-        return Err(Error::setting(
-            "format_version",
-            format!("of the snapshot is {format_version}, expected {FORMAT_VERSION}"),
-        ));
-    }
-    serde_json::from_str(json).map_err(broken)
 }

@@ -6,7 +6,7 @@ use ostar_engine::{
     Device, Error, Generator, HostTensor, NamedTensors, Result, Rows,
     tensors::{from_safetensors, read_bytes, read_metadata, require, to_safetensors_with_bytes},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     Learner, LearnerSettings,
@@ -43,33 +43,19 @@ struct Header {
     generator: Generator,
     frozen: Followed,
     adaptation: Option<AdaptationHeader>,
-    /// `None` in states of 0.1, which had no gate: it then starts with an empty window.
-    #[serde(default)]
-    gate: Option<GateMemory>,
-    #[serde(default)]
+    gate: GateMemory,
     effort: Effort,
-    /// `None` in earlier states: alarms then learn what is usual.
-    #[serde(default)]
-    alarms: Option<AlarmMemory>,
+    alarms: AlarmMemory,
     /// `None` if no labels are read. The events that wait for one are in [`LABELS`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     labels: Option<SavedBook>,
-}
-
-/// Just enough of a header to tell that a newer version wrote it.
-#[derive(Deserialize)]
-struct Version {
-    format_version: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Followed {
     tracker: Tracker,
-    #[serde(alias = "published")]
     estimate: Option<ProportionEstimate>,
     /// What was expected of the next rows.
-    #[serde(default)]
     expected: Option<LabelProportions>,
 }
 
@@ -79,17 +65,11 @@ struct AdaptationHeader {
     window: TargetWindow,
     adapted: Followed,
     alignment_proportions: Option<LabelProportions>,
-    /// Of states of 0.1, which had no gate.
-    #[serde(default, skip_serializing)]
-    label_shift_refuted: bool,
-    #[serde(default)]
     largest_deformation: f64,
     transport: TransportWeightSolver,
-    #[serde(alias = "iterations")]
     steps: u64,
     refusals: RefusalCount,
     directions: Directions,
-    #[serde(alias = "good_iterations")]
     good_steps: u64,
 }
 
@@ -107,9 +87,9 @@ impl Learner {
             generator: self.generator.clone(),
             frozen: Followed::of(&self.frozen),
             adaptation: self.adaptation.as_ref().map(AdaptationHeader::of),
-            gate: Some(self.gate.memory().clone()),
+            gate: self.gate.memory().clone(),
             effort: self.effort,
-            alarms: Some(self.alarms.memory()),
+            alarms: self.alarms.memory(),
             labels: None,
         };
         let mut bytes = BTreeMap::new();
@@ -139,7 +119,7 @@ impl Learner {
     ) -> Result<Self> {
         let mut learner = Self::on(device, deployed, settings)?;
         let json = read_metadata(bytes, KEY)?;
-        let header = parse(&json)?;
+        let header: Header = parse_header("state", &json, STATE_FORMAT_VERSION)?;
         if header.bundle_digest != learner.digest {
             return Err(Error::setting(
                 "bundle_digest",
@@ -154,9 +134,6 @@ impl Learner {
         tensors.remove(LABELS);
         match (&mut learner.adaptation, header.adaptation) {
             (Some(adaptation), Some(saved)) => {
-                if saved.label_shift_refuted {
-                    learner.gate.begin_refuted();
-                }
                 adaptation.load(&learner.settings, saved, tensors)?;
                 adaptation.restore_mapped_shape(&learner.gate)?;
             }
@@ -169,12 +146,8 @@ impl Learner {
             }
         }
         header.frozen.restore(&mut learner.frozen);
-        if let Some(memory) = header.gate {
-            learner.gate.restore(memory);
-        }
-        if let Some(memory) = header.alarms {
-            learner.alarms.restore(memory);
-        }
+        learner.gate.restore(header.gate);
+        learner.alarms.restore(header.alarms);
         if let Some(saved) = header.labels {
             let waiting = read_bytes(bytes, LABELS)?;
             let classes = learner.training_proportions.classes();
@@ -188,19 +161,19 @@ impl Learner {
     }
 }
 
-fn parse(json: &str) -> Result<Header> {
-    let broken = |error: serde_json::Error| Error::setting("state", format!("header: {error}"));
+/// Looks at the version first: another format may have keys that would be refused as unknown.
+pub(super) fn parse_header<H: DeserializeOwned>(what: &str, json: &str, known: u64) -> Result<H> {
+    #[derive(Deserialize)]
+    struct Version {
+        format_version: u64,
+    }
+    let broken = |error: serde_json::Error| Error::setting(what, format!("header: {error}"));
     let Version { format_version } = serde_json::from_str(json).map_err(broken)?;
-    if format_version != STATE_FORMAT_VERSION {
-        let hint = if format_version > STATE_FORMAT_VERSION {
-            ", it was written by a newer version"
-        } else {
-            ""
-        };
-        return Err(Error::setting(
-            "format_version",
-            format!("of the state is {format_version}, expected {STATE_FORMAT_VERSION}{hint}"),
-        ));
+    if format_version != known {
+        let problem = format!(
+            "of the {what} is {format_version}, this version reads {known}: use the ostard that wrote it"
+        );
+        return Err(Error::setting("format_version", problem));
     }
     serde_json::from_str(json).map_err(broken)
 }
@@ -230,7 +203,6 @@ impl AdaptationHeader {
             window: adaptation.window.clone(),
             adapted: Followed::of(&adaptation.adapted),
             alignment_proportions: adaptation.alignment_proportions.clone(),
-            label_shift_refuted: false,
             largest_deformation: adaptation.good.largest_deformation,
             transport: adaptation.transport.clone(),
             steps: adaptation.steps,

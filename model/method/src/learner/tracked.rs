@@ -114,7 +114,7 @@ impl TrackedProportions {
         self.border = None;
     }
 
-    /// `proportions` are what was expected of the next group; states of earlier versions do not say.
+    /// `proportions` are what was expected of the next group.
     pub(crate) fn restore(
         &mut self,
         tracker: Tracker,
@@ -122,8 +122,7 @@ impl TrackedProportions {
         proportions: Option<LabelProportions>,
     ) {
         self.tracker = tracker;
-        let published = estimate.as_ref().map(|estimate| &estimate.proportions);
-        self.proportions = proportions.or_else(|| published.cloned());
+        self.proportions = proportions;
         self.estimate = estimate;
         self.border = None;
     }

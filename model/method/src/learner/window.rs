@@ -29,10 +29,8 @@ pub(crate) struct TargetWindow {
     /// Rows seen since the start.
     seen: u64,
     /// Rows seen when the newest row of a shortened ring took its slot; 0 if it never was shortened.
-    #[serde(default)]
     shortened_at: u64,
     /// Rows that were kept then.
-    #[serde(default)]
     kept: usize,
 }
 

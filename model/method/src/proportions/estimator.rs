@@ -107,7 +107,6 @@ pub struct ProportionEstimate {
     pub effective_rows: f64,
     /// Whether the intervals can be relied on: nothing that can be seen without labels speaks against label shift
     /// alone. If not, every interval is the whole range.
-    #[serde(default)]
     pub known: bool,
 }
 

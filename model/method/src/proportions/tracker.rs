@@ -60,10 +60,8 @@ pub enum TrackerSettings {
 pub struct Tracker {
     experts: Vec<Expert>,
     /// How often the stream has jumped of late.
-    #[serde(default)]
     jumps: JumpRate,
     /// Mean over the last hundred blocks or so, jumps included.
-    #[serde(default)]
     long_run: Average,
     #[serde(skip)]
     mixed: Mixed,

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 /// Counts of labels by how long after their event they were written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct LabelDelays {
     /// For each of [`LabelDelays::BOUNDS_MS`], and last for longer ones.
     pub counts: [u64; LabelDelays::BOUNDS_MS.len() + 1],

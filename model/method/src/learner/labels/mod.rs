@@ -95,7 +95,6 @@ pub struct ArrivedLabel {
 
 /// Labels and events by their fate, since the first start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct JoinCounts {
     /// Labels that were joined with a prediction, those of `negatives` included.
     pub joined: u64,

@@ -10,7 +10,7 @@ const SPARE: f64 = 0.7;
 
 /// An event waits if the hash of its id ends in so many zeros: a sample that does not depend on what is predicted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Sampling {
     zeros: u32,
     /// Mean milliseconds between events with an id; 0 before the second block.

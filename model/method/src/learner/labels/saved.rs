@@ -23,11 +23,6 @@ pub(crate) struct SavedBook {
     /// Events and labels in the bytes.
     entries: usize,
     early: usize,
-    /// Whether entries say what the whole correction makes of them; those of earlier states do not.
-    #[serde(default)]
-    with_changes: bool,
-    /// Not in earlier states.
-    #[serde(default, skip_serializing_if = "ShareBook::is_empty")]
     shares: ShareBook,
 }
 
@@ -50,7 +45,6 @@ impl LabelBook {
             sampling: self.sampling,
             entries: self.memory.entries().len(),
             early: self.early.iter().len(),
-            with_changes: true,
             shares: self.shares.clone(),
         };
         (saved, bytes)
@@ -65,7 +59,7 @@ impl LabelBook {
         let mut book = Self::new(settings, classes);
         let mut rest = Bytes(bytes);
         for _ in 0..saved.entries {
-            let entry = rest.entry(saved.with_changes)?;
+            let entry = rest.entry()?;
             book.memory.push(entry, usize::MAX);
         }
         for _ in 0..saved.early {
@@ -152,7 +146,7 @@ impl Bytes<'_> {
         Ok(text.into())
     }
 
-    fn entry(&mut self, with_change: bool) -> Result<Entry> {
+    fn entry(&mut self) -> Result<Entry> {
         let block = u64::from_le_bytes(self.take()?);
         let time_ms = i64::from_le_bytes(self.take()?);
         let [asked, outcome] = self.take()?;
@@ -165,7 +159,7 @@ impl Bytes<'_> {
         for _ in 0..count {
             probabilities.push(f32::from_le_bytes(self.take()?));
         }
-        let change = if with_change { self.change()? } else { None };
+        let change = self.change()?;
         Ok(Entry {
             id: self.text()?,
             block,

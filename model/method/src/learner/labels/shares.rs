@@ -51,10 +51,6 @@ struct DrawnBlock {
 }
 
 impl ShareBook {
-    pub(super) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
     pub(super) fn clear(&mut self) {
         self.blocks.clear();
     }
