@@ -66,13 +66,10 @@ pub(crate) struct GateLine {
     /// `auto` less frozen in the worst 2,000 rows.
     pub(crate) worst_window: f64,
     /// `auto` and the adapted model less frozen, in the second half of the stream.
-    #[serde(default)]
     pub(crate) later_auto: f64,
-    #[serde(default)]
     pub(crate) later_adapted: f64,
-    /// The same of `prior`, which has no gate; not in older files.
-    #[serde(default)]
-    pub(crate) prior_worst_window: Option<f64>,
+    /// `prior`, which has no gate, less frozen in the worst 2,000 rows.
+    pub(crate) prior_worst_window: f64,
     /// Share of blocks whose proportions were published as known.
     pub(crate) known: f64,
     /// Share of their intervals that cover; empty without one.
@@ -84,7 +81,6 @@ pub(crate) struct GateLine {
     pub(crate) reasons: String,
     pub(crate) steps: u64,
     /// Labels that were joined.
-    #[serde(default)]
     pub(crate) labels: u64,
     pub(crate) seconds: f64,
 }
@@ -237,7 +233,7 @@ fn line(suite: Suite, scenario: &Scenario, seed: u64, outcome: &Outcome, seconds
         window: accuracy(6),
         worst_tenth: rounded(outcome.worst_tenth()),
         worst_window: rounded(outcome.worst_window(AUTO)),
-        prior_worst_window: Some(rounded(outcome.worst_window(PRIOR))),
+        prior_worst_window: rounded(outcome.worst_window(PRIOR)),
         later_auto: rounded(outcome.later_gain(AUTO)),
         later_adapted: rounded(outcome.later_gain(ADAPTED)),
         known: share(outcome.known),

@@ -121,18 +121,16 @@ fn failures(lines: &[GateLine]) -> String {
         let count = of_name.len() as f64;
         let mean =
             |of: fn(&GateLine) -> f64| of_name.iter().map(|line| of(line)).sum::<f64>() / count;
-        let worst = of_name
-            .iter()
-            .map(|line| line.worst_window)
-            .fold(f64::INFINITY, f64::min);
-        let prior_worst = of_name.iter().filter_map(|line| line.prior_worst_window);
-        let prior_worst = prior_worst.reduce(f64::min);
+        let worst = |of: fn(&GateLine) -> f64| {
+            let of_each = of_name.iter().map(|line| of(line));
+            format!("{:+.2}", of_each.fold(f64::INFINITY, f64::min))
+        };
         vec![
             (*name).to_owned(),
             format!("{:+.2}", mean(|line| line.prior - line.frozen)),
-            prior_worst.map_or(String::new(), |worst| format!("{worst:+.2}")),
+            worst(|line| line.prior_worst_window),
             format!("{:+.2}", mean(gain)),
-            format!("{worst:+.2}"),
+            worst(|line| line.worst_window),
             format!("{:.2}", mean(|line| line.known)),
             covered(&of_name),
             of_name[0].reasons.clone(),
