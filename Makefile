@@ -18,12 +18,12 @@ TORCH_READY := target/torch/ready
 .PHONY: help check test test-rest test-all format lint docs bench bench-step bench-convolution bench-onnx bench-throughput bench-latency bench-open-inference bench-page bench-refused bench-waiting bench-hostile bench-roles ledger ledger-distributed chaos check-cuda
 .PHONY: dashboards lint-dashboards check-dashboards page-library screenshots
 .PHONY: program generate check-generated check-chart check-chart-server check-models check-pytorch
-.PHONY: demo check-tls check-docs check-names check-shape check-image check-image-files deny advisories sbom
+.PHONY: demo check-tls check-docs check-shape check-image check-image-files deny advisories sbom
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-21s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-check: test-all format lint docs lint-dashboards check-generated check-chart check-models check-docs check-names check-shape check-image-files check-tls deny ## All that CI asks for.
+check: test-all format lint docs lint-dashboards check-generated check-chart check-models check-docs check-shape check-image-files check-tls deny ## All that CI asks for.
 
 test: ## The quick tests: minutes, with nothing but Rust.
 	cargo test
@@ -145,9 +145,6 @@ check-docs: ## Checks the links of the documents, and that the forge's CI runs t
 
 check-shape: ## Checks that no crate depends on one above it, and that no modules of a product crate depend on each other in a circle.
 	python3 scripts/check_shape.py
-
-check-names: ## Checks that no file uses a name that was renamed.
-	python3 scripts/check_names.py
 
 check-image-files: ## Lints the Dockerfiles and the compose file.
 	"$$(dirname "$$(scripts/tool python tests/chart/requirements.txt)")/hadolint" Dockerfile Dockerfile.cuda
