@@ -66,25 +66,19 @@ impl Known {
     }
 
     /// In each partition, the offset behind the last event whose output is known to be delivered or parked: the later of
-    /// the group's commit and the checkpoint's. With neither, what was learned was emitted.
+    /// the group's commit and the checkpoint's. Nothing was emitted yet of a partition that is missing among others.
     pub(super) fn emitted(&self, own: &Offsets) -> Offsets {
         let mut emitted = own.clone();
-        let Some(earlier) = &self.earlier else {
-            return emitted;
-        };
-        for (partition, offset) in &earlier.emitted {
+        for (partition, offset) in self.earlier.iter().flat_map(|earlier| &earlier.emitted) {
             let known = emitted.entry(*partition).or_insert(*offset);
             *known = offset.max(known).to_owned();
-        }
-        for (partition, learned) in &self.learned {
-            emitted.entry(*partition).or_insert(*learned);
         }
         emitted
     }
 
     /// Where to read from so that every event is both learned and emitted: in each partition the lower of the two
-    /// offsets. With no offsets at all `kafka.start` decides; a partition that is missing among others is new and read
-    /// from its beginning.
+    /// offsets. With no offsets at all `kafka.start` decides; a partition of which nothing was learned or emitted is new and
+    /// read from its beginning.
     pub(super) fn first(&self, emitted: &Offsets, start: Start) -> Offsets {
         if self.learned.is_empty() {
             // A new learner takes all there is. Emission leaves out what was emitted before.
@@ -93,13 +87,11 @@ impl Known {
                 Start::Latest | Start::Timestamp => emitted.clone(),
             };
         }
-        let mut first = self.learned.clone();
-        for (partition, offset) in emitted {
-            if let Some(learned) = first.get_mut(partition) {
-                *learned = offset.min(learned).to_owned();
-            }
-        }
-        first
+        let lower = |(partition, learned): (&i32, &i64)| {
+            let emitted = emitted.get(partition)?;
+            Some((*partition, *emitted.min(learned)))
+        };
+        self.learned.iter().filter_map(lower).collect()
     }
 }
 
@@ -135,11 +127,21 @@ mod tests {
 
     #[test]
     fn reading_starts_at_the_lower_of_learned_and_emitted() {
-        let known = known(&[(0, 10), (1, 30), (2, 5)], &[(0, 20), (1, 25)]);
+        let known = known(&[(0, 10), (1, 30)], &[(0, 20), (1, 25)]);
         let emitted = known.emitted(&Offsets::new());
-        assert_eq!(emitted, Offsets::from([(0, 20), (1, 25), (2, 5)]));
+        assert_eq!(emitted, Offsets::from([(0, 20), (1, 25)]));
         let first = known.first(&emitted, Start::Latest);
-        assert_eq!(first, Offsets::from([(0, 10), (1, 25), (2, 5)]));
+        assert_eq!(first, Offsets::from([(0, 10), (1, 25)]));
+    }
+
+    #[test]
+    fn a_new_partition_that_was_learned_before_anything_of_it_was_emitted_is_read_from_its_beginning()
+     {
+        let known = known(&[(0, 10), (1, 5)], &[(0, 20)]);
+        let emitted = known.emitted(&Offsets::from([(0, 20)]));
+        assert_eq!(emitted, Offsets::from([(0, 20)]));
+        let first = known.first(&emitted, Start::Latest);
+        assert_eq!(first, Offsets::from([(0, 10)]));
     }
 
     #[test]
@@ -185,8 +187,11 @@ mod tests {
             known.own(&commit(3, ""), &settings).unwrap(),
             Offsets::new()
         );
-        // The folder is lost, the bundle is the same.
+        // Without a checkpoint they say where to begin.
         known.earlier = None;
+        let set = known.own(&commit(3, ""), &settings).unwrap();
+        assert_eq!(set, Offsets::from([(0, 3)]));
+        // The folder is lost, the bundle is the same.
         let same = writer("0001", "spam").to_string();
         assert!(known.own(&commit(30, &same), &settings).is_ok());
         assert!(known.own(&commit(30, &theirs), &settings).is_err());
