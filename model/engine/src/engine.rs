@@ -2,7 +2,8 @@
 
 mod saved;
 
-pub use saved::{HostCopies, Saved};
+pub use saved::{HostCopies, Saved, restarted};
+pub(crate) use saved::{first_non_finite, of_network};
 
 use crate::{
     Architecture, Generator, Inputs, NamedTensors, Result, Rows, architecture::Network,
@@ -62,65 +63,77 @@ pub trait Engine: Send {
         generator: &mut Generator,
     ) -> Result<PretrainReport>;
 
+    /// Replaces `out` by what a network makes of rows, which were checked, in evaluation mode.
+    fn evaluate(&mut self, what: Evaluation, rows: Inputs<'_>, out: &mut Vec<f32>) -> Result<()>;
+
     /// Replaces `latents` by those of `inputs`, row by row, in evaluation mode.
-    fn encode(&mut self, inputs: Inputs<'_>, latents: &mut Vec<f32>) -> Result<()>;
+    fn encode(&mut self, inputs: Inputs<'_>, latents: &mut Vec<f32>) -> Result<()> {
+        inputs.check(self.architecture())?;
+        self.evaluate(Evaluation::Encode, inputs, latents)
+    }
 
     /// Replaces `mapped` by phi of `latents`, row by row, in evaluation mode.
-    fn transport(&mut self, latents: Rows<'_>, mapped: &mut Vec<f32>) -> Result<()>;
+    fn transport(&mut self, latents: Rows<'_>, mapped: &mut Vec<f32>) -> Result<()> {
+        latents.check("latents", self.architecture().latent)?;
+        self.evaluate(Evaluation::Transport, Inputs::Dense(latents), mapped)
+    }
 
     /// Replaces `probabilities` by the class probabilities of `latents`, row by row, in evaluation mode.
-    fn score(&mut self, head: Head, latents: Rows<'_>, probabilities: &mut Vec<f32>) -> Result<()>;
-
-    /// All parameters by name. For every network that has been trained also the optimiser's moments
-    /// (`adam.first.*`, `adam.second.*`) and step count (`adam.steps.*`).
-    fn export(&self) -> Result<NamedTensors>;
-
-    /// Replaces all parameters. A network without optimiser state in `tensors` starts with a fresh optimiser.
-    fn import(&mut self, tensors: &NamedTensors) -> Result<()>;
+    fn score(&mut self, head: Head, latents: Rows<'_>, probabilities: &mut Vec<f32>) -> Result<()> {
+        latents.check("latents", self.architecture().latent)?;
+        self.evaluate(
+            Evaluation::Score(head),
+            Inputs::Dense(latents),
+            probabilities,
+        )
+    }
 
     /// Gradients of the last step, by name, for the parameters that it updated.
     fn gradients(&self) -> Result<NamedTensors>;
 
     /// Parameters and optimiser state as they are now. They stay on the device.
-    fn save(&self) -> Result<Saved> {
-        Ok(Saved::new(self.export()?))
-    }
+    fn save(&self) -> Result<Saved>;
 
     /// Goes back to what this engine has saved.
-    fn restore(&mut self, saved: &Saved) -> Result<()> {
-        self.import(saved.on_host()?)
-    }
+    fn restore(&mut self, saved: &Saved) -> Result<()>;
 
-    /// What was saved, as [`Engine::export`] would have given it.
-    fn export_saved(&self, saved: &Saved) -> Result<NamedTensors> {
-        Ok(saved.on_host()?.clone())
-    }
+    /// Tensors as something saved; the engine itself stays as it is. A network without optimiser state in `tensors` starts with a
+    /// fresh optimiser.
+    fn to_saved(&self, tensors: &NamedTensors) -> Result<Saved>;
 
-    /// Parameters of one network of what was saved, without optimiser state.
-    fn export_network(&self, saved: &Saved, network: Network) -> Result<NamedTensors> {
-        Ok(saved::of_network(saved.on_host()?, network))
-    }
-
-    /// What [`Engine::import`] would take over, saved; the engine itself stays as it is.
-    fn import_saved(&self, tensors: &NamedTensors) -> Result<Saved> {
-        Saved::checked(self.architecture(), tensors)
-    }
+    /// What was saved, by name: all parameters, and for every network that has been trained the optimiser's moments
+    /// (`adam.first.*`, `adam.second.*`) and step count (`adam.steps.*`). Of one network, its parameters alone.
+    fn saved_tensors(&self, saved: &Saved, network: Option<Network>) -> Result<NamedTensors>;
 
     /// The first saved tensor that holds NaN or an infinity.
-    fn first_non_finite(&self, saved: &Saved) -> Result<Option<String>> {
-        Ok(saved::first_non_finite(saved.on_host()?))
+    fn first_non_finite(&self, saved: &Saved) -> Result<Option<String>>;
+
+    /// All that [`Engine::save`] saves, by name.
+    fn export(&self) -> Result<NamedTensors> {
+        self.saved_tensors(&self.save()?, None)
     }
 
-    /// Replaces the parameters of one network, whose optimiser starts anew.
-    fn restart(&mut self, network: Network, parameters: &NamedTensors) -> Result<()> {
-        let tensors = saved::restarted(self.export()?, network, parameters);
-        self.import(&tensors)
+    /// Replaces all parameters and optimisers.
+    fn import(&mut self, tensors: &NamedTensors) -> Result<()> {
+        self.restore(&self.to_saved(tensors)?)
     }
 
     /// Copies from the device to the host so far; none where both are the same.
     fn host_copies(&self) -> HostCopies {
         HostCopies::default()
     }
+}
+
+/// What [`Engine::evaluate`] computes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Evaluation {
+    /// Latents of inputs (g).
+    #[default]
+    Encode,
+    /// Mapped latents (phi).
+    Transport,
+    /// Class probabilities of latents.
+    Score(Head),
 }
 
 /// A batch as row numbers of the engine's two buffers: as many of the source as of the target.

@@ -35,8 +35,8 @@ use crate::{
     checks,
     engine::{
         Batch, ClassifierReport, ClassifierStep, CriticReport, CriticStep, EncoderReport,
-        EncoderStep, Head, HostCopies, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch,
-        Saved,
+        EncoderStep, Evaluation, Head, HostCopies, MapReport, MapStep, PretrainReport,
+        PretrainStep, RawBatch, Saved,
     },
 };
 
@@ -153,51 +153,33 @@ impl Engine for CandleEngine {
         steps::pretrain(self, &inputs, labels, step, generator)
     }
 
-    fn encode(&mut self, inputs: Inputs<'_>, latents: &mut Vec<f32>) -> Result<()> {
-        inputs.check(&self.architecture)?;
-        latents.clear();
-        if inputs.count(&self.architecture) == 0 {
-            return Ok(());
-        }
-        let mut pass = self.pass(&[])?;
-        let features = pass.features(&inputs)?;
-        let encoded = pass.encode(features, Mode::Evaluation)?;
-        self.read(&encoded, latents)
-    }
-
-    fn transport(&mut self, latents: Rows<'_>, mapped: &mut Vec<f32>) -> Result<()> {
-        latents.check("latents", self.architecture.latent)?;
-        mapped.clear();
-        if latents.count() == 0 {
-            return Ok(());
-        }
-        let mut pass = self.pass(&[])?;
-        let transported = pass.map(&self.upload(latents)?, Mode::Evaluation)?;
-        self.read(&transported.latents, mapped)
-    }
-
-    fn score(&mut self, head: Head, latents: Rows<'_>, probabilities: &mut Vec<f32>) -> Result<()> {
-        latents.check("latents", self.architecture.latent)?;
-        probabilities.clear();
-        if latents.count() == 0 {
-            return Ok(());
-        }
-        let network = match head {
-            Head::Source => Network::SourceClassifier,
-            Head::Target => Network::TargetClassifier,
+    fn evaluate(&mut self, what: Evaluation, rows: Inputs<'_>, out: &mut Vec<f32>) -> Result<()> {
+        out.clear();
+        let count = match (what, &rows) {
+            (Evaluation::Encode, inputs) => inputs.count(&self.architecture),
+            (_, Inputs::Dense(latents)) => latents.count(),
+            (_, Inputs::Fields(_)) => 0,
         };
+        if count == 0 {
+            return Ok(());
+        }
         let mut pass = self.pass(&[])?;
-        let predictions = pass.evaluate_classifier(network, &self.upload(latents)?)?;
-        self.read(&predictions.exp()?, probabilities)
-    }
-
-    fn export(&self) -> Result<NamedTensors> {
-        self.state.export(&self.place)
-    }
-
-    fn import(&mut self, tensors: &NamedTensors) -> Result<()> {
-        self.state = State::import(&self.architecture, tensors, &self.place)?;
-        Ok(())
+        let latents = match rows {
+            Inputs::Dense(latents) if what != Evaluation::Encode => self.upload(latents)?,
+            inputs => pass.features(&inputs)?,
+        };
+        let found = match what {
+            Evaluation::Encode => pass.encode(latents, Mode::Evaluation)?,
+            Evaluation::Transport => pass.map(&latents, Mode::Evaluation)?.latents,
+            Evaluation::Score(head) => {
+                let network = match head {
+                    Head::Source => Network::SourceClassifier,
+                    Head::Target => Network::TargetClassifier,
+                };
+                pass.evaluate_classifier(network, &latents)?.exp()?
+            }
+        };
+        self.read(&found, out)
     }
 
     fn gradients(&self) -> Result<NamedTensors> {
@@ -213,26 +195,21 @@ impl Engine for CandleEngine {
         Ok(())
     }
 
-    fn export_saved(&self, saved: &Saved) -> Result<NamedTensors> {
-        on_device(saved)?.export(&self.place)
+    fn saved_tensors(&self, saved: &Saved, network: Option<Network>) -> Result<NamedTensors> {
+        let state = on_device(saved)?;
+        match network {
+            None => state.export(&self.place),
+            Some(network) => state.export_network(network, &self.place),
+        }
     }
 
-    fn export_network(&self, saved: &Saved, network: Network) -> Result<NamedTensors> {
-        on_device(saved)?.export_network(network, &self.place)
-    }
-
-    fn import_saved(&self, tensors: &NamedTensors) -> Result<Saved> {
+    fn to_saved(&self, tensors: &NamedTensors) -> Result<Saved> {
         let state = State::import(&self.architecture, tensors, &self.place)?;
         Ok(Saved::new(state))
     }
 
     fn first_non_finite(&self, saved: &Saved) -> Result<Option<String>> {
         on_device(saved)?.first_non_finite(&self.place)
-    }
-
-    fn restart(&mut self, network: Network, parameters: &NamedTensors) -> Result<()> {
-        let specs = self.architecture.parameters();
-        self.state.restart(&specs, network, parameters, &self.place)
     }
 
     fn host_copies(&self) -> HostCopies {

@@ -6,9 +6,7 @@ use candle_core::Tensor;
 
 use super::device::Place;
 use crate::{
-    Architecture, NamedTensors, Result,
-    architecture::{Network, ParameterSpec},
-    optimiser::AdamCoefficients,
+    Architecture, NamedTensors, Result, architecture::Network, optimiser::AdamCoefficients,
     parameters,
 };
 
@@ -85,29 +83,6 @@ impl State {
             .filter(|(name, _)| name.starts_with(&prefix))
             .map(|(name, tensor)| (name.clone(), tensor.clone()));
         download_all(&own.collect(), place)
-    }
-
-    /// Replaces the parameters of a network, whose optimiser starts anew.
-    pub(super) fn restart(
-        &mut self,
-        specs: &[ParameterSpec],
-        network: Network,
-        tensors: &NamedTensors,
-        place: &Place,
-    ) -> Result<()> {
-        let own = specs.iter().filter(|spec| spec.network == network);
-        let mut values = BTreeMap::new();
-        for spec in own {
-            let value = parameters::finite(tensors, &spec.name, &spec.shape)?;
-            let value = place.upload(value.values.as_scalars(), &spec.shape)?;
-            values.insert(spec.name.clone(), value);
-        }
-        values
-            .keys()
-            .for_each(|name| drop(self.moments.remove(name)));
-        self.steps.remove(&network);
-        self.values.extend(values);
-        Ok(())
     }
 
     /// The first tensor that holds NaN or an infinity, by one copy of a scalar a tensor.

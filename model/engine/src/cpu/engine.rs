@@ -4,7 +4,7 @@ use super::{
     classifier_steps,
     gemm::Product,
     jobs::refill,
-    state::{Evaluation, State},
+    state::State,
     steps::{self, MAX_MEMBERS},
     sums::ClassifierSums,
     team::{Job, Team},
@@ -15,7 +15,8 @@ use crate::{
     checks,
     engine::{
         Batch, ClassifierReport, ClassifierStep, CriticReport, CriticStep, EncoderReport,
-        EncoderStep, Head, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch,
+        EncoderStep, Evaluation, MapReport, MapStep, PretrainReport, PretrainStep, RawBatch, Saved,
+        first_non_finite, of_network,
     },
     parameters::{check_import, steps_name, steps_tensor},
     weights,
@@ -311,33 +312,21 @@ impl Engine for CpuEngine {
         Ok(PretrainReport { loss })
     }
 
-    fn encode(&mut self, inputs: Inputs<'_>, latents: &mut Vec<f32>) -> Result<()> {
-        inputs.check(self.architecture())?;
+    fn evaluate(&mut self, what: Evaluation, rows: Inputs<'_>, out: &mut Vec<f32>) -> Result<()> {
         let state = self.team.state();
-        state
-            .arguments
-            .write()
-            .inputs
-            .copy(&inputs, &state.architecture);
-        self.evaluate(Evaluation::Encode, latents);
+        let mut arguments = state.arguments.write();
+        match (what, &rows) {
+            (Evaluation::Transport | Evaluation::Score(_), Inputs::Dense(latents)) => {
+                arguments.inputs.copy_latents(latents);
+            }
+            _ => arguments.inputs.copy(&rows, &state.architecture),
+        }
+        drop(arguments);
+        self.run_evaluation(what, out);
         Ok(())
     }
 
-    fn transport(&mut self, latents: Rows<'_>, mapped: &mut Vec<f32>) -> Result<()> {
-        latents.check("latents", self.architecture().latent)?;
-        self.state().arguments.write().inputs.copy_latents(&latents);
-        self.evaluate(Evaluation::Transport, mapped);
-        Ok(())
-    }
-
-    fn score(&mut self, head: Head, latents: Rows<'_>, probabilities: &mut Vec<f32>) -> Result<()> {
-        latents.check("latents", self.architecture().latent)?;
-        self.state().arguments.write().inputs.copy_latents(&latents);
-        self.evaluate(Evaluation::Score(head), probabilities);
-        Ok(())
-    }
-
-    fn export(&self) -> Result<NamedTensors> {
+    fn save(&self) -> Result<Saved> {
         let mut tensors = NamedTensors::new();
         for network in Network::ALL {
             let steps = self.steps[network as usize];
@@ -348,11 +337,28 @@ impl Engine for CpuEngine {
                 tensors.insert(steps_name(network), steps_tensor(steps));
             }
         }
-        Ok(tensors)
+        Ok(Saved::new(tensors))
     }
 
-    fn import(&mut self, tensors: &NamedTensors) -> Result<()> {
-        let checked = check_import(self.architecture(), tensors)?;
+    fn to_saved(&self, tensors: &NamedTensors) -> Result<Saved> {
+        check_import(self.architecture(), tensors)?;
+        Ok(Saved::new(tensors.clone()))
+    }
+
+    fn saved_tensors(&self, saved: &Saved, network: Option<Network>) -> Result<NamedTensors> {
+        let tensors = on_host(saved)?;
+        Ok(match network {
+            None => tensors.clone(),
+            Some(network) => of_network(tensors, network),
+        })
+    }
+
+    fn first_non_finite(&self, saved: &Saved) -> Result<Option<String>> {
+        Ok(first_non_finite(on_host(saved)?))
+    }
+
+    fn restore(&mut self, saved: &Saved) -> Result<()> {
+        let checked = check_import(self.architecture(), on_host(saved)?)?;
         self.map_is_kept = false;
         self.state().networks.import(&checked.parameters);
         for network in Network::ALL {
@@ -371,4 +377,8 @@ impl Engine for CpuEngine {
         }
         Ok(tensors)
     }
+}
+
+fn on_host(saved: &Saved) -> Result<&NamedTensors> {
+    saved.state("CPU")
 }

@@ -2,7 +2,7 @@
 
 use super::{
     CpuEngine,
-    state::{Arguments, Evaluation, State},
+    state::{Arguments, State},
     steps,
     sums::ChainSums,
     team::Job,
@@ -11,7 +11,7 @@ use crate::{
     Architecture, Inputs, Result,
     architecture::Network,
     checks,
-    engine::{Batch, RawBatch},
+    engine::{Batch, Evaluation, RawBatch},
     optimiser::Adam,
     weights,
 };
@@ -91,7 +91,7 @@ impl CpuEngine {
     }
 
     /// Runs an evaluation of `Arguments::inputs` and replaces `out` by its rows, in order.
-    pub(super) fn evaluate(&mut self, evaluation: Evaluation, out: &mut Vec<f32>) {
+    pub(super) fn run_evaluation(&mut self, evaluation: Evaluation, out: &mut Vec<f32>) {
         self.map_is_kept = false;
         self.team.state().arguments.write().evaluation = evaluation;
         self.team.run(steps::evaluate);

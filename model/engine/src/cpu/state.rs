@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Architecture, Generator,
     architecture::Network,
-    engine::{ClassifierObjective, Diversity, Head},
+    engine::{ClassifierObjective, Diversity, Evaluation},
     optimiser::AdamCoefficients,
 };
 
@@ -79,15 +79,6 @@ pub(crate) struct Arguments {
 pub(crate) struct Buffer {
     pub(crate) latents: Vec<f32>,
     pub(crate) labels: Vec<u32>,
-}
-
-/// What an evaluation computes from `Arguments::inputs`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Evaluation {
-    #[default]
-    Encode,
-    Transport,
-    Score(Head),
 }
 
 /// An owned [`ClassifierObjective`], so that members can read it.

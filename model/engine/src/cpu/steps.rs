@@ -8,11 +8,14 @@ use pulp::Arch;
 use super::{
     layer::Mode,
     objective::softmax_rows,
-    state::{Arguments, Buffer, Evaluation, Scratch, State},
+    state::{Arguments, Buffer, Scratch, State},
     sums::{CriticSums, MapSums},
     team::Member,
 };
-use crate::{architecture::Network, engine::Head};
+use crate::{
+    architecture::Network,
+    engine::{Evaluation, Head},
+};
 
 /// Rows that an evaluation handles at a time: enough to fill tiles, few enough to stay in the cache.
 const EVALUATION_ROWS: usize = 256;

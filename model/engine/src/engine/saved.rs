@@ -2,10 +2,7 @@
 
 use std::{any::Any, sync::Arc};
 
-use crate::{
-    Architecture, Error, NamedTensors, Result, architecture::Network, parameters::check_import,
-    tensors::Scalars,
-};
+use crate::{Error, NamedTensors, Result, architecture::Network, tensors::Scalars};
 
 /// Parameters and optimiser state of one engine, for [`Engine::restore`](super::Engine::restore) of an engine on the same
 /// kind of device. What is inside is the engine's own.
@@ -28,11 +25,6 @@ impl Saved {
         Self(Arc::new(state))
     }
 
-    pub(crate) fn checked(architecture: &Architecture, tensors: &NamedTensors) -> Result<Self> {
-        check_import(architecture, tensors)?;
-        Ok(Self::new(tensors.clone()))
-    }
-
     /// The state, if an engine of this kind has saved it.
     pub(crate) fn state<T: Any>(&self, engine: &'static str) -> Result<&T> {
         self.0.downcast_ref().ok_or_else(|| Error::Unsupported {
@@ -40,22 +32,18 @@ impl Saved {
             what: "a state that another engine has saved: export it there".into(),
         })
     }
-
-    pub(super) fn on_host(&self) -> Result<&NamedTensors> {
-        self.state("CPU")
-    }
 }
 
 /// Parameters of one network, without optimiser state.
-pub(super) fn of_network(tensors: &NamedTensors, network: Network) -> NamedTensors {
+pub(crate) fn of_network(tensors: &NamedTensors, network: Network) -> NamedTensors {
     let prefix = format!("{}.", network.prefix());
     let own = tensors.iter().filter(|(name, _)| name.starts_with(&prefix));
     own.map(|(name, tensor)| (name.clone(), tensor.clone()))
         .collect()
 }
 
-/// `tensors` with other parameters of one network, and without its optimiser state.
-pub(super) fn restarted(
+/// What an engine has exported, with other parameters of one network, whose optimiser starts anew.
+pub fn restarted(
     mut tensors: NamedTensors,
     network: Network,
     parameters: &NamedTensors,
@@ -70,7 +58,8 @@ pub(super) fn restarted(
     tensors
 }
 
-pub(super) fn first_non_finite(tensors: &NamedTensors) -> Option<String> {
+/// The first tensor that holds NaN or an infinity.
+pub(crate) fn first_non_finite(tensors: &NamedTensors) -> Option<String> {
     let finite = |values: Scalars<'_>| match values {
         Scalars::F32(values) => values.iter().all(|v| v.is_finite()),
         Scalars::F64(values) => values.iter().all(|v| v.is_finite()),

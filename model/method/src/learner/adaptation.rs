@@ -327,7 +327,7 @@ impl GoodState {
         steps: u64,
     ) -> Result<Self> {
         let network = Network::TargetClassifier;
-        let tensors = engine.export_network(&saved, network)?;
+        let tensors = engine.saved_tensors(&saved, Some(network))?;
         let target_classifier = ClassifierNetwork::new(engine.architecture(), network, &tensors)?;
         Ok(Self {
             saved,

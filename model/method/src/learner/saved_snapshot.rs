@@ -49,7 +49,7 @@ impl Learner {
             let saved = &adaptation.good.saved;
             tensors = adaptation
                 .engine
-                .export_network(saved, Network::TargetClassifier)?;
+                .saved_tensors(saved, Some(Network::TargetClassifier))?;
         }
         let header = Header {
             format_version: FORMAT_VERSION,

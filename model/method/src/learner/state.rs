@@ -223,7 +223,10 @@ impl Adaptation {
                 .map(move |(name, tensor)| (format!("{prefix}.{name}"), tensor))
         };
         tensors.extend(named("engine", self.engine.export()?));
-        tensors.extend(named("good", self.engine.export_saved(&self.good.saved)?));
+        tensors.extend(named(
+            "good",
+            self.engine.saved_tensors(&self.good.saved, None)?,
+        ));
         let matrix = |values: &Vec<f32>, width: usize| {
             HostTensor::f32([values.len() / width, width], values.clone())
         };
@@ -267,7 +270,7 @@ impl Adaptation {
         if !window.is_empty() {
             self.engine.set_target(0, Rows::new(&window[..], width)?)?;
         }
-        let good = self.engine.import_saved(&part("good."))?;
+        let good = self.engine.to_saved(&part("good."))?;
         let engine = self.engine.as_ref();
         self.good = GoodState::new(engine, good, good_translations, saved.good_steps)?;
         self.good.largest_deformation = saved.largest_deformation;

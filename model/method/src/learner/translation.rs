@@ -5,7 +5,9 @@
 //! the window, found from the class means on, say where each class is now. Labels of source rows are known, so each
 //! class can be translated there.
 
-use ostar_engine::{Generator, Result, Rows, architecture::Network, optimiser::RateSchedule};
+use ostar_engine::{
+    Generator, Result, Rows, architecture::Network, engine::restarted, optimiser::RateSchedule,
+};
 
 use super::{
     adaptation::Adaptation,
@@ -40,7 +42,8 @@ impl Adaptation {
         let saved = self.engine.save()?;
         // Tried in place, because evidence needs the engine; undone below if it does not help.
         self.source.translate(self.propose(sample)?);
-        self.engine.restart(Network::Map, &self.initial_map)?;
+        let fresh = restarted(self.engine.export()?, Network::Map, &self.initial_map);
+        self.engine.import(&fresh)?;
         // p_N of the alignment so far holds for classes elsewhere: the new estimate need not stay near it.
         let proportions = self.alignment_proportions.take();
         let moved = self.gather_evidence(settings, sample)?;
