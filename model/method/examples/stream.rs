@@ -20,6 +20,7 @@ fn filter(mails: usize, spam: f64, generator: &mut Generator) -> (Vec<f32>, Vec<
     (probabilities, labels)
 }
 
+#[expect(clippy::print_stdout, reason = "an example shows its result")]
 fn main() -> Result<()> {
     let mut generator = Generator::new(1);
     // Deploy: half of the mails were spam in training. These the filter was not trained on.
