@@ -108,19 +108,18 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
     let stopped = Arc::new(AtomicBool::new(false));
     let plan = plan(options);
     let ended = signals.agreed();
-    let (sender, labels) = (process.publisher.status.clone(), process.labels.clone());
+    let sender = process.publisher.status.clone();
     let feeding = tokio::spawn({
         let (status, stopped) = (sender.subscribe(), Arc::clone(&stopped));
-        let measuring = labels.clone();
         async move {
-            let fed = feed_and_wait(plan, brokers, encoder, measuring, status, stopped).await;
+            let fed = feed_and_wait(plan, brokers, encoder, status, stopped).await;
             ended.notify_one();
             fed
         }
     });
     let mut summary = Summary::new(plan.mails, BLOCK);
     let watching = tokio::spawn(async move {
-        table.watch(sender, labels, &mut summary).await;
+        table.watch(sender, &mut summary).await;
         (table, summary)
     });
     let lived = process.live(signals).await;
@@ -132,8 +131,7 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
     let (table, summary) = watching.await.context("the demo's table panicked")?;
     lived?;
     feeding.await.context("the demo's feed panicked")??;
-    let report = process.label_report();
-    table.conclude(&summary, report.as_ref());
+    table.conclude(&summary);
     process.stop_serving().await;
     Ok(())
 }
@@ -143,7 +141,6 @@ async fn feed_and_wait(
     plan: feed::Plan,
     brokers: String,
     encoder: Encoder,
-    measuring: feed::Measuring,
     mut status: watch::Receiver<Status>,
     stopped: Arc<AtomicBool>,
 ) -> Result<()> {
@@ -153,14 +150,11 @@ async fn feed_and_wait(
         return Ok(());
     }
     let stop = move || stopped.load(Ordering::Relaxed);
-    spawn_blocking(move || feed::send(plan, &brokers, &encoder, &measuring, stop)).await??;
+    spawn_blocking(move || feed::send(plan, &brokers, &encoder, stop)).await??;
     let whole_blocks = plan.mails - plan.mails % BLOCK as u64;
     let caught_up = status.wait_for(|status| status.ended || status.events >= whole_blocks);
     // The demo also ends if the learner cannot keep up.
     let _ = tokio::time::timeout(Duration::from_secs(10), caught_up).await;
-    // Leaves time to measure the last mails, which happens while outputs are flushed.
-    let ended = status.wait_for(|status| status.ended);
-    let _ = tokio::time::timeout(Duration::from_millis(500), ended).await;
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //!  ingest ──chunks──> emission ──scored──> learner
 //!  polls, decodes     scores, writes       observes fixed blocks, steps,
 //!                     outputs, commits     publishes, checkpoints
-//!  labels             measures with late labels ──> learner, at block borders
+//!  labels             reads late labels ──> learner, at block borders
 //! ```
 //!
 //! With the roles scorer and learner the same parts run in several processes: emission writes samples to a topic instead
@@ -37,29 +37,23 @@ mod starting;
 mod threads;
 mod topic_store;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::Result;
 use crossbeam_channel::Sender;
 use ostar_bundle::Bundle;
-use ostar_connectors::{
-    kafka::{Committer, Reader},
-    labels::LabelJoin,
-};
+use ostar_connectors::kafka::{Committer, Reader};
 use tokio::sync::mpsc;
 
 pub(crate) use self::{
     block_learner::{BlockLearner, Pace, Publisher, load_learner, recall, recall_shares},
     checkpoints::{Checkpoints, Identity, Store, show_damaged},
     commits::Emitted,
+    label_intake::{FromLabels, LabelIntake},
     learner_thread::carry_out_before_reading,
     progress::Progress,
     sampling::SampleShare,
     scored::FrozenScoring,
-    scoring::Scoring,
     threads::Threads,
     topic_store::{TopicError, TopicStore},
 };
@@ -82,8 +76,6 @@ pub(crate) struct PipelineSetup<'a> {
     pub(crate) config: &'a Config,
     pub(crate) bundle: &'a Bundle,
     pub(crate) parts: Parts,
-    /// `None` if `labels.topic` is not set.
-    pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(crate) publisher: Publisher,
     pub(crate) health: Arc<Health>,
 }
@@ -137,7 +129,6 @@ impl Pipeline {
         let mut starting = Starting {
             config: setup.config,
             bundle: setup.bundle,
-            labels: setup.labels,
             publisher: setup.publisher,
             health: setup.health,
             flags: Arc::clone(&flags),
@@ -147,15 +138,13 @@ impl Pipeline {
         let learner_orders = match setup.parts {
             Parts::All { events, learning } => {
                 let (chunks, orders) = starting.learner(*learning)?;
-                let labels = starting.labels.clone();
-                starting.scorer(events, SampleSink::Memory(chunks), labels, None)?;
+                starting.scorer(events, SampleSink::Memory(chunks), None)?;
                 Some(orders)
             }
             Parts::Scorer { events, share } => {
                 let sampler = Sampler::new(share, starting.bundle, events.reader.topic_id());
                 let samples = starting.config.samples.topic.clone();
-                // Labels meet samples, in the learner.
-                starting.scorer(events, SampleSink::Topic(sampler), None, samples)?;
+                starting.scorer(events, SampleSink::Topic(sampler), samples)?;
                 None
             }
             Parts::Learner { samples, learning } => {

@@ -1,6 +1,6 @@
 //! Starts the threads of a pipeline, part by part.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
@@ -8,7 +8,6 @@ use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Chunk, Decoder, InputRows, TimeLimit},
     kafka::{Outputs, Reader, RejectLimits},
-    labels::LabelJoin,
 };
 
 use super::{
@@ -29,6 +28,7 @@ use super::{
     threads::Threads,
 };
 use crate::{
+    class_order::ClassOrder,
     config::{Config, WhenBehind},
     control::Request,
     health::Health,
@@ -47,7 +47,6 @@ const PARKED_FILE: &str = "parked.jsonl";
 pub(super) struct Starting<'a> {
     pub(super) config: &'a Config,
     pub(super) bundle: &'a Bundle,
-    pub(super) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(super) publisher: Publisher,
     pub(super) health: Arc<Health>,
     pub(super) flags: Arc<PipelineFlags>,
@@ -65,19 +64,17 @@ impl Starting<'_> {
             checkpoints,
         } = learning;
         let (config, metrics) = (self.config, &self.publisher.metrics);
-        let labels_read = match &self.labels {
-            Some(join) => {
+        let labels_read = match &config.labels.topic {
+            Some(_) => {
                 let (sender, messages) = bounded(WAITING_LABELS);
                 let resume = block_learner.progress().label_offsets.clone();
                 let resume = resume.unwrap_or_default();
                 let waits = config.learner.when_behind == WhenBehind::Wait;
                 let intake = LabelIntake::new(messages, &config.labels, resume.clone(), waits);
                 block_learner.set_labels(intake);
-                let join = Arc::clone(join);
                 Some(LabelThread::new(
                     config,
                     self.bundle,
-                    join,
                     resume,
                     sender,
                     &self.health,
@@ -103,6 +100,7 @@ impl Starting<'_> {
             orders,
             when_behind: config.learner.when_behind,
             nice: config.learner.nice,
+            class_order: ClassOrder::new(self.bundle, &self.health),
             flags: Arc::clone(&self.flags),
         };
         self.threads.start("learner", move || learner.run())?;
@@ -123,7 +121,6 @@ impl Starting<'_> {
         &mut self,
         events: EventSource,
         sink: SampleSink,
-        labels: Option<Arc<Mutex<LabelJoin>>>,
         samples: Option<String>,
     ) -> Result<()> {
         let EventSource {
@@ -159,7 +156,7 @@ impl Starting<'_> {
                 current.load().snapshot.model().clone(),
                 self.bundle.inputs().is_some(),
             ),
-            scoring: Scoring::new(Arc::clone(current), Arc::clone(metrics), labels, classes),
+            scoring: Scoring::new(Arc::clone(current), Arc::clone(metrics), classes),
             outputs: open_outputs(config, samples.as_deref())?,
             flags: Arc::clone(&self.flags),
             emitted: emitted.get(),
@@ -189,23 +186,12 @@ impl Starting<'_> {
             current, metrics, ..
         } = &self.publisher;
         let model = current.load().snapshot.model().clone();
-        let classes = self.bundle.classes();
-        let labels = self.labels.clone();
-        let scoring = |labels| {
-            Scoring::new(
-                Arc::clone(current),
-                Arc::clone(metrics),
-                Some(labels),
-                classes,
-            )
-        };
         let times = TimeLimit::new(&self.config.events);
         let ingest = SampleIngest {
             reader,
             samples: SampleReading::new(model, self.bundle, times, Arc::clone(metrics)),
             watch: SourceWatch::new(self.config.kafka.patience.get(), &self.health, metrics),
             opened: None,
-            scoring: labels.map(scoring),
             chunks,
             flags: Arc::clone(&self.flags),
             metrics: Arc::clone(metrics),

@@ -224,7 +224,6 @@ impl Process {
             config: &self.config,
             bundle: &self.bundle,
             parts: self.parts(held.store, source, &known, block_learner),
-            labels: self.labels.clone(),
             publisher: self.publisher.clone(),
             health: Arc::clone(&self.health),
         })?;
@@ -248,9 +247,7 @@ impl Process {
         let learner = load_learner(
             config.learner.device,
             &self.bundle,
-            &config.learner.method,
-            config.serving.objective,
-            config.label_use(&self.bundle.description().classes)?,
+            config.learner_settings(&self.bundle.description().classes)?,
             resumed.state.as_deref(),
         )?;
         let known = Known {

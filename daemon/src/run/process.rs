@@ -1,24 +1,17 @@
 //! The parts of the process that live from start to exit, whether it learns or stands by.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
-use ostar_connectors::{
-    event::Decoder,
-    labels::{LabelJoin, LabelReport},
-};
+use ostar_connectors::event::Decoder;
 use ostar_engine::Device;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, watch},
     task::spawn_blocking,
 };
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::{
     config::{Config, RunConfig},
@@ -50,8 +43,6 @@ pub(crate) struct Process {
     pub(crate) bundle: Arc<Bundle>,
     pub(crate) health: Arc<Health>,
     pub(crate) publisher: Publisher,
-    /// `None` if `labels.topic` is not set.
-    pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(crate) orders: mpsc::Receiver<Request>,
     pub(crate) servers: Servers,
 }
@@ -88,14 +79,7 @@ impl Process {
         }
         let metrics = Metrics::new(description, &config.metrics)?;
         // Only for its first snapshot: the learner that learns is made once the checkpoints are this process's.
-        let learner = load_learner(
-            Device::Cpu,
-            &bundle,
-            &config.learner.method,
-            config.serving.objective,
-            None,
-            None,
-        )?;
+        let learner = load_learner(Device::Cpu, &bundle, config.unlabelled_learner(), None)?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
         let (status, watched) = watch::channel(Status {
             device: config.learner.device,
@@ -123,11 +107,6 @@ impl Process {
         if let Some(address) = servers.control_address {
             info!(%address, "taking orders from `ostard ctl`");
         }
-        let labels = config
-            .labels
-            .topic
-            .is_some()
-            .then(|| Arc::new(Mutex::new(label_join(&config, bundle.classes()))));
         Ok(Self {
             config,
             bundle_folder,
@@ -139,7 +118,6 @@ impl Process {
                 metrics,
                 status,
             },
-            labels,
             orders,
             servers,
         })
@@ -166,12 +144,6 @@ impl Process {
         DRAIN.min(self.shutdown_deadline() / 2)
     }
 
-    /// What late labels have shown so far; `None` if none are read.
-    pub(crate) fn label_report(&self) -> Option<LabelReport> {
-        let join = self.labels.as_ref()?;
-        Some(join.lock().unwrap_or_else(PoisonError::into_inner).report())
-    }
-
     /// Changes the serving mode; gives the reply to the order.
     pub(super) fn set_mode(&self, mode: ServingMode) -> String {
         set_mode(&self.publisher, mode)
@@ -179,19 +151,6 @@ impl Process {
 }
 
 /// Changes the serving mode; gives the reply to the order.
-fn label_join(config: &Config, classes: usize) -> LabelJoin {
-    let join = LabelJoin::new(&config.labels, classes);
-    if join.capacity() < config.labels.cache {
-        warn!(
-            classes,
-            predictions = join.capacity(),
-            cache = config.labels.cache,
-            "labels.cache_bytes has room for fewer predictions than labels.cache"
-        );
-    }
-    join
-}
-
 pub(super) fn set_mode(publisher: &Publisher, mode: ServingMode) -> String {
     publisher.current.set_mode(mode);
     // The mode is not part of the status, but watchers of the state are told both: wake them.

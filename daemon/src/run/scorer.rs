@@ -64,7 +64,6 @@ impl Process {
                 },
                 share,
             },
-            labels: None,
             publisher: self.publisher.clone(),
             health: self.health.clone(),
         })?;

@@ -73,16 +73,9 @@ fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Versio
     if *served == Some(version) || manifest.bundle_digest != process.bundle.digest() {
         return;
     }
-    let settings = &process.config.learner.method;
     // Only for its snapshot: a process on standby takes no memory of a GPU.
-    match load_learner(
-        Device::Cpu,
-        &process.bundle,
-        settings,
-        process.config.serving.objective,
-        None,
-        Some(&newest.state),
-    ) {
+    let settings = process.config.unlabelled_learner();
+    match load_learner(Device::Cpu, &process.bundle, settings, Some(&newest.state)) {
         Ok(learner) => {
             let publisher = &process.publisher;
             publisher.current.publish(learner.snapshot(), version);

@@ -77,12 +77,16 @@ impl BlockLearner {
 
     /// Hands a new snapshot to readers, then the reports that belong to it.
     pub(super) fn publish(&mut self) {
+        self.publish_snapshot();
+        self.show();
+    }
+
+    /// Hands a new snapshot to readers, for which no report has changed.
+    pub(super) fn publish_snapshot(&mut self) {
         self.revision += 1;
         let version = version(&self.learner, self.epoch);
-        self.publisher
-            .current
-            .publish(self.learner.snapshot(), version);
-        self.show();
+        let snapshot = self.learner.snapshot();
+        self.publisher.current.publish(snapshot, version);
     }
 
     pub(super) fn show(&self) {
@@ -116,5 +120,6 @@ pub(crate) fn recall_shares(shares: Shares, gate: &GateState, alarms: AlarmRepor
         verdict: gate.verdict().clone(),
         labels: None,
         alarms,
+        steps_due: 0,
     }
 }
