@@ -148,7 +148,7 @@ impl LabelMetrics {
             compared,
             otherwise,
         } = labels.sent;
-        for (outcome, events) in [("same", compared - otherwise), ("other", otherwise)] {
+        for (outcome, events) in [("same", compared - otherwise), ("different", otherwise)] {
             self.sent.with_label_values(&[outcome]).inc_by(events);
         }
         if let Some(figures) = &labels.measured.window {
