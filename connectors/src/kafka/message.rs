@@ -65,6 +65,27 @@ impl Output {
 // === impl Message ===
 
 impl Message {
+    /// A message to the output's topic that was not sent yet.
+    pub(super) fn new(
+        output: Output,
+        partition: i32,
+        offset: i64,
+        key: Option<Vec<u8>>,
+        payload: Vec<u8>,
+    ) -> Self {
+        Self {
+            output,
+            destination: Destination::Topic,
+            partition,
+            offset,
+            key,
+            payload,
+            extra: Vec::new(),
+            alone: false,
+            refused_since: None,
+        }
+    }
+
     /// Bytes that it keeps in memory, about.
     pub(super) fn size(&self) -> usize {
         let key = self.key.as_ref().map_or(0, Vec::len);

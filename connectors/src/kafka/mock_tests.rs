@@ -297,6 +297,7 @@ fn open(
         dead_letters,
         &parked,
         &outputs,
+        None,
     )?)
 }
 

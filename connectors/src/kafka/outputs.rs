@@ -115,19 +115,9 @@ pub enum OutputError {
 // === impl Outputs ===
 
 impl Outputs {
-    /// Opens the files and makes the producer that the configuration asks for. Does not wait for a broker.
+    /// Opens the files and makes the producer that the configuration asks for. Does not wait for a broker. A scorer passes
+    /// on samples to the topic `samples`.
     pub fn open(
-        kafka: &KafkaSettings,
-        predictions: &PredictionSettings,
-        dead_letters: &DeadLetterSettings,
-        parked: &ParkedSettings,
-        outputs: &OutputSettings,
-    ) -> Result<Self, OutputError> {
-        Self::open_with_samples(kafka, predictions, dead_letters, parked, outputs, None)
-    }
-
-    /// [`Outputs::open`] of a scorer, which passes on samples to this topic.
-    pub fn open_with_samples(
         kafka: &KafkaSettings,
         predictions: &PredictionSettings,
         dead_letters: &DeadLetterSettings,
@@ -192,17 +182,9 @@ impl Outputs {
             PredictionFormat::Protobuf => payload = prediction.encode_to_vec(),
         }
         let key = (!prediction.id.is_empty()).then(|| prediction.id.clone().into_bytes());
-        self.outbox.send(Message {
-            output: Output::Predictions,
-            destination: Destination::Topic,
-            partition: event.partition,
-            offset: event.offset,
-            key,
-            payload,
-            extra: Vec::new(),
-            alone: false,
-            refused_since: None,
-        });
+        let (partition, offset) = (event.partition, event.offset);
+        let message = Message::new(Output::Predictions, partition, offset, key, payload);
+        self.outbox.send(message);
         Ok(())
     }
 
@@ -231,16 +213,11 @@ impl Outputs {
                 letter_headers(&letter),
             ),
         };
+        let (partition, offset) = (letter.partition, letter.offset);
         self.outbox.send(Message {
-            output: Output::DeadLetters,
             destination,
-            partition: letter.partition,
-            offset: letter.offset,
-            key,
-            payload,
             extra,
-            alone: false,
-            refused_since: None,
+            ..Message::new(Output::DeadLetters, partition, offset, key, payload)
         });
         Ok(())
     }
@@ -249,17 +226,11 @@ impl Outputs {
     /// After [`OutputError::Full`] call again.
     pub fn send_sample(&mut self, sample: &Sample) -> Result<(), OutputError> {
         self.outbox.make_room()?;
-        self.outbox.send(Message {
-            output: Output::Samples,
-            destination: Destination::Topic,
-            partition: sample.partition,
-            offset: sample.offset,
-            key: Some(sample.partition.to_string().into_bytes()),
-            payload: sample.to_bytes(),
-            extra: Vec::new(),
-            alone: false,
-            refused_since: None,
-        });
+        let (partition, offset) = (sample.partition, sample.offset);
+        let key = Some(partition.to_string().into_bytes());
+        let payload = sample.to_bytes();
+        let message = Message::new(Output::Samples, partition, offset, key, payload);
+        self.outbox.send(message);
         Ok(())
     }
 

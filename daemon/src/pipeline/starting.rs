@@ -209,7 +209,7 @@ fn open_outputs(config: &Config, samples: Option<&str>) -> Result<Outputs> {
     {
         parked.file = Some(folder.join(PARKED_FILE));
     }
-    Ok(Outputs::open_with_samples(
+    Ok(Outputs::open(
         &config.kafka,
         &config.predictions,
         &config.dead_letters,

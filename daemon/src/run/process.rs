@@ -88,7 +88,7 @@ impl Process {
         });
         let (controller, orders) = Controller::new();
         let decoder = Decoder::new(&config.events, &description.input, bundle.classes())?;
-        let read_input = move |input: &_, rows: &mut _| {
+        let read_input = move |input, rows: &mut _| {
             decoder
                 .push_input(input, rows)
                 .map_err(|reject| reject.to_string())
