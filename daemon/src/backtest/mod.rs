@@ -28,7 +28,7 @@ use crate::{
     config::{BundleConfig, Config},
     current::{Current, Version},
     metrics::Metrics,
-    pipeline::{BlockLearner, FrozenScoring, Pace, Progress, Publisher, Scoring, load_learner},
+    pipeline::{BlockLearner, FrozenScoring, Pace, Publisher, Scoring, load_learner},
     status::Status,
 };
 
@@ -120,14 +120,7 @@ impl Replay {
         };
         let labels = Arc::new(Mutex::new(LabelJoin::new(&labels, classes)));
         let metrics = Arc::clone(&publisher.metrics);
-        let block_learner = BlockLearner::new(
-            learner,
-            &config.learner,
-            1,
-            Progress::default(),
-            None,
-            publisher,
-        );
+        let block_learner = BlockLearner::new(learner, &config.learner, 1, None, publisher);
         Ok(Self {
             decoder: Decoder::new(&config.events, &description.input, classes)?,
             frozen: FrozenScoring::new(
