@@ -1,6 +1,7 @@
 //! Data that enters or leaves the process: Kafka, event formats, labelled files, checkpoints and late labels.
 
 pub mod checkpoint;
+pub mod clock;
 mod credentials;
 pub mod event;
 pub mod files;

@@ -1,25 +1,16 @@
 //! What is served now: an immutable snapshot behind an atomic swap, and the serving mode.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
 };
 
 use arc_swap::{ArcSwap, Guard};
+use ostar_connectors::checkpoint::Orders;
+pub(crate) use ostar_connectors::checkpoint::Version;
 use ostar_method::{Candidate, learner::Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// Identifies a learned state. The epoch counts starts of the learner, the step its
-/// blocks and alignment steps; later states compare greater.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Version {
-    pub(crate) epoch: u64,
-    pub(crate) step: u64,
-}
 
 /// A snapshot and its version.
 #[derive(Debug)]
@@ -52,14 +43,6 @@ pub(crate) struct Current {
     /// Index into [`ServingMode::NAMED`]. Changed by orders, read with every prediction.
     mode: AtomicU8,
     configured: ServingMode,
-}
-
-// === impl Version ===
-
-impl fmt::Display for Version {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}.{}", self.epoch, self.step)
-    }
 }
 
 // === impl ServingMode ===
@@ -128,6 +111,16 @@ impl Current {
     /// `serving.mode`, whatever was ordered.
     pub(crate) fn configured_mode(&self) -> ServingMode {
         self.configured
+    }
+
+    /// The mode that was ordered, if it was with the same configuration; else the configured one.
+    pub(crate) fn mode_by(&self, orders: &Orders) -> ServingMode {
+        let ordered = orders.mode.as_deref().and_then(ServingMode::named);
+        let configured = self.configured;
+        let is_of_configuration = orders.configured_mode.as_deref() == Some(configured.name());
+        ordered
+            .filter(|_| is_of_configuration)
+            .unwrap_or(configured)
     }
 
     pub(crate) fn set_mode(&self, mode: ServingMode) {

@@ -5,11 +5,12 @@ use std::{
     process::ExitCode,
 };
 
+use ostar_connectors::kafka::state::StateError;
+
 use crate::{
     cli::{Refused, Unanswered, WrongFlag},
     config::Problems,
     error_text::one_line,
-    pipeline::TopicError,
 };
 
 /// Exit codes, also listed in docs/CLI.md.
@@ -71,8 +72,7 @@ impl Exit {
 }
 
 fn is_superseded(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<TopicError>();
-    error.is_some_and(TopicError::is_superseded)
+    matches!(error.downcast_ref(), Some(StateError::Fenced { .. }))
 }
 
 #[cfg(test)]
@@ -92,5 +92,13 @@ mod tests {
         let flag = anyhow::Error::from(WrongFlag("--address is \"x\"".to_owned()));
         assert_eq!(Exit::of(&flag), Exit::Usage);
         assert_eq!(Exit::Usage.hint(&flag), None);
+        let fenced = anyhow::Error::from(StateError::Fenced {
+            topic: "state".to_owned(),
+            id: "ostard-state".to_owned(),
+        });
+        assert_eq!(
+            Exit::of(&fenced.context("the learner thread failed")),
+            Exit::Superseded
+        );
     }
 }

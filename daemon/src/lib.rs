@@ -3,7 +3,6 @@
 mod backtest;
 mod class_order;
 mod cli;
-mod clock;
 mod config;
 mod control;
 mod current;
@@ -33,6 +32,7 @@ mod transport;
 use std::process::ExitCode;
 
 use clap::Parser;
+use ostar_connectors::clock;
 
 /// Runs the command line. A library only so that the end-to-end tests can build the program with theirs.
 pub fn main() -> ExitCode {

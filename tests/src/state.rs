@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use ostar_connectors::kafka::{
     KafkaSettings,
     state::{Followed, StateFollower, StateManifest, Wanted},
 };
 use serde_json::Value;
 
-use crate::{daemon::TIMEOUT, kafka::Kafka, until};
+pub use crate::daemon::same_but_topic as same_learning;
+use crate::{
+    daemon::{TIMEOUT, learned_events},
+    kafka::Kafka,
+    until,
+};
 
 /// Settings of a state topic that suit a test: nothing is removed, so that a test can look at every record.
 pub const TOPIC: [(&str, &str); 3] = [
@@ -36,10 +41,10 @@ pub fn checkpoint(kafka: &Kafka, topic: &str) -> Result<Option<(Value, Vec<u8>)>
     let Some(followed) = newest(kafka, topic)? else {
         return Ok(None);
     };
-    let (Some(entry), Some(state)) = (followed.manifest.checkpoint, followed.checkpoint) else {
+    let (Some(manifest), Some(state)) = (followed.manifest.checkpoint, followed.checkpoint) else {
         return Ok(None);
     };
-    Ok(Some((serde_json::to_value(entry.manifest)?, state)))
+    Ok(Some((serde_json::to_value(manifest)?, state)))
 }
 
 /// Waits until the newest checkpoint in the topic has learned so many events.
@@ -48,7 +53,7 @@ pub fn reaches(kafka: &Kafka, topic: &str, events: u64) -> Result<()> {
         let Some((manifest, _)) = checkpoint(kafka, topic)? else {
             return Ok(None);
         };
-        let learned = manifest["events"].as_u64().context("events")?;
+        let learned = learned_events(&manifest)?;
         Ok((learned >= events).then_some(()))
     })
 }
@@ -64,37 +69,6 @@ pub fn manifests(kafka: &Kafka, topic: &str) -> Result<Vec<(i64, StateManifest)>
         Ok(manifest.map(|manifest| (message.offset(), manifest)))
     })?;
     Ok(records.into_iter().flatten().collect())
-}
-
-/// Checks that two checkpoints were learned from the same: all but times, epochs, names and offsets of outputs.
-pub fn same_learning(one: (Value, Vec<u8>), other: (Value, Vec<u8>)) -> Result<()> {
-    let comparable = |manifest: &Value| {
-        let mut manifest = manifest.clone();
-        if let Some(keys) = manifest.as_object_mut() {
-            for key in [
-                "created_at_ms",
-                "epoch",
-                "writer",
-                "emitted",
-                "requested_block",
-                "topic",
-                "topic_id",
-            ] {
-                keys.remove(key);
-            }
-            if let Some(shares) = keys.get_mut("shares").and_then(Value::as_object_mut) {
-                shares.remove("at_ms");
-            }
-        }
-        manifest
-    };
-    let (manifest, other_manifest) = (comparable(&one.0), comparable(&other.0));
-    ensure!(
-        manifest == other_manifest,
-        "{manifest:#} differs from {other_manifest:#}"
-    );
-    ensure!(one.1 == other.1, "the states differ");
-    Ok(())
 }
 
 /// Where the records of each learner begin and end: epoch, first and last offset. An error if a learner has written after

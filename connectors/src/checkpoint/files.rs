@@ -4,13 +4,11 @@ use std::{
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use ostar_bundle::{DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file};
-use twox_hash::XxHash64;
 
-use super::{Checkpoint, Manifest, StoreError, failed};
+use super::{Checkpoint, Manifest, StoreError, digest, failed, read_manifest};
 
 /// Prefix of a checkpoint's folder; its sequence number follows, padded so that names sort.
 pub(super) const PREFIX: &str = "checkpoint-";
@@ -22,11 +20,6 @@ const MANIFEST_DIGEST: &str = "manifest.digest";
 const STATE: &str = "state.safetensors";
 /// Most bytes of a state: the weights several times, with what the optimiser knows of each, and the rows of the window.
 const MOST_STATE: u64 = 4 * TENSOR_FILE;
-
-/// XXH64 in 16 hexadecimal digits, as for bundles. Detects damage, not tampering.
-pub fn digest(bytes: &[u8]) -> String {
-    format!("{:016x}", XxHash64::oneshot(0, bytes))
-}
 
 /// Writes a checkpoint to a temporary folder, syncs and renames it: a folder with the final name is complete.
 pub(super) fn write(
@@ -69,9 +62,9 @@ pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()>
 
 /// Reads a checkpoint and compares the digests.
 pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
-    let manifest = read_manifest(path)?;
+    let manifest = manifest(path)?;
     let state = content(path, STATE, MOST_STATE)?;
-    check(path, STATE, &state, &manifest.state_digest)?;
+    check(path, STATE, &state, &manifest.state.digest)?;
     Ok(Checkpoint {
         manifest,
         state,
@@ -80,12 +73,16 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
 }
 
 /// Reads a checkpoint's manifest and compares its digest.
-pub(super) fn read_manifest(path: &Path) -> Result<Manifest, StoreError> {
+pub(super) fn manifest(path: &Path) -> Result<Manifest, StoreError> {
     let bytes = content(path, MANIFEST, DESCRIPTION_FILE)?;
     let expected = content(path, MANIFEST_DIGEST, SMALL_FILE)?;
     let expected = String::from_utf8_lossy(&expected);
     check(path, MANIFEST, &bytes, expected.trim_end())?;
-    Manifest::from_bytes(path, &bytes)
+    // The bytes have the digest that was written with them: what cannot be read is not damage.
+    read_manifest(&bytes).map_err(|problem| StoreError::Foreign {
+        path: path.into(),
+        problem,
+    })
 }
 
 fn content(path: &Path, name: &str, most: u64) -> Result<Vec<u8>, StoreError> {
@@ -124,9 +121,4 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Makes created and renamed entries of the folder durable.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
-}
-
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }

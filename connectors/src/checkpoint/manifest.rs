@@ -1,71 +1,81 @@
-//! The manifest of a checkpoint.
+//! The manifest of a checkpoint, in a folder and in a topic.
 
-use std::path::Path;
+use std::fmt;
 
 use ostar_method::proportions::{LabelProportions, ProportionEstimate};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use twox_hash::XxHash64;
 
-use super::{
-    StoreError,
-    files::{digest, now_ms},
-};
-use crate::{event::Offsets, samples::SeenEvents};
+use super::Position;
+use crate::clock::now_ms;
 
-/// Format version that this build reads and writes.
-pub(crate) const MANIFEST_FORMAT_VERSION: u32 = 1;
+/// Format version of manifests that this build reads and writes, in folders and in topics.
+pub(crate) const FORMAT_VERSION: u32 = 1;
 
-/// Contents of `manifest.json`: what the state was learned from and where to continue.
+/// What a state was learned from and where to continue. Contents of `manifest.json`, and part of the record `manifest` of a
+/// state topic. An `Option` is a key, too, whose value may be null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Version of this format; set by the store.
+    /// Version of this format.
     pub format_version: u32,
-    /// Number of the learner's start: 1 without a checkpoint, else one more than the checkpoint's.
-    pub epoch: u64,
-    /// Alignment steps that the state has taken.
-    pub step: u64,
+    /// When it was written, in milliseconds since 1970; set by [`Manifest::sealed`].
+    pub created_at_ms: u64,
+    /// The bytes of the state; set by [`Manifest::sealed`].
+    pub state: StateBytes,
+    /// Version of the state.
+    pub version: Version,
     /// Blocks that the state has observed.
     pub blocks: u64,
-    /// Events that the state has learned from.
-    pub events: u64,
-    /// When it was written, in milliseconds since 1970; set by the store.
-    pub created_at_ms: u64,
-    /// Name of the bundle that the state belongs to.
-    pub bundle_name: String,
-    /// Digest of that bundle, to refuse the state of another one.
-    pub bundle_digest: String,
-    /// XXH64 of `state.safetensors`, in 16 hexadecimal digits; set by the store.
-    pub state_digest: String,
-    /// Digest of the settings that the state was learned with; see [`digest`](super::digest).
-    pub settings_digest: String,
-    /// Names of the classes, in the order of their indices.
-    pub classes: Vec<String>,
+    /// What the state belongs to.
+    pub identity: Identity,
+    /// Where the learner is.
+    pub position: Position,
     /// Estimated proportions of the classes in the stream (p_N).
     pub proportions: LabelProportions,
-    /// Topic that the offsets belong to.
-    pub topic: String,
-    /// The offset to read next in each partition; all events before it are in the state.
-    pub offsets: Offsets,
-    /// In each partition, the offset behind the last event whose output is delivered or parked, and all before it.
-    pub emitted: Offsets,
-    /// The broker's id of the topic that the offsets belong to. `None` if the broker does not tell.
-    pub topic_id: Option<String>,
     /// Shares as they were shown after the newest block. `None` before the first.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub shares: Option<Shares>,
     /// Orders that were in force.
     pub orders: Orders,
+}
+
+/// How many bytes a state has, and which.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateBytes {
+    /// How many.
+    pub length: usize,
+    /// Their XXH64, in 16 hexadecimal digits.
+    pub digest: String,
+}
+
+/// Identifies a learned state. Later states compare greater.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {
+    /// Number of the learner's start: 1 without a checkpoint, else one more than the checkpoint's.
+    pub epoch: u64,
+    /// Blocks and alignment steps that the state has taken.
+    pub step: u64,
+}
+
+/// The bundle, settings and topic that a state belongs to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// Name of the bundle.
+    pub bundle_name: String,
+    /// Digest of the bundle, to refuse the state of another one.
+    pub bundle_digest: String,
+    /// Digest of the settings that the state was learned with; see [`digest`].
+    pub settings_digest: String,
+    /// Names of the classes, in the order of their indices.
+    pub classes: Vec<String>,
+    /// Topic that was learned from.
+    pub topic: String,
     /// Identifies the folder in commits to the group.
     pub writer: String,
-    /// The offset to read next in each partition of the labels' topic; all labels before it are in the state. `None`
-    /// without one.
-    pub label_offsets: Option<Offsets>,
-    /// Newest time of a record among the events in the state, in milliseconds since 1970: labels before it take effect. 0
-    /// if no labels are read.
-    pub label_border_ms: i64,
-    /// Requests for labels of blocks up to this one are delivered.
-    pub requested_block: u64,
-    /// If `topic` is one of samples: by partition of the events, how far they are in the state.
-    pub sampled: SeenEvents,
 }
 
 /// Orders that survive a restart.
@@ -75,8 +85,10 @@ pub struct Orders {
     /// No alignment steps are taken.
     pub paused: bool,
     /// The serving mode that was ordered; `None` if it is the configured one.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub mode: Option<String>,
     /// The configured mode at that time. If the configuration has another one now, it counts.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub configured_mode: Option<String>,
 }
 
@@ -89,18 +101,58 @@ pub struct Shares {
     /// By the frozen model.
     pub frozen: ProportionEstimate,
     /// By the adapted model; `None` for a black box.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub adapted: Option<ProportionEstimate>,
     /// Those of the served candidate.
     pub served: ProportionEstimate,
 }
 
+/// XXH64 in 16 hexadecimal digits, as for bundles. Detects damage, not tampering.
+pub fn digest(bytes: &[u8]) -> String {
+    format!("{:016x}", XxHash64::oneshot(0, bytes))
+}
+
+/// Reads the manifest of a folder or of a topic. Looks at the format version first: another format may have keys that
+/// would be rejected as unknown. `Err` says what is wrong with it.
+pub(crate) fn read_manifest<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format_version: u32,
+    }
+    let broken = |error: serde_json::Error| format!("manifest: {error}");
+    let Versioned { format_version } = serde_json::from_slice(bytes).map_err(broken)?;
+    if format_version != FORMAT_VERSION {
+        return Err(format!(
+            "it has format version {format_version}, this version reads {FORMAT_VERSION}"
+        ));
+    }
+    serde_json::from_slice(bytes).map_err(broken)
+}
+
+// === impl Manifest ===
+
 impl Manifest {
+    /// Of a state that has learned nothing.
+    pub fn new(version: Version, identity: Identity, proportions: LabelProportions) -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            created_at_ms: 0,
+            state: StateBytes::default(),
+            version,
+            blocks: 0,
+            identity,
+            position: Position::default(),
+            proportions,
+            shares: None,
+            orders: Orders::default(),
+        }
+    }
+
     /// The manifest of this state, written now.
     pub fn sealed(self, state: &[u8]) -> Self {
         Self {
-            format_version: MANIFEST_FORMAT_VERSION,
             created_at_ms: now_ms(),
-            state_digest: digest(state),
+            state: StateBytes::new(state),
             ..self
         }
     }
@@ -111,29 +163,24 @@ impl Manifest {
         bytes.push(b'\n');
         bytes
     }
+}
 
-    /// The bytes have the digest that was written with them: what cannot be read is not damage.
-    pub(super) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, StoreError> {
-        from_versioned(bytes, MANIFEST_FORMAT_VERSION).map_err(|problem| StoreError::Foreign {
-            path: path.into(),
-            problem,
-        })
+// === impl StateBytes ===
+
+impl StateBytes {
+    /// Describes these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self {
+            length: bytes.len(),
+            digest: digest(bytes),
+        }
     }
 }
 
-/// Reads JSON of this format version, which it looks at first: another format may have keys that would be rejected as
-/// unknown. `Err` says what is wrong with it.
-pub(crate) fn from_versioned<T: DeserializeOwned>(bytes: &[u8], known: u32) -> Result<T, String> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        format_version: u32,
+// === impl Version ===
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.epoch, self.step)
     }
-    let broken = |error: serde_json::Error| format!("manifest: {error}");
-    let Versioned { format_version } = serde_json::from_slice(bytes).map_err(broken)?;
-    if format_version != known {
-        return Err(format!(
-            "it has format version {format_version}, this version reads {known}"
-        ));
-    }
-    serde_json::from_slice(bytes).map_err(broken)
 }

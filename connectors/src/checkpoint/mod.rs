@@ -7,6 +7,7 @@
 mod damaged;
 mod files;
 mod manifest;
+mod position;
 #[cfg(test)]
 mod tests;
 
@@ -16,11 +17,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use files::digest;
 use files::{PREFIX, TEMPORARY_PREFIX};
-pub(crate) use manifest::from_versioned;
-pub use manifest::{Manifest, Orders, Shares};
+pub(crate) use manifest::{FORMAT_VERSION, read_manifest};
+pub use manifest::{Identity, Manifest, Orders, Shares, StateBytes, Version, digest};
 use ostar_bundle::{SMALL_FILE, read_text_file};
+pub use position::Position;
 
 /// File in the parent folder that the writer locks.
 const LOCK: &str = "lock";
@@ -196,8 +197,8 @@ impl CheckpointStore {
         }
     }
 
-    /// Writes a checkpoint durably, then removes the oldest ones beyond `keep`, or moves them aside if they are damaged. Sets
-    /// the manifest's `format_version`, `created_at_ms` and `state_digest`.
+    /// Writes a checkpoint durably, then removes the oldest ones beyond `keep`, or moves them aside if they are damaged. The
+    /// manifest is [sealed](Manifest::sealed) with the state.
     pub fn write(
         &self,
         lock: &WriterLock,
@@ -206,10 +207,11 @@ impl CheckpointStore {
     ) -> Result<PathBuf, StoreError> {
         debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
         let theirs = self.claimed_epoch()?;
-        if theirs > manifest.epoch {
+        let ours = manifest.version.epoch;
+        if theirs > ours {
             return Err(StoreError::Superseded {
                 folder: self.folder.clone(),
-                ours: manifest.epoch,
+                ours,
                 theirs,
             });
         }
@@ -271,7 +273,7 @@ impl CheckpointStore {
     /// see whether there is a new one.
     pub fn newest_manifest(&self) -> Result<Option<Manifest>, StoreError> {
         let newest = self.names()?.pop();
-        Ok(newest.and_then(|(_, name)| files::read_manifest(&self.folder.join(name)).ok()))
+        Ok(newest.and_then(|(_, name)| files::manifest(&self.folder.join(name)).ok()))
     }
 
     /// Reads and checks all checkpoints, oldest first.

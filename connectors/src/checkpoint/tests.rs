@@ -1,36 +1,32 @@
 use std::{fs, path::Path};
 
 use ostar_method::proportions::LabelProportions;
+use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::event::Offsets;
 
 fn manifest(step: u64) -> Manifest {
-    Manifest {
-        format_version: 0,
-        epoch: 3,
-        step,
-        blocks: 2 * step,
-        events: 100 * step,
-        created_at_ms: 0,
+    let identity = Identity {
         bundle_name: "spam".into(),
         bundle_digest: "00ff".into(),
-        state_digest: String::new(),
         settings_digest: digest(b"settings"),
         classes: vec!["ham".into(), "spam".into()],
-        proportions: LabelProportions::from_counts(&[1.0, 2.0]).unwrap(),
         topic: "mail".into(),
-        offsets: Offsets::from([(0, 100 * step as i64), (1, 7)]),
-        emitted: Offsets::from([(0, 90), (1, 7)]),
-        topic_id: Some("id".into()),
-        shares: None,
-        orders: Orders::default(),
         writer: "00aa".into(),
-        label_offsets: None,
-        label_border_ms: 0,
-        requested_block: 0,
-        sampled: Default::default(),
+    };
+    let proportions = LabelProportions::from_counts(&[1.0, 2.0]).unwrap();
+    Manifest {
+        blocks: 2 * step,
+        position: Position {
+            events: 100 * step,
+            learned: Offsets::from([(0, 100 * step as i64), (1, 7)]),
+            emitted: Offsets::from([(0, 90), (1, 7)]),
+            topic_id: Some("id".into()),
+            ..Position::default()
+        },
+        ..Manifest::new(Version { epoch: 3, step }, identity, proportions)
     }
 }
 
@@ -50,7 +46,10 @@ fn store(last: u64, keep: usize) -> (TempDir, CheckpointStore) {
 }
 
 fn newest_step(store: &CheckpointStore) -> Option<u64> {
-    store.newest().unwrap().map(|newest| newest.manifest.step)
+    store
+        .newest()
+        .unwrap()
+        .map(|newest| newest.manifest.version.step)
 }
 
 fn folder_of(store: &CheckpointStore, sequence: u64) -> PathBuf {
@@ -70,9 +69,8 @@ fn what_was_written_is_read_and_the_oldest_go() {
     assert_eq!(newest.state, state(5));
     assert_eq!(newest.path, folder_of(&store, 5));
     let expected = Manifest {
-        format_version: manifest::MANIFEST_FORMAT_VERSION,
         created_at_ms: newest.manifest.created_at_ms,
-        state_digest: digest(&state(5)),
+        state: StateBytes::new(&state(5)),
         ..manifest(5)
     };
     assert!(newest.manifest.created_at_ms > 1_600_000_000_000);
@@ -146,12 +144,25 @@ fn a_checkpoint_of_another_version_is_an_error_and_neither_skipped_nor_moved_asi
     let other = r#"{"format_version": 3, "something": "new"}"#.to_owned();
     let other_version = "it has format version 3, this version reads 1".to_owned();
     let mut cases = vec![(other, other_version)];
-    // Without what was emitted a start would emit all again or nothing.
-    for key in ["emitted", "writer", "orders", "sampled", "requested_block"] {
-        let mut keys: serde_json::Value = serde_json::from_str(&written).unwrap();
-        keys.as_object_mut().unwrap().remove(key).unwrap();
-        cases.push((keys.to_string(), format!("missing field `{key}`")));
+    // Without what was emitted, for example, a start would emit all again or nothing.
+    let whole: Value = serde_json::from_str(&written).unwrap();
+    for object in [
+        "",
+        "/state",
+        "/version",
+        "/identity",
+        "/position",
+        "/orders",
+    ] {
+        let keys = whole.pointer(object).unwrap().as_object().unwrap();
+        for key in keys.keys().filter(|key| *key != "format_version") {
+            let mut without = whole.clone();
+            let keys = without.pointer_mut(object).unwrap();
+            keys.as_object_mut().unwrap().remove(key).unwrap();
+            cases.push((without.to_string(), format!("missing field `{key}`")));
+        }
     }
+    assert_eq!(cases.len(), 31);
     let lock = store.try_lock().unwrap().unwrap();
     for (manifest, expected) in cases {
         write_manifest(&folder, manifest.as_bytes());
@@ -269,7 +280,7 @@ fn damaged_checkpoints_are_moved_aside_and_rotation_leaves_them_alone() {
     // Numbers are not used again.
     assert_eq!(store.list().unwrap()[0].name, "checkpoint-00000007");
     let found = store.resume(&lock).unwrap();
-    assert_eq!(found.checkpoint.unwrap().manifest.step, 9);
+    assert_eq!(found.checkpoint.unwrap().manifest.version.step, 9);
     assert!(found.damaged.is_empty());
 }
 
@@ -281,7 +292,7 @@ fn the_newest_intact_checkpoint_is_resumed_from_and_an_older_damaged_one_is_kept
     damage(&store, 4);
     let lock = store.try_lock().unwrap().unwrap();
     let found = store.resume(&lock).unwrap();
-    assert_eq!(found.checkpoint.unwrap().manifest.step, 3);
+    assert_eq!(found.checkpoint.unwrap().manifest.version.step, 3);
     assert_eq!(store.damaged().unwrap(), ["damaged-00000004"]);
     for step in 5..=7 {
         store.write(&lock, &manifest(step), &state(step)).unwrap();
@@ -350,7 +361,7 @@ fn fuzz_manifest() {
     ostar_fuzzing::fuzz!("manifest", seeds, |bytes: &[u8]| {
         write_manifest(&path, bytes);
         if let Ok(Some(newest)) = store.newest() {
-            assert_eq!(newest.manifest.state_digest, digest(&newest.state));
+            assert_eq!(newest.manifest.state, StateBytes::new(&newest.state));
         }
         let _ = store.list();
     });

@@ -1,15 +1,13 @@
 //! Which times are believed. Labels and their deadlines follow the times of events, and one event of the year 2100 must
 //! not move that clock.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::{SystemTime, UNIX_EPOCH},
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
 };
 
 use super::{EventSettings, Reject, RejectReason};
+use crate::clock::now_ms;
 
 /// Refuses times that are too far ahead. Past times are always taken: a replay has no others.
 #[derive(Debug, Clone)]
@@ -25,7 +23,7 @@ pub struct TimeLimit {
 impl TimeLimit {
     /// Times may be ahead by `events.max_time_ahead`.
     pub fn new(settings: &EventSettings) -> Self {
-        Self::with_clock(settings, now_ms)
+        Self::with_clock(settings, || now_ms() as i64)
     }
 
     pub(crate) fn with_clock(settings: &EventSettings, clock: fn() -> i64) -> Self {
@@ -76,11 +74,6 @@ impl TimeLimit {
             ),
         ))
     }
-}
-
-fn now_ms() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_millis() as i64)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use rdkafka::{
@@ -21,7 +21,7 @@ use super::{
     topic::{Found, Report, Topic, Watcher},
     writer::Writer,
 };
-use crate::event::Offsets;
+use crate::{clock::now_ms, event::Offsets};
 
 /// Reads all partitions of the topic, or those that a group assigns. Made by [`super::Connection::read_from`] and
 /// [`super::Connection::join`].
@@ -240,8 +240,7 @@ impl Reader {
 
     /// How far reading is behind in each partition, by the last look at the broker.
     pub fn lags(&self) -> Vec<PartitionLag> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ms = now.map_or(0, |now| now.as_millis() as i64);
+        let now_ms = now_ms() as i64;
         self.state.progress.lags(now_ms, &self.topic.positions())
     }
 

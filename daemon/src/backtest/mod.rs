@@ -27,7 +27,7 @@ use crate::{
     config::{BundleConfig, Config},
     current::{Current, Version},
     metrics::Metrics,
-    pipeline::{BlockLearner, FrozenScoring, Pace, Progress, Publisher, load_learner},
+    pipeline::{BlockLearner, FrozenScoring, Pace, Publisher, load_learner},
     status::Status,
 };
 
@@ -106,9 +106,8 @@ impl Replay {
             metrics: Metrics::new(description, &config.metrics)?,
             status: sender,
         };
-        let progress = Progress::default();
         let section = &config.learner;
-        let mut block_learner = BlockLearner::new(learner, section, 1, progress, None, publisher);
+        let mut block_learner = BlockLearner::new(learner, section, 1, None, publisher);
         let labels = labels.map(|(labels, intake)| {
             block_learner.set_labels(intake);
             labels

@@ -59,17 +59,18 @@ fn list(folder: &Path) -> Result<String> {
     for ListedCheckpoint { name, manifest } in store.list()?.into_iter().rev() {
         match manifest {
             Ok(manifest) => {
-                let shares = manifest.classes.iter().zip(manifest.proportions.as_ref());
+                let shares = manifest.identity.classes.iter();
+                let shares = shares.zip(manifest.proportions.as_ref());
                 let shares: Vec<_> = shares
                     .map(|(class, share)| format!("{class} {share:.3}"))
                     .collect();
                 writeln!(
                     text,
                     "{name}  epoch {}  step {}  events {}  {}  {}",
-                    manifest.epoch,
-                    manifest.step,
-                    manifest.events,
-                    manifest.bundle_name,
+                    manifest.version.epoch,
+                    manifest.version.step,
+                    manifest.position.events,
+                    manifest.identity.bundle_name,
                     shares.join("  ")
                 )?;
             }
@@ -95,37 +96,22 @@ fn show(folder: &Path, name: Option<&str>) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use ostar_connectors::checkpoint::{Manifest, Orders};
+    use ostar_connectors::checkpoint::{Identity, Manifest, Version};
     use ostar_method::proportions::LabelProportions;
 
     use super::*;
 
     fn manifest(events: u64) -> Manifest {
-        Manifest {
-            format_version: 0,
-            epoch: 2,
-            step: 7,
-            blocks: 3,
-            events,
-            created_at_ms: 0,
+        let identity = Identity {
             bundle_name: "mails".into(),
-            bundle_digest: "0".into(),
-            state_digest: String::new(),
-            settings_digest: "0".into(),
             classes: vec!["ham".into(), "spam".into()],
-            proportions: LabelProportions::new(vec![0.75, 0.25]).unwrap(),
-            topic: "mails".into(),
-            offsets: [(0, events as i64)].into(),
-            emitted: Default::default(),
-            topic_id: None,
-            shares: None,
-            orders: Orders::default(),
-            writer: String::new(),
-            label_offsets: None,
-            label_border_ms: 0,
-            requested_block: 0,
-            sampled: Default::default(),
-        }
+            ..Identity::default()
+        };
+        let proportions = LabelProportions::new(vec![0.75, 0.25]).unwrap();
+        let version = Version { epoch: 2, step: 7 };
+        let mut manifest = Manifest::new(version, identity, proportions);
+        manifest.position.events = events;
+        manifest
     }
 
     #[test]

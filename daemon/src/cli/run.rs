@@ -33,7 +33,7 @@ impl Run {
         serve(async move |mut signals| {
             let config = Reading::new(&self.layers.layers()).for_run()?;
             log::start(&config.config.log, env::var("RUST_LOG").ok().as_deref())?;
-            run::run(config, &mut signals).await
+            run::run(config, &mut signals, |_| ()).await
         })
     }
 }

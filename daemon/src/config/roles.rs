@@ -56,6 +56,14 @@ impl Config {
         }
     }
 
+    /// Where what is learned is kept, for people.
+    pub(crate) fn state_place(&self) -> String {
+        match (&self.checkpoints.folder, &self.checkpoints.topic) {
+            (Some(folder), _) if self.keeps_folder() => format!("folder {}", folder.display()),
+            (_, topic) => format!("topic {}", topic.as_deref().unwrap_or_default()),
+        }
+    }
+
     /// What the role needs.
     pub(super) fn check_role(&self, problems: &mut Vec<Problem>) {
         self.samples.validate(problems);

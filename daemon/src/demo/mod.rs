@@ -33,7 +33,7 @@ use self::{summary::Summary, table::Table};
 use crate::{
     config::{Config, RunConfig},
     current::ServingMode,
-    run::Process,
+    run::{self, Process},
     shutdown::Signals,
     status::Status,
 };
@@ -97,42 +97,44 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
     let config = config(options, &brokers, folder.path());
     let encoder = encoder(&config.config, &bundle)?;
 
-    let Some(mut process) = Process::start(config, signals).await? else {
-        return Ok(());
-    };
-    let (http, grpc) = (process.servers.http_address, process.servers.grpc_address);
-    table.say(&format!("live page  http://{http}/"));
-    table.say(&format!("metrics    http://{http}/metrics"));
-    table.say(&format!("gRPC       {grpc}"));
-    table.say("");
     let stopped = Arc::new(AtomicBool::new(false));
-    let plan = plan(options);
     let ended = signals.agreed();
-    let sender = process.publisher.status.clone();
-    let feeding = tokio::spawn({
-        let (status, stopped) = (sender.subscribe(), Arc::clone(&stopped));
-        async move {
-            let fed = feed_and_wait(plan, brokers, encoder, status, stopped).await;
-            ended.notify_one();
-            fed
-        }
-    });
-    let mut summary = Summary::new(plan.mails, BLOCK);
-    let watching = tokio::spawn(async move {
-        table.watch(sender, &mut summary).await;
-        (table, summary)
-    });
-    let lived = process.live(signals).await;
+    let mut running = None;
+    let attend = |process: &Process| {
+        let servers = &process.servers;
+        let (http, grpc) = (servers.http_address, servers.grpc_address);
+        table.say(&format!("live page  http://{http}/"));
+        table.say(&format!("metrics    http://{http}/metrics"));
+        table.say(&format!("gRPC       {grpc}"));
+        table.say("");
+        let plan = plan(options);
+        let sender = process.publisher.status.clone();
+        let feeding = tokio::spawn({
+            let (status, stopped) = (sender.subscribe(), Arc::clone(&stopped));
+            async move {
+                let fed = feed_and_wait(plan, brokers, encoder, status, stopped).await;
+                ended.notify_one();
+                fed
+            }
+        });
+        let mut summary = Summary::new(plan.mails, BLOCK);
+        let watched = sender.clone();
+        let watching = tokio::spawn(async move {
+            table.watch(watched, &mut summary).await;
+            (table, summary)
+        });
+        running = Some((sender, feeding, watching));
+    };
+    let lived = run::run(config, signals, attend).await;
+    let Some((status, feeding, watching)) = running else {
+        return lived;
+    };
     stopped.store(true, Ordering::Relaxed);
-    process
-        .publisher
-        .status
-        .send_modify(|status| status.ended = true);
+    status.send_modify(|status| status.ended = true);
     let (table, summary) = watching.await.context("the demo's table panicked")?;
     lived?;
     feeding.await.context("the demo's feed panicked")??;
     table.conclude(&summary);
-    process.stop_serving().await;
     Ok(())
 }
 

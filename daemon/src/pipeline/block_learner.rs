@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
 use ostar_connectors::{
-    checkpoint::{Orders, Shares},
+    checkpoint::{Manifest, Orders, Position, Shares},
     event::{EventMeta, Offsets, Rewound},
 };
 use ostar_engine::Device;
@@ -23,20 +23,15 @@ use ostar_method::{
 };
 use tracing::{info, warn};
 
-pub(crate) use self::telling::{Publisher, recall, recall_shares};
+pub(crate) use self::telling::Publisher;
+use self::telling::recall;
 use super::{
     blocks::Blocks,
     decision_log::{decided, log_decision, log_verdict},
     label_intake::LabelIntake,
-    progress::Progress,
     scored::ScoredChunk,
 };
-use crate::{
-    clock::now_ms,
-    config::LearnerSection,
-    current::{ServingMode, Version},
-    status::Status,
-};
+use crate::{clock::now_ms, config::LearnerSection, current::Version, status::Status};
 
 /// Owns the learner. Cuts chunks into blocks, takes the steps that each asks for, and publishes.
 pub(crate) struct BlockLearner {
@@ -46,7 +41,8 @@ pub(crate) struct BlockLearner {
     epoch: u64,
     /// Where the checkpoint ended that this run started from: events before these offsets are not learned again.
     learned: Offsets,
-    progress: Progress,
+    /// Without what others know: offsets of outputs, and requests that were delivered since the start.
+    position: Position,
     /// Labels that have not taken effect; `None` if none are read.
     labels: Option<LabelIntake>,
     /// Requests for labels of blocks up to this one are delivered.
@@ -89,13 +85,6 @@ pub(crate) fn load_learner(
     }
 }
 
-/// The version of a learner's state. Blocks count as well as steps: a stream that label shift explains takes no steps,
-/// and later states must compare greater.
-pub(crate) fn version(learner: &Learner, epoch: u64) -> Version {
-    let step = learner.blocks() + learner.steps();
-    Version { epoch, step }
-}
-
 // === impl BlockLearner ===
 
 impl BlockLearner {
@@ -103,30 +92,33 @@ impl BlockLearner {
         learner: Learner,
         section: &LearnerSection,
         epoch: u64,
-        progress: Progress,
-        shares: Option<Shares>,
+        resumed: Option<Manifest>,
         publisher: Publisher,
     ) -> Self {
-        let seen = progress.sampled.clone();
+        let (position, shares, orders) = match resumed {
+            Some(manifest) => (manifest.position, manifest.shares, manifest.orders),
+            None => Default::default(),
+        };
+        let seen = position.sampled.clone();
         let mut this = Self {
             blocks: Blocks::new(section.block, learner.uses_labels(), seen),
             steps_per_block: section.steps_per_block,
             epoch,
-            learned: progress.offsets.clone(),
+            learned: position.learned.clone(),
             status: Status {
                 device: learner.device(),
-                events: progress.events,
+                events: position.events,
                 gate: learner.gate().clone(),
                 shares_at_ms: shares.as_ref().map(|shares| shares.at_ms),
-                block: shares.map(|shares| recall(shares, &learner)),
+                block: shares.map(|shares| recall(shares, learner.gate(), learner.alarms())),
                 wanted: learner.wanted_labels().into(),
                 shares_by_labels: learner.shares_by_labels(),
                 ..Status::default()
             },
             labels: None,
-            requested: Arc::new(AtomicU64::new(progress.requested_block)),
+            requested: Arc::new(AtomicU64::new(position.requested_block)),
             label_counts: learner.label_counts(),
-            progress,
+            position,
             publisher,
             learner,
             accuracies_at: None,
@@ -146,6 +138,7 @@ impl BlockLearner {
         let metrics = &this.publisher.metrics.labels;
         metrics.show_shares(this.status.shares_by_labels.as_ref());
         this.publish();
+        this.obey(&orders);
         this
     }
 
@@ -153,8 +146,9 @@ impl BlockLearner {
         &self.learner
     }
 
-    pub(crate) fn progress(&self) -> &Progress {
-        &self.progress
+    /// How far events and labels are learned, and whatever the start has found of the rest.
+    pub(crate) fn position(&self) -> &Position {
+        &self.position
     }
 
     /// Shares of the newest block, for the next start to show.
@@ -184,9 +178,13 @@ impl BlockLearner {
         self.revision
     }
 
-    /// Version of the newest snapshot.
+    /// Version of the newest snapshot. Blocks count as well as steps: a stream that label shift explains takes no steps,
+    /// and later states must compare greater.
     pub(crate) fn version(&self) -> Version {
-        version(&self.learner, self.epoch)
+        Version {
+            epoch: self.epoch,
+            step: self.learner.blocks() + self.learner.steps(),
+        }
     }
 
     pub(crate) fn is_paused(&self) -> bool {
@@ -206,17 +204,14 @@ impl BlockLearner {
     }
 
     /// Carries out again what was ordered before a restart.
-    pub(crate) fn obey(&mut self, orders: &Orders) {
+    fn obey(&mut self, orders: &Orders) {
         if orders.paused {
             info!("alignment stays paused, as it was ordered before the restart");
             self.set_paused(true);
         }
         let current = &self.publisher.current;
-        let configured = current.configured_mode();
-        let ordered = orders.mode.as_deref().and_then(ServingMode::named);
-        if let Some(mode) = ordered
-            && orders.configured_mode.as_deref() == Some(configured.name())
-        {
+        let (mode, configured) = (current.mode_by(orders), current.configured_mode());
+        if mode != configured {
             info!(
                 mode = mode.name(),
                 configured = configured.name(),
@@ -243,8 +238,8 @@ impl BlockLearner {
             return;
         };
         intake.fill();
-        if self.progress.label_offsets.is_none() && !intake.offsets().is_empty() {
-            self.progress.label_offsets = Some(intake.offsets().clone());
+        if self.position.labels.is_empty() {
+            self.position.labels.clone_from(intake.offsets());
         }
     }
 
@@ -252,16 +247,12 @@ impl BlockLearner {
     pub(crate) fn begin(&mut self, offsets: &Offsets, topic_id: Option<&str>) {
         for (partition, began) in offsets {
             self.learned.entry(*partition).or_insert(*began);
-            self.progress.offsets.entry(*partition).or_insert(*began);
+            self.position.learned.entry(*partition).or_insert(*began);
         }
         // The id that the offsets belong to. If the topic was recreated, the reader says so before its first event.
-        if self.progress.topic_id.is_none() {
-            self.progress.topic_id = topic_id.map(str::to_owned);
+        if self.position.topic_id.is_none() {
+            self.position.topic_id = topic_id.map(str::to_owned);
         }
-    }
-
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
     }
 
     /// While paused no steps are taken; the window and the proportions still follow the stream.
@@ -317,7 +308,7 @@ impl BlockLearner {
     /// [`BlockLearner::take`] for the last chunk of a stream that ends, as a file's does. All labels that are left take
     /// effect, and the events that are left are a block.
     pub(crate) fn take_last(&mut self, chunk: &ScoredChunk) -> Result<()> {
-        self.progress.border_ms = i64::MAX;
+        self.position.label_border_ms = i64::MAX;
         let pace = || Pace::Step;
         let taken = self.take(chunk, pace, |_| ControlFlow::Continue(()))?;
         if taken.is_continue() && !self.blocks.is_empty() {
@@ -345,8 +336,8 @@ impl BlockLearner {
     fn rewind(&mut self, rewound: &Rewound) {
         self.blocks.rewind(&rewound.offsets);
         self.learned.extend(&rewound.offsets);
-        self.progress.offsets.extend(&rewound.offsets);
-        self.progress.topic_id.clone_from(&rewound.topic_id);
+        self.position.learned.extend(&rewound.offsets);
+        self.position.topic_id.clone_from(&rewound.topic_id);
     }
 
     /// Gives the learner a run of the chunk's events, with those of their inputs that were drawn. Says whether shares moved.
@@ -368,8 +359,9 @@ impl BlockLearner {
         let labels = match &mut self.labels {
             Some(intake) => {
                 let recorded = events.iter().map(|event| event.recorded_ms);
-                self.progress.border_ms = recorded.fold(self.progress.border_ms, i64::max);
-                intake.take(self.progress.border_ms)
+                let border_ms = &mut self.position.label_border_ms;
+                *border_ms = recorded.fold(*border_ms, i64::max);
+                intake.take(*border_ms)
             }
             None => Vec::new(),
         };
@@ -387,16 +379,16 @@ impl BlockLearner {
         let block = block.context("cannot learn from a block of decoded events")?;
         let steps_due = block.steps_due;
         let events = events.len();
-        self.progress.events += events as u64;
-        self.progress.offsets.extend(next);
+        self.position.events += events as u64;
+        self.position.learned.extend(next);
         let (seen, scored_ms) = self.blocks.seen();
         if !seen.is_empty() {
-            self.progress.sampled.clone_from(seen);
+            self.position.sampled.clone_from(seen);
         }
         self.scored_ms = scored_ms;
         self.blocks.begin();
         if let Some(intake) = &self.labels {
-            self.progress.label_offsets = Some(intake.offsets().clone());
+            self.position.labels.clone_from(intake.offsets());
         }
         self.show_labels(&block);
         self.publisher.metrics.checkpoints.learned(events);

@@ -6,15 +6,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ostar_bundle::Bundle;
-use ostar_connectors::checkpoint::{CheckpointStore, Manifest, StoreError, WriterLock};
+use ostar_connectors::{
+    checkpoint::{CheckpointStore, Identity, Manifest, Position, StoreError, WriterLock},
+    event::Offsets,
+    kafka::state::StateError,
+};
 use tracing::{error, info, warn};
 
-use super::{
-    block_learner::{BlockLearner, version},
-    commits::Emitted,
-    topic_store::{TopicError, TopicStore},
-};
+use super::{EventSource, block_learner::BlockLearner, commits::Emitted, topic_store::TopicStore};
 use crate::{config::CheckpointSettings, error_text::one_line, health::Health, metrics::Metrics};
 
 /// Bounds of the time between two attempts while the folder cannot be written.
@@ -26,11 +25,9 @@ pub(crate) struct Checkpoints {
     store: Store,
     every_events: u64,
     min_interval: Duration,
-    last_events: u64,
+    /// Where the newest checkpoint of this run ends.
+    last: Position,
     last_time: Instant,
-    last_topic_id: Option<String>,
-    /// The newest checkpoint says where labels are read from.
-    has_labels: bool,
     /// The latest attempt failed: it is repeated even if nothing more is learned.
     has_failed: bool,
     identity: Identity,
@@ -51,34 +48,6 @@ pub(crate) enum Store {
     Topic(Box<TopicStore>),
 }
 
-/// The bundle, settings and topic that a checkpoint belongs to. Part of every manifest.
-#[derive(Debug, Clone)]
-pub(crate) struct Identity {
-    pub(crate) bundle_name: String,
-    pub(crate) bundle_digest: String,
-    pub(crate) settings_digest: String,
-    pub(crate) classes: Vec<String>,
-    pub(crate) topic: String,
-    /// Identifies the folder in commits to the group.
-    pub(crate) writer: String,
-}
-
-// === impl Identity ===
-
-impl Identity {
-    pub(crate) fn new(bundle: &Bundle, settings_digest: String, topic: &str, writer: &str) -> Self {
-        let description = bundle.description();
-        Self {
-            bundle_name: description.name.clone(),
-            bundle_digest: bundle.digest().to_owned(),
-            settings_digest,
-            classes: description.classes.clone(),
-            topic: topic.to_owned(),
-            writer: writer.to_owned(),
-        }
-    }
-}
-
 // === impl Checkpoints ===
 
 impl Checkpoints {
@@ -86,7 +55,6 @@ impl Checkpoints {
         store: Store,
         section: &CheckpointSettings,
         identity: Identity,
-        emitted: Arc<Emitted>,
         metrics: Arc<Metrics>,
         health: Arc<Health>,
     ) -> Self {
@@ -95,26 +63,30 @@ impl Checkpoints {
             store,
             every_events: section.every_events,
             min_interval: section.min_interval.get(),
-            last_events: 0,
+            last: Position::default(),
             last_time: Instant::now(),
-            last_topic_id: None,
-            has_labels: false,
             has_failed: false,
             identity,
-            emitted,
+            emitted: Emitted::new(Offsets::new()),
             is_first: true,
             metrics,
             health,
         }
     }
 
+    /// How far outputs of this source are is part of every checkpoint from now on.
+    pub(crate) fn begin(&mut self, source: &EventSource) {
+        self.emitted = Arc::clone(&source.emitted);
+        if let Store::Topic(store) = &mut self.store {
+            store.begin(source);
+        }
+    }
+
     /// Writes a checkpoint if one is due. A full disk must not stop learning or serving, because the last checkpoint is
     /// still there: the only error is that a newer writer has the folder.
     pub(crate) fn write_if_due(&mut self, block_learner: &BlockLearner) -> Result<()> {
-        let unsaved = block_learner
-            .progress()
-            .events
-            .saturating_sub(self.last_events);
+        let position = block_learner.position();
+        let unsaved = position.events.saturating_sub(self.last.events);
         let is_due = if self.has_failed {
             self.last_time.elapsed() >= self.min_interval.clamp(SHORTEST_RETRY, LONGEST_RETRY)
         } else {
@@ -122,8 +94,8 @@ impl Checkpoints {
         };
         // A process that lives shorter than `min_interval` must get on, too. The offsets of a topic that was recreated
         // mean nothing to the next start. And without a word about labels it would trust the group's commit.
-        let is_rewound = block_learner.progress().topic_id != self.last_topic_id;
-        let begins_labels = block_learner.progress().label_offsets.is_some() && !self.has_labels;
+        let is_rewound = position.topic_id != self.last.topic_id;
+        let begins_labels = !position.labels.is_empty() && self.last.labels.is_empty();
         let is_urgent =
             !self.has_failed && (is_rewound || begins_labels || (self.is_first && unsaved > 0));
         if is_due || is_urgent {
@@ -141,24 +113,28 @@ impl Checkpoints {
 
     /// Publishes the newest snapshot to those who follow the topic. Like a checkpoint, it may fail for now.
     fn publish_if_due(&mut self, block_learner: &BlockLearner) -> Result<()> {
-        let Store::Topic(store) = &mut self.store else {
-            return Ok(());
+        let is_due = match &mut self.store {
+            Store::Topic(store) => store.is_due(block_learner),
+            Store::Folder { .. } => false,
         };
-        match store.publish_if_due(block_learner) {
-            Ok(published) => {
-                if published && !self.has_failed {
+        if !is_due {
+            return Ok(());
+        }
+        match self.try_publish(block_learner) {
+            Ok(()) => {
+                if !self.has_failed {
                     self.health.clear("checkpoints");
                 }
                 Ok(())
             }
-            Err(error) if error.is_transient() => {
+            Err(error) if is_transient(&error) => {
                 warn!(%error, "cannot publish a snapshot");
                 self.metrics.checkpoints.failed();
                 let reason = format!("{error}; others serve what was published before");
                 self.health.set_condition("checkpoints", reason);
                 Ok(())
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -182,9 +158,7 @@ impl Checkpoints {
         self.has_failed = written.is_err();
         match &written {
             Ok((place, bytes)) => {
-                self.last_events = block_learner.progress().events;
-                self.last_topic_id = block_learner.progress().topic_id.clone();
-                self.has_labels = block_learner.progress().label_offsets.is_some();
+                self.last.clone_from(block_learner.position());
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
                 self.health.clear("checkpoints");
@@ -194,7 +168,7 @@ impl Checkpoints {
                 info!(
                     folder = place,
                     bytes,
-                    events = self.last_events,
+                    events = self.last.events,
                     "wrote a checkpoint"
                 );
             }
@@ -215,44 +189,44 @@ impl Checkpoints {
         fail::fail_point!("checkpoint", |_| Err(
             std::io::Error::from_raw_os_error(5).into()
         ));
-        let learner = block_learner.learner();
-        let state = learner.save().context("cannot save the learner's state")?;
-        let progress = block_learner.progress();
-        let manifest = Manifest {
-            epoch: block_learner.epoch(),
-            step: version(learner, 0).step,
-            blocks: learner.blocks(),
-            events: progress.events,
-            bundle_name: self.identity.bundle_name.clone(),
-            bundle_digest: self.identity.bundle_digest.clone(),
-            settings_digest: self.identity.settings_digest.clone(),
-            classes: self.identity.classes.clone(),
-            // A checkpoint may be written within a block, and two of one state must be equal.
-            proportions: learner.proportions_at_border().clone(),
-            topic: self.identity.topic.clone(),
-            emitted: self.emitted.get(),
-            topic_id: progress.topic_id.clone(),
-            shares: block_learner.shares(),
-            orders: block_learner.orders(),
-            writer: self.identity.writer.clone(),
-            label_offsets: progress.label_offsets.clone(),
-            label_border_ms: progress.border_ms,
-            requested_block: block_learner.requested().load(Ordering::Relaxed),
-            offsets: progress.offsets.clone(),
-            sampled: progress.sampled.clone(),
-            // Set by the store.
-            format_version: 0,
-            created_at_ms: 0,
-            state_digest: String::new(),
-        };
+        let state = block_learner.learner().save();
+        let state = state.context("cannot save the learner's state")?;
+        let manifest = self.manifest(block_learner);
         let place = match &mut self.store {
             Store::Folder { store, lock } => {
                 let folder = store.write(lock, &manifest, &state)?;
                 folder.display().to_string()
             }
-            Store::Topic(store) => store.write(manifest, &state, block_learner)?,
+            Store::Topic(store) => store.publish(block_learner, manifest, Some(&state))?,
         };
         Ok((place, state.len()))
+    }
+
+    fn try_publish(&mut self, block_learner: &BlockLearner) -> Result<()> {
+        let manifest = self.manifest(block_learner);
+        if let Store::Topic(store) = &mut self.store {
+            store.publish(block_learner, manifest, None)?;
+        }
+        Ok(())
+    }
+
+    /// What is saved, and where it ends.
+    fn manifest(&self, block_learner: &BlockLearner) -> Manifest {
+        let learner = block_learner.learner();
+        // A checkpoint may be written within a block, and two of one state must be equal.
+        let proportions = learner.proportions_at_border().clone();
+        let version = block_learner.version();
+        Manifest {
+            blocks: learner.blocks(),
+            position: Position {
+                emitted: self.emitted.get(),
+                requested_block: block_learner.requested().load(Ordering::Relaxed),
+                ..block_learner.position().clone()
+            },
+            shares: block_learner.shares(),
+            orders: block_learner.orders(),
+            ..Manifest::new(version, self.identity.clone(), proportions)
+        }
     }
 }
 
@@ -285,14 +259,14 @@ pub(crate) fn show_damaged(
     }
 }
 
+/// Whether another process writes now, or nothing can ever be written to the topic.
 fn is_superseded(error: &anyhow::Error) -> bool {
     let of_folder = error.downcast_ref::<StoreError>();
-    let of_topic = error.downcast_ref::<TopicError>();
+    let of_topic = error.downcast_ref::<StateError>();
     matches!(of_folder, Some(StoreError::Superseded { .. }))
         || of_topic.is_some_and(|error| !error.is_transient())
 }
 
 fn is_transient(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<TopicError>();
-    error.is_some_and(TopicError::is_transient)
+    error.downcast_ref().is_some_and(StateError::is_transient)
 }

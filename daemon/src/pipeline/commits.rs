@@ -1,8 +1,7 @@
 //! How far outputs are, for the checkpoint and for the consumer group.
 
 use std::{
-    collections::btree_map::Entry,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -57,40 +56,30 @@ impl Emitted {
     }
 
     pub(crate) fn get(&self) -> Offsets {
-        let offsets = self.offsets.lock();
-        offsets.unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().clone()
     }
 
     /// Moves the offsets forward, never back. Events that are read again only to be learned were emitted before.
     fn raise(&self, settled: &Offsets) {
-        let offsets = self.offsets.lock();
-        let mut offsets = offsets.unwrap_or_else(PoisonError::into_inner);
+        let mut offsets = self.lock();
         for (partition, offset) in settled {
-            match offsets.entry(*partition) {
-                Entry::Vacant(entry) => drop(entry.insert(*offset)),
-                Entry::Occupied(mut entry) => {
-                    let known = *entry.get();
-                    entry.insert(known.max(*offset));
-                }
-            }
+            let known = offsets.entry(*partition).or_insert(*offset);
+            *known = (*known).max(*offset);
         }
     }
-}
 
-impl Emitted {
     fn forget(&self, partitions: &[i32]) {
-        let offsets = self.offsets.lock();
-        offsets
-            .unwrap_or_else(PoisonError::into_inner)
+        self.lock()
             .retain(|partition, _| !partitions.contains(partition));
     }
 
     /// These partitions begin anew.
     fn rewind(&self, rewound: &Offsets) {
-        let offsets = self.offsets.lock();
-        offsets
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(rewound);
+        self.lock().extend(rewound);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Offsets> {
+        self.offsets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -109,7 +109,7 @@ impl LearnerThread {
             }
         }
         checkpoints.write_last(&block_learner)?;
-        info!(events = block_learner.progress().events, "learner stopped");
+        info!(events = block_learner.position().events, "learner stopped");
         Ok(())
     }
 }

@@ -25,7 +25,6 @@ mod ingest;
 mod label_intake;
 mod label_thread;
 mod learner_thread;
-mod progress;
 mod request_thread;
 mod sample_ingest;
 mod sample_rate;
@@ -44,18 +43,18 @@ use crossbeam_channel::Sender;
 use ostar_bundle::Bundle;
 use ostar_connectors::kafka::{Committer, Reader};
 use tokio::sync::mpsc;
+use tracing::error;
 
 pub(crate) use self::{
-    block_learner::{BlockLearner, Pace, Publisher, load_learner, recall, recall_shares},
-    checkpoints::{Checkpoints, Identity, Store, show_damaged},
+    block_learner::{BlockLearner, Pace, Publisher, load_learner},
+    checkpoints::{Checkpoints, Store, show_damaged},
     commits::Emitted,
     label_intake::{FromLabels, LabelIntake},
     learner_thread::carry_out_before_reading,
-    progress::Progress,
     sampling::SampleShare,
     scored::FrozenScoring,
     threads::Threads,
-    topic_store::{TopicError, TopicStore},
+    topic_store::TopicStore,
 };
 use self::{
     flags::PipelineFlags,
@@ -63,43 +62,27 @@ use self::{
     starting::Starting,
 };
 use crate::{
-    config::Config,
+    config::{Config, Role},
     control::{Order, Request},
+    error_text::one_line,
     health::Health,
 };
 
 /// Chunks that may wait for emission or for the learner: enough to ride out a slow refresh, few enough to notice soon
 /// that the learner is behind.
 const WAITING_CHUNKS: usize = 16;
-/// What a pipeline is started with.
+
+/// What all parts of a pipeline are started with.
 pub(crate) struct PipelineSetup<'a> {
     pub(crate) config: &'a Config,
     pub(crate) bundle: &'a Bundle,
-    pub(crate) parts: Parts,
+    /// Share of the events that go to a learner elsewhere.
+    pub(crate) share: Arc<SampleShare>,
     pub(crate) publisher: Publisher,
     pub(crate) health: Arc<Health>,
 }
 
-/// The parts of the path that run in this process, by its role. Between them are channels, or topics.
-pub(crate) enum Parts {
-    /// Events are scored and learned here.
-    All {
-        events: EventSource,
-        learning: Box<Learning>,
-    },
-    /// Events are scored here; a share of them goes to a learner elsewhere.
-    Scorer {
-        events: EventSource,
-        share: Arc<SampleShare>,
-    },
-    /// Samples of events that were scored elsewhere are learned here.
-    Learner {
-        samples: Reader,
-        learning: Box<Learning>,
-    },
-}
-
-/// Where events come from, and how far their outputs are.
+/// Where events or samples come from, and how far outputs are.
 pub(crate) struct EventSource {
     pub(crate) reader: Reader,
     pub(crate) committer: Committer,
@@ -122,34 +105,50 @@ pub(crate) struct Pipeline {
     failures: mpsc::UnboundedReceiver<anyhow::Error>,
 }
 
+impl Learning {
+    /// Events or samples come from here. A first checkpoint claims the epoch and keeps where partitions began.
+    pub(crate) fn begin(&mut self, source: &EventSource) {
+        let reader = &source.reader;
+        self.block_learner
+            .begin(&reader.offsets(), reader.topic_id());
+        self.checkpoints.begin(source);
+        // A full disk must not stop serving.
+        if let Err(error) = self.checkpoints.write(&self.block_learner) {
+            error!(error = %one_line(&error), "cannot write a checkpoint");
+        }
+    }
+}
+
 impl Pipeline {
-    pub(crate) fn start(setup: PipelineSetup<'_>) -> Result<Self> {
+    /// Starts the parts of the path that the role runs in this process. Between them are channels, or topics. `learning` is
+    /// `None` if what is read here is learned elsewhere.
+    pub(crate) fn start(
+        setup: PipelineSetup<'_>,
+        source: EventSource,
+        learning: Option<Learning>,
+    ) -> Result<Self> {
         let (threads, failures) = Threads::new(Arc::clone(&setup.health));
         let flags = Arc::new(PipelineFlags::default());
         let mut starting = Starting {
-            config: setup.config,
-            bundle: setup.bundle,
-            publisher: setup.publisher,
-            health: setup.health,
+            setup,
             flags: Arc::clone(&flags),
             threads,
         };
         // What reads is started last, so that whatever it reads is taken.
-        let learner_orders = match setup.parts {
-            Parts::All { events, learning } => {
-                let (chunks, orders) = starting.learner(*learning)?;
-                starting.scorer(events, SampleSink::Memory(chunks), None)?;
-                Some(orders)
-            }
-            Parts::Scorer { events, share } => {
-                let sampler = Sampler::new(share, starting.bundle, events.reader.topic_id());
-                let samples = starting.config.samples.topic.clone();
-                starting.scorer(events, SampleSink::Topic(sampler), samples)?;
+        let learner_orders = match learning {
+            None => {
+                let PipelineSetup { share, bundle, .. } = &starting.setup;
+                let topic_id = source.reader.topic_id();
+                let sampler = Sampler::new(Arc::clone(share), bundle, topic_id);
+                starting.scorer(source, SampleSink::Topic(sampler))?;
                 None
             }
-            Parts::Learner { samples, learning } => {
-                let (chunks, orders) = starting.learner(*learning)?;
-                starting.samples(samples, chunks)?;
+            Some(learning) => {
+                let (chunks, orders) = starting.learner(learning)?;
+                match starting.setup.config.role {
+                    Role::Learner => starting.samples(source.reader, chunks)?,
+                    _ => starting.scorer(source, SampleSink::Memory(chunks))?,
+                }
                 Some(orders)
             }
         };

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
-use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Chunk, Decoder, InputRows, TimeLimit},
     kafka::{Outputs, Reader, RejectLimits},
 };
 
 use super::{
-    EventSource, Learning, Publisher, WAITING_CHUNKS,
+    EventSource, Learning, PipelineSetup, Publisher, WAITING_CHUNKS,
     commits::Commits,
     emission::Emission,
     flags::PipelineFlags,
@@ -31,7 +30,6 @@ use crate::{
     class_order::ClassOrder,
     config::{Config, WhenBehind},
     control::Request,
-    health::Health,
 };
 
 /// Orders that may wait for the learner. They are rare and given by people.
@@ -45,10 +43,7 @@ const PARKED_FILE: &str = "parked.jsonl";
 
 /// Starts the parts one by one.
 pub(super) struct Starting<'a> {
-    pub(super) config: &'a Config,
-    pub(super) bundle: &'a Bundle,
-    pub(super) publisher: Publisher,
-    pub(super) health: Arc<Health>,
+    pub(super) setup: PipelineSetup<'a>,
     pub(super) flags: Arc<PipelineFlags>,
     pub(super) threads: Threads,
 }
@@ -63,21 +58,20 @@ impl Starting<'_> {
             mut block_learner,
             checkpoints,
         } = learning;
-        let (config, metrics) = (self.config, &self.publisher.metrics);
+        let (config, metrics) = (self.setup.config, &self.setup.publisher.metrics);
         let labels_read = match &config.labels.topic {
             Some(_) => {
                 let (sender, messages) = bounded(WAITING_LABELS);
-                let resume = block_learner.progress().label_offsets.clone();
-                let resume = resume.unwrap_or_default();
+                let resume = block_learner.position().labels.clone();
                 let waits = config.learner.when_behind == WhenBehind::Wait;
                 let intake = LabelIntake::new(messages, &config.labels, resume.clone(), waits);
                 block_learner.set_labels(intake);
                 Some(LabelThread::new(
                     config,
-                    self.bundle,
+                    self.setup.bundle,
                     resume,
                     sender,
-                    &self.health,
+                    &self.setup.health,
                     metrics,
                 )?)
             }
@@ -85,10 +79,10 @@ impl Starting<'_> {
         };
         let requests = RequestThread::new(
             config,
-            &self.bundle.description().classes,
-            self.publisher.status.subscribe(),
+            &self.setup.bundle.description().classes,
+            self.setup.publisher.status.subscribe(),
             Arc::clone(block_learner.requested()),
-            &self.health,
+            &self.setup.health,
             metrics,
         )?;
         let (to_learner, chunks) = bounded(WAITING_CHUNKS);
@@ -100,7 +94,7 @@ impl Starting<'_> {
             orders,
             when_behind: config.learner.when_behind,
             nice: config.learner.nice,
-            class_order: ClassOrder::new(self.bundle, &self.health),
+            class_order: ClassOrder::new(self.setup.bundle, &self.setup.health),
             flags: Arc::clone(&self.flags),
         };
         self.threads.start("learner", move || learner.run())?;
@@ -121,16 +115,19 @@ impl Starting<'_> {
         &mut self,
         events: EventSource,
         sink: SampleSink,
-        samples: Option<String>,
     ) -> Result<()> {
         let EventSource {
             reader,
             committer,
             emitted,
         } = events;
-        let config = self.config;
-        let (description, classes) = (self.bundle.description(), self.bundle.classes());
-        let metrics = &self.publisher.metrics;
+        let config = self.setup.config;
+        let samples = match sink {
+            SampleSink::Memory(_) => None,
+            SampleSink::Topic(_) => config.samples.topic.as_deref(),
+        };
+        let (description, classes) = (self.setup.bundle.description(), self.setup.bundle.classes());
+        let metrics = &self.setup.publisher.metrics;
         let patience = config.kafka.patience.get();
         let (to_emission, chunks) = bounded(WAITING_CHUNKS);
         let ingest = Ingest {
@@ -142,22 +139,22 @@ impl Starting<'_> {
                 emitted: emitted.get(),
                 metrics: Arc::clone(metrics),
             },
-            watch: SourceWatch::new(patience, &self.health, metrics),
+            watch: SourceWatch::new(patience, &self.setup.health, metrics),
             chunk: Chunk::new(InputRows::new(&description.input, classes)),
             opened: None,
             chunks: to_emission,
             flags: Arc::clone(&self.flags),
-            health: Arc::clone(&self.health),
+            health: Arc::clone(&self.setup.health),
             metrics: Arc::clone(metrics),
         };
-        let current = &self.publisher.current;
+        let current = &self.setup.publisher.current;
         let emission = Emission {
             frozen: FrozenScoring::new(
                 current.load().snapshot.model().clone(),
-                self.bundle.inputs().is_some(),
+                self.setup.bundle.inputs().is_some(),
             ),
             scoring: Scoring::new(Arc::clone(current), Arc::clone(metrics), classes),
-            outputs: open_outputs(config, samples.as_deref())?,
+            outputs: open_outputs(config, samples)?,
             flags: Arc::clone(&self.flags),
             emitted: emitted.get(),
             commits: Commits::start(
@@ -167,7 +164,7 @@ impl Starting<'_> {
             )?,
             classes: description.classes.clone(),
             patience,
-            health: Arc::clone(&self.health),
+            health: Arc::clone(&self.setup.health),
             metrics: Arc::clone(metrics),
             progress: Default::default(),
         };
@@ -184,13 +181,17 @@ impl Starting<'_> {
     ) -> Result<()> {
         let Publisher {
             current, metrics, ..
-        } = &self.publisher;
+        } = &self.setup.publisher;
         let model = current.load().snapshot.model().clone();
-        let times = TimeLimit::new(&self.config.events);
+        let times = TimeLimit::new(&self.setup.config.events);
         let ingest = SampleIngest {
             reader,
-            samples: SampleReading::new(model, self.bundle, times, Arc::clone(metrics)),
-            watch: SourceWatch::new(self.config.kafka.patience.get(), &self.health, metrics),
+            samples: SampleReading::new(model, self.setup.bundle, times, Arc::clone(metrics)),
+            watch: SourceWatch::new(
+                self.setup.config.kafka.patience.get(),
+                &self.setup.health,
+                metrics,
+            ),
             opened: None,
             chunks,
             flags: Arc::clone(&self.flags),

@@ -56,7 +56,7 @@ pub(super) fn checkpoints(config: &RunConfig, findings: &mut Findings) -> Option
             let text = match &newest {
                 None => format!("{shown} can be written and has no checkpoint"),
                 Some(newest) => {
-                    let events = newest.manifest.events;
+                    let events = newest.manifest.position.events;
                     format!("{shown} can be written, the newest checkpoint has {events} events")
                 }
             };

@@ -9,27 +9,23 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::{
-    checkpoint::Orders,
-    kafka::{
-        KafkaSettings,
-        state::{Followed, StateFollower, Wanted},
-    },
+use ostar_connectors::kafka::{
+    KafkaSettings,
+    state::{Followed, StateFollower, Wanted},
 };
-use ostar_method::Deployed;
 use ostar_method::{
+    Deployed,
     alarms::AlarmReport,
     learner::{LearnerSettings, LoadedSnapshot},
 };
 use tracing::{info, warn};
 
-use super::{Process, process::set_mode};
+use super::Process;
 use crate::{
     clock::now_ms,
-    current::{ServingMode, Version},
     error_text::one_line,
     health::Health,
-    pipeline::{Publisher, SampleShare, Threads, recall_shares},
+    pipeline::{Publisher, SampleShare, Threads},
 };
 
 /// How long a poll waits, so that stopping is noticed.
@@ -74,7 +70,7 @@ struct Follower {
 
 impl Following {
     /// Starts to follow. Scorers take the share of events that they pass on from it.
-    pub(super) fn start(process: &Process, share: Arc<SampleShare>) -> Result<Self> {
+    pub(super) fn start(process: &Process) -> Result<Self> {
         let flags = Arc::new(Flags::default());
         let checkpoints = &process.config.checkpoints;
         let follower = Follower {
@@ -84,7 +80,7 @@ impl Following {
             settings: process.config.learner.method.clone(),
             publisher: process.publisher.clone(),
             health: Arc::clone(&process.health),
-            share,
+            share: Arc::clone(&process.share),
             flags: Arc::clone(&flags),
             written_at_ms: None,
             began: Instant::now(),
@@ -140,9 +136,13 @@ impl Follower {
         let manifest = &followed.manifest;
         self.written_at_ms = Some(manifest.written_at_ms);
         self.share.set(manifest.sample_share);
-        self.obey(&manifest.orders);
+        let orders = manifest.orders();
+        let mode = self.publisher.current.mode_by(&orders);
+        if mode != self.publisher.current.mode() {
+            self.publisher.set_mode(mode);
+        }
         self.publisher.status.send_modify(|status| {
-            status.paused = manifest.orders.paused;
+            status.paused = orders.paused;
             status.state_written_at_ms = Some(manifest.written_at_ms);
             status.sample_share = Some(manifest.sample_share);
         });
@@ -157,57 +157,25 @@ impl Follower {
     }
 
     fn publish(&mut self, followed: &Followed) -> Result<()> {
-        let (Some(entry), Some(bytes)) = (&followed.manifest.snapshot, &followed.snapshot) else {
+        let (Some(manifest), Some(bytes)) = (&followed.manifest.snapshot, &followed.snapshot)
+        else {
             return Ok(());
         };
-        let current = &self.publisher.current;
         let read = LoadedSnapshot::read(&self.deployed, &self.settings, bytes)?;
-        let version = Version {
-            epoch: entry.epoch,
-            step: entry.step,
-        };
-        let steps = read.snapshot.steps;
-        current.publish(read.snapshot, version);
+        let (publisher, steps) = (&self.publisher, read.snapshot.steps);
+        publisher.follow(manifest, read, steps, AlarmReport::default());
         // What was there before this process is no measure of how fast it follows.
         if self.flags.has_caught_up.load(Ordering::Acquire) {
-            let metrics = &self.publisher.metrics.process;
-            metrics.observe_snapshot(entry.published_at_ms);
+            let metrics = &publisher.metrics.process;
+            metrics.observe_snapshot(manifest.created_at_ms);
         }
-        let block = entry
-            .shares
-            .clone()
-            .map(|shares| recall_shares(shares, &read.gate, AlarmReport::default()));
-        let metrics = &self.publisher.metrics.learner;
-        if let (Some(block), Some(shares)) = (&block, &entry.shares) {
-            metrics.show_shares(block, shares.at_ms);
-        }
-        self.publisher.status.send_modify(|status| {
-            status.version = version;
-            status.events = entry.events;
-            status.steps = steps;
-            status.gate = read.gate;
-            status.shares_at_ms = entry.shares.as_ref().map(|shares| shares.at_ms);
-            status.block = block;
-            status.snapshot_at_ms = Some(entry.published_at_ms);
-        });
+        publisher
+            .status
+            .send_modify(|status| status.snapshot_at_ms = Some(manifest.created_at_ms));
         if std::mem::take(&mut self.is_foreign) {
             self.health.clear("state");
         }
         Ok(())
-    }
-
-    /// Serves by the mode that was ordered at the learner, as long as both have the same configuration.
-    fn obey(&self, orders: &Orders) {
-        let current = &self.publisher.current;
-        let configured = current.configured_mode();
-        let ordered = orders.mode.as_deref().and_then(ServingMode::named);
-        let mode = match ordered {
-            Some(mode) if orders.configured_mode.as_deref() == Some(configured.name()) => mode,
-            _ => configured,
-        };
-        if mode != current.mode() {
-            set_mode(&self.publisher, mode);
-        }
     }
 
     /// Tells when no learner has written for too long. Predictions go on with the last snapshot.

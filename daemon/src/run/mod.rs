@@ -1,64 +1,89 @@
-//! `ostard run`: serves, waits for the checkpoint lock, learns, and stops in order.
+//! `ostard run`: the life of the process, in every role.
 
 mod following;
 mod leading;
 mod offsets;
+mod orders;
 mod process;
 mod resume;
-mod scorer;
+mod source;
 mod standby;
-mod topic;
+mod waiting;
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
-use ostar_connectors::{
-    checkpoint::{Checkpoint, CheckpointStore, Newest, WriterLock, digest},
-    kafka::{Commits, Committer, KafkaSettings, Reader, Start, Writer},
-};
-use tracing::{error, info};
+use ostar_connectors::{checkpoint::Checkpoint, kafka::Commits};
+use tracing::info;
 
 pub(crate) use self::process::Process;
 use self::{
     offsets::Known,
-    process::set_mode,
-    resume::resume,
-    topic::{OpenTopic, open_samples, wait_for},
+    orders::Hands,
+    resume::{Resumed, identity, resume},
+    waiting::Stopped,
 };
 use crate::{
-    config::{Config, Role, RunConfig},
-    control::{Order, Request},
-    error_text::one_line,
+    config::{Role, RunConfig},
     pipeline::{
-        BlockLearner, Checkpoints, Emitted, EventSource, Identity, Learning, Parts, Pipeline,
-        PipelineSetup, Store, carry_out_before_reading, load_learner, show_damaged,
+        BlockLearner, Checkpoints, EventSource, Learning, Pipeline, PipelineSetup, Store,
+        load_learner,
     },
     shutdown::Signals,
 };
 
-/// Runs until a signal; `Ok` means that everything was finished before the shutdown deadline.
-pub(crate) async fn run(config: RunConfig, signals: &mut Signals) -> Result<()> {
-    let Some(mut process) = Process::start(config, signals).await? else {
-        return Ok(());
+/// The life of a process: load, bind, resume, start, wait, drain. Calls `attend` once requests are answered. `Ok` means that
+/// everything was finished before the shutdown deadline.
+pub(crate) async fn run(
+    config: RunConfig,
+    signals: &mut Signals,
+    attend: impl FnOnce(&Process),
+) -> Result<()> {
+    // The bundle is loaded and the listeners are bound: requests are answered by the frozen model from here on.
+    let mut process = match Process::load_and_bind(config, signals).await {
+        Err(error) if error.is::<Stopped>() => return Ok(()),
+        loaded => loaded?,
     };
+    attend(&process);
     signals.stop_on_failure(&process.health);
-    let outcome = process.live(signals).await;
+    let life = async {
+        // Others may learn here: the newest of what they publish is served until it is this process's turn. A scorer's turn
+        // never comes; it only waits until there is something to serve.
+        let held = process.hold(signals).await?;
+        // The newest checkpoint is served before anything waits for Kafka.
+        let (known, mut learning) = process.resume(held)?;
+        process.health.set_started();
+        let source = process.open(signals, known, &mut learning).await?;
+        let mut pipeline = process.start(source, learning)?;
+        let failure = loop {
+            tokio::select! {
+                () = signals.stop() => break None,
+                failure = pipeline.failure() => break Some(failure),
+                Some(request) = process.orders.recv() => {
+                    process.carry_out(request, &mut Hands::Pipeline(&pipeline));
+                }
+            }
+        };
+        process.drain_pipeline(pipeline, failure).await
+    };
+    let outcome = match life.await {
+        Err(error) if error.is::<Stopped>() => Ok(()),
+        outcome => outcome,
+    };
+    // Requests that were accepted are answered, and nobody listens any more.
     let failed = process.health.liveness();
     process.stop_serving().await;
     match (failed, outcome) {
         // The same failure, by its type: the exit code depends on it.
         (Err(first), Err(error)) if first == format!("{error:#}") => Err(error),
-        // The first failure is the reason; what `live` tells may be a consequence.
+        // The first failure is the reason; what the life ended with may be a consequence.
         (Err(first), _) => Err(anyhow::Error::msg(first)),
         (Ok(()), outcome) => outcome,
     }
 }
 
-/// What a process that learns has got hold of: nobody else writes there.
+/// The right to write what is learned: nobody else does.
 struct Held {
     store: Store,
     newest: Option<Checkpoint>,
@@ -73,96 +98,105 @@ pub(crate) fn check_resume(
     commits: &Commits,
 ) -> Result<()> {
     let resumed = resume(&config.config, &config.bundle_folder, bundle, newest)?;
-    let known = Known {
-        learned: resumed.progress.offsets,
-        topic_id: resumed.progress.topic_id,
-        writer: writer(resumed.earlier.as_ref(), &place(&config.config), bundle),
-        earlier: resumed.earlier,
-    };
+    let known = Known::new(&config.config, bundle, resumed.manifest.as_ref());
     known.own(commits, &config.config.kafka)?;
     Ok(())
 }
 
-/// What a learner reads.
-enum Source {
-    Events(OpenTopic),
-    Samples {
-        reader: Reader,
-        committer: Committer,
-    },
-}
-
-/// How a learner reads samples: from their beginning, and with a group of its own that tools can watch.
-fn learner_settings(config: &Config) -> KafkaSettings {
-    KafkaSettings {
-        topic: config.learned_topic().to_owned(),
-        group: Some(format!("{}-samples", config.kafka.group())),
-        start: Start::Earliest,
-        start_time_ms: None,
-        ..config.kafka.clone()
-    }
-}
-
-/// Where what is learned is kept.
-fn place(config: &Config) -> String {
-    let folder = config.checkpoints.folder.as_ref();
-    match (folder, &config.checkpoints.topic) {
-        (Some(folder), _) if config.keeps_folder() => folder.display().to_string(),
-        (_, topic) => format!("topic {}", topic.as_deref().unwrap_or_default()),
-    }
-}
-
-/// Who this daemon is in commits to the group: whoever wrote the checkpoints of the folder, or somebody new.
-fn writer(earlier: Option<&resume::Earlier>, place: &str, bundle: &Bundle) -> Writer {
-    let known = earlier.map(|earlier| earlier.writer.clone());
-    let id = known.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let moment = (now.unwrap_or_default().as_nanos(), std::process::id());
-        digest(format!("{moment:?} {place}").as_bytes())
-    });
-    Writer {
-        id,
-        bundle: bundle.description().name.clone(),
-    }
-}
-
 impl Process {
-    /// Does what its role is until a signal.
-    pub(crate) async fn live(&mut self, signals: &mut Signals) -> Result<()> {
-        match self.config.role {
-            Role::Scorer => self.score(signals).await,
-            Role::All | Role::Learner => self.learn(signals).await,
+    /// Waits until nobody else learns. `None` if that is not this process's role: it has then read what is learned.
+    async fn hold(&mut self, signals: &mut Signals) -> Result<Option<Held>> {
+        match (self.config.role, self.checkpoint_folder.clone()) {
+            (Role::Scorer, _) => {
+                self.follow_learner(signals).await?;
+                Ok(None)
+            }
+            (_, Some(folder)) => Ok(Some(self.hold_folder(folder, signals).await?)),
+            (_, None) => Ok(Some(self.hold_topic(signals).await?)),
         }
     }
 
-    /// Stands by until nobody else learns here, then learns until a signal.
-    async fn learn(&mut self, signals: &mut Signals) -> Result<()> {
-        let held = match self.checkpoint_folder.clone() {
-            Some(folder) => {
-                let store = CheckpointStore::open(folder, self.config.checkpoints.keep)?;
-                let lock = standby::wait_for_lock(self, &store, signals).await?;
-                lock.map(|lock| self.hold_folder(store, lock)).transpose()?
+    /// The learner as the newest checkpoint has it, and where that ends.
+    fn resume(&self, held: Option<Held>) -> Result<(Known, Option<Learning>)> {
+        let (config, bundle) = (&self.config, &self.bundle);
+        let Some(Held {
+            store,
+            newest,
+            epoch,
+        }) = held
+        else {
+            return Ok((Known::new(config, bundle, None), None));
+        };
+        let Resumed { state, manifest } = resume(config, &self.bundle_folder, bundle, newest)?;
+        let known = Known::new(config, bundle, manifest.as_ref());
+        let learner = load_learner(
+            config.learner.device,
+            bundle,
+            config.learner_settings(&bundle.description().classes)?,
+            state.as_deref(),
+        )?;
+        let publisher = self.publisher.clone();
+        let learning = Learning {
+            block_learner: BlockLearner::new(learner, &config.learner, epoch, manifest, publisher),
+            checkpoints: Checkpoints::new(
+                store,
+                &config.checkpoints,
+                identity(config, bundle, &known.writer),
+                Arc::clone(&self.publisher.metrics),
+                Arc::clone(&self.health),
+            ),
+        };
+        Ok((known, Some(learning)))
+    }
+
+    /// Waits until what the process reads can be read.
+    async fn open(
+        &mut self,
+        signals: &mut Signals,
+        known: Known,
+        learning: &mut Option<Learning>,
+    ) -> Result<EventSource> {
+        let mut hands = match learning {
+            Some(learning) => Hands::Learner(&mut learning.block_learner),
+            None => Hands::Nobody,
+        };
+        let patience = self.config.kafka.patience.get();
+        let all = Arc::new((self.config.clone(), known));
+        let open = move || Ok(source::open(&all.0, &all.1)?);
+        self.reach(signals, &mut hands, patience, open).await
+    }
+
+    /// Starts the threads.
+    fn start(&self, source: EventSource, mut learning: Option<Learning>) -> Result<Pipeline> {
+        let epoch = learning.as_mut().map(|learning| {
+            learning.begin(&source);
+            learning.block_learner.version().epoch
+        });
+        let setup = PipelineSetup {
+            config: &self.config,
+            bundle: &self.bundle,
+            share: Arc::clone(&self.share),
+            publisher: self.publisher.clone(),
+            health: Arc::clone(&self.health),
+        };
+        let pipeline = Pipeline::start(setup, source, learning)?;
+        let topic = self.config.learned_topic();
+        match epoch {
+            Some(epoch) => {
+                let device = self.config.learner.device;
+                info!(epoch, topic, %device, "learning from the stream");
             }
-            None => leading::wait_to_lead(self, signals).await?,
-        };
-        let Some(held) = held else {
-            return Ok(());
-        };
-        let Some(mut pipeline) = self.start_pipeline(held, signals).await? else {
-            return Ok(());
-        };
-        let failure = loop {
-            tokio::select! {
-                () = signals.stop() => break None,
-                failure = pipeline.failure() => break Some(failure),
-                Some(request) = self.orders.recv() => self.dispatch(request, &pipeline),
-            }
-        };
-        self.stop_pipeline(pipeline, failure).await
+            None => info!(
+                topic,
+                group = self.config.kafka.group(),
+                "scoring the stream"
+            ),
+        }
+        Ok(pipeline)
     }
 
     /// Ends the pipeline in order. If it has failed, that is the outcome.
-    async fn stop_pipeline(
+    async fn drain_pipeline(
         &self,
         pipeline: Pipeline,
         failure: Option<anyhow::Error>,
@@ -174,200 +208,6 @@ impl Process {
         match failure {
             Some(failure) => Err(failure),
             None => stopped.context("stopping the pipeline panicked")?,
-        }
-    }
-
-    /// The folder is this process's.
-    fn hold_folder(&self, store: CheckpointStore, lock: WriterLock) -> Result<Held> {
-        let Newest {
-            checkpoint: newest,
-            damaged,
-        } = store.resume(&lock)?;
-        let found = damaged.first().map(|first| {
-            let instead = match &newest {
-                Some(newest) => format!("resumed from {}", newest.path.display()),
-                None => "no intact one is left: learning from nothing".to_owned(),
-            };
-            let others = match damaged.len() {
-                1 => String::new(),
-                all => format!(" (and {} more)", all - 1),
-            };
-            format!("{first}{others}; {instead}")
-        });
-        if let Some(found) = &found {
-            error!(found, "started without damaged checkpoints");
-        }
-        show_damaged(&store, found, &self.health, &self.publisher.metrics);
-        let last_epoch = newest.as_ref().map_or(0, |newest| newest.manifest.epoch);
-        let epoch = self.claim_epoch(&store, &lock, last_epoch);
-        Ok(Held {
-            store: Store::Folder { store, lock },
-            newest,
-            epoch,
-        })
-    }
-
-    /// Resumes from the newest checkpoint and starts the threads; `None` if the process is told to stop before the topic
-    /// can be read.
-    async fn start_pipeline(
-        &mut self,
-        held: Held,
-        signals: &mut Signals,
-    ) -> Result<Option<Pipeline>> {
-        let (mut block_learner, known) = self.resume_learner(held.newest, held.epoch)?;
-        self.health.set_started();
-        let opened = self.open_source(&known, &mut block_learner, signals);
-        let Some(source) = opened.await? else {
-            return Ok(None);
-        };
-        let pipeline = Pipeline::start(PipelineSetup {
-            config: &self.config,
-            bundle: &self.bundle,
-            parts: self.parts(held.store, source, &known, block_learner),
-            publisher: self.publisher.clone(),
-            health: Arc::clone(&self.health),
-        })?;
-        info!(
-            epoch = held.epoch,
-            topic = self.config.learned_topic(),
-            device = %self.config.learner.device,
-            "learning from the stream"
-        );
-        Ok(Some(pipeline))
-    }
-
-    /// The learner as the newest checkpoint has it. It is served and shown before anything waits for Kafka.
-    fn resume_learner(
-        &self,
-        newest: Option<Checkpoint>,
-        epoch: u64,
-    ) -> Result<(BlockLearner, Known)> {
-        let config = &self.config;
-        let resumed = resume(config, &self.bundle_folder, &self.bundle, newest)?;
-        let learner = load_learner(
-            config.learner.device,
-            &self.bundle,
-            config.learner_settings(&self.bundle.description().classes)?,
-            resumed.state.as_deref(),
-        )?;
-        let known = Known {
-            learned: resumed.progress.offsets.clone(),
-            topic_id: resumed.progress.topic_id.clone(),
-            writer: writer(resumed.earlier.as_ref(), &place(config), &self.bundle),
-            earlier: resumed.earlier,
-        };
-        let mut block_learner = BlockLearner::new(
-            learner,
-            &config.learner,
-            epoch,
-            resumed.progress,
-            resumed.shares,
-            self.publisher.clone(),
-        );
-        block_learner.obey(&resumed.orders);
-        Ok((block_learner, known))
-    }
-
-    /// Waits until what the learner reads can be read, and carries out orders meanwhile. `None` if the process is told to
-    /// stop.
-    async fn open_source(
-        &mut self,
-        known: &Known,
-        block_learner: &mut BlockLearner,
-        signals: &mut Signals,
-    ) -> Result<Option<Source>> {
-        let publisher = &self.publisher;
-        let carry_out = |request: Request| match request.order {
-            Order::SetMode(mode) => drop(request.reply.send(Ok(set_mode(publisher, mode)))),
-            _ => carry_out_before_reading(request, block_learner),
-        };
-        let patience = self.config.kafka.patience.get();
-        let (health, orders, known) = (&self.health, &mut self.orders, known.clone());
-        if self.config.role == Role::Learner {
-            let settings = learner_settings(&self.config);
-            let open = move || open_samples(&settings, &known);
-            let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
-            return Ok(opened.map(|(reader, committer)| Source::Samples { reader, committer }));
-        }
-        let settings = self.config.kafka.clone();
-        let open = move || OpenTopic::open(&settings, &known);
-        let opened = wait_for(open, patience, health, signals, orders, carry_out).await?;
-        Ok(opened.map(Source::Events))
-    }
-
-    /// What the pipeline runs. A first checkpoint claims the epoch and keeps where partitions began.
-    fn parts(
-        &self,
-        mut store: Store,
-        source: Source,
-        known: &Known,
-        mut block_learner: BlockLearner,
-    ) -> Parts {
-        let (reader, emitted) = match &source {
-            Source::Events(topic) => (&topic.reader, topic.emitted.clone()),
-            Source::Samples { reader, .. } => (reader, Default::default()),
-        };
-        block_learner.begin(&reader.offsets(), reader.topic_id());
-        let emitted = Emitted::new(emitted);
-        if let (Store::Topic(store), Source::Samples { committer, .. }) = (&mut store, &source) {
-            store.commit_with(committer.clone());
-        }
-        let digest = self.config.learner.digest();
-        let topic = self.config.learned_topic();
-        let mut checkpoints = Checkpoints::new(
-            store,
-            &self.config.checkpoints,
-            Identity::new(&self.bundle, digest, topic, &known.writer.id),
-            Arc::clone(&emitted),
-            Arc::clone(&self.publisher.metrics),
-            Arc::clone(&self.health),
-        );
-        // A full disk must not stop serving.
-        if let Err(error) = checkpoints.write(&block_learner) {
-            error!(error = %one_line(&error), "cannot write a checkpoint");
-        }
-        let learning = Box::new(Learning {
-            block_learner,
-            checkpoints,
-        });
-        match source {
-            Source::Events(topic) => Parts::All {
-                events: EventSource {
-                    reader: topic.reader,
-                    committer: topic.committer,
-                    emitted,
-                },
-                learning,
-            },
-            Source::Samples { reader, .. } => Parts::Learner {
-                samples: reader,
-                learning,
-            },
-        }
-    }
-
-    /// The epoch of this process. If the folder cannot be written, checkpoints will fail, too: that is told at once.
-    fn claim_epoch(&self, store: &CheckpointStore, lock: &WriterLock, last: u64) -> u64 {
-        store.claim_epoch(lock, last).unwrap_or_else(|error| {
-            error!(%error, "cannot write to the checkpoint folder");
-            self.publisher.metrics.checkpoints.failed();
-            let reason = format!("{error}; a restart learns again what no checkpoint holds");
-            self.health.set_condition("checkpoints", reason);
-            last + 1
-        })
-    }
-
-    fn dispatch(&self, request: Request, pipeline: &Pipeline) {
-        match request.order {
-            Order::SetMode(mode) => {
-                // Whoever gave the order may have gone.
-                let _ = request.reply.send(Ok(self.set_mode(mode)));
-                // An order survives a crash. Nobody waits for this checkpoint.
-                let (reply, _) = tokio::sync::oneshot::channel();
-                let order = Order::Checkpoint;
-                pipeline.order(Request { order, reply });
-            }
-            _ => pipeline.order(request),
         }
     }
 }

@@ -1,27 +1,64 @@
 //! Where a start reads on, from what the checkpoint and the group say.
 
+use std::{
+    process,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use ostar_bundle::Bundle;
 use ostar_connectors::{
+    checkpoint::{Manifest, Position, digest},
     event::Offsets,
     kafka::{Commits, KafkaError, KafkaSettings, Start, Writer},
 };
 use tracing::warn;
 
-use super::resume::Earlier;
+use crate::config::{Config, Role};
 
 /// What earlier runs have left about offsets.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    /// In each partition, the offset behind the last event that was learned.
-    pub(super) learned: Offsets,
-    /// The broker's id of the topic that they belong to; `None` if unknown.
-    pub(super) topic_id: Option<String>,
-    /// `None` without a checkpoint.
-    pub(super) earlier: Option<Earlier>,
+    /// Where the newest checkpoint ends; `None` without one.
+    position: Option<Position>,
     /// Who this daemon is in commits to the group.
     pub(super) writer: Writer,
 }
 
+/// Who the scorers of a group are in its commits: all of them are one writer.
+const SCORERS: &str = "scorers";
+
 impl Known {
+    /// The writer is whoever wrote the checkpoint, or somebody new.
+    pub(super) fn new(config: &Config, bundle: &Bundle, resumed: Option<&Manifest>) -> Self {
+        let id = match resumed {
+            Some(manifest) => manifest.identity.writer.clone(),
+            None if config.role == Role::Scorer => SCORERS.to_owned(),
+            None => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                let moment = (now.unwrap_or_default().as_nanos(), process::id());
+                digest(format!("{moment:?} {}", config.state_place()).as_bytes())
+            }
+        };
+        Self {
+            position: resumed.map(|manifest| manifest.position.clone()),
+            writer: Writer {
+                id,
+                bundle: bundle.description().name.clone(),
+            },
+        }
+    }
+
+    /// In each partition, the offset behind the last event that was learned.
+    pub(super) fn learned(&self) -> Offsets {
+        let position = self.position.as_ref();
+        position.map_or_else(Offsets::new, |position| position.learned.clone())
+    }
+
+    /// The broker's id of the topic that the offsets belong to; `None` if unknown.
+    pub(super) fn topic_id(&self) -> Option<String> {
+        self.position.as_ref()?.topic_id.clone()
+    }
+
     /// The commits that are this daemon's own. One that names another writer is an error.
     pub(super) fn own(
         &self,
@@ -33,7 +70,7 @@ impl Known {
         for (partition, commit) in commits {
             if commit.metadata.is_empty() {
                 // This daemon leaves its name: somebody else has set these offsets. They say where a first start begins.
-                if self.earlier.is_some() {
+                if self.position.is_some() {
                     unnamed = true;
                     continue;
                 }
@@ -61,7 +98,7 @@ impl Known {
             return false;
         };
         // Without a checkpoint the folder may be lost or new. The bundle then decides.
-        let is_lost = self.earlier.is_none() && theirs.bundle == self.writer.bundle;
+        let is_lost = self.position.is_none() && theirs.bundle == self.writer.bundle;
         is_lost || theirs.id == self.writer.id
     }
 
@@ -69,7 +106,7 @@ impl Known {
     /// the group's commit and the checkpoint's. Nothing was emitted yet of a partition that is missing among others.
     pub(super) fn emitted(&self, own: &Offsets) -> Offsets {
         let mut emitted = own.clone();
-        for (partition, offset) in self.earlier.iter().flat_map(|earlier| &earlier.emitted) {
+        for (partition, offset) in self.position.iter().flat_map(|known| &known.emitted) {
             let known = emitted.entry(*partition).or_insert(*offset);
             *known = offset.max(known).to_owned();
         }
@@ -80,7 +117,8 @@ impl Known {
     /// offsets. With no offsets at all `kafka.start` decides; a partition of which nothing was learned or emitted is new and
     /// read from its beginning.
     pub(super) fn first(&self, emitted: &Offsets, start: Start) -> Offsets {
-        if self.learned.is_empty() {
+        let learned = self.learned();
+        if learned.is_empty() {
             // A new learner takes all there is. Emission leaves out what was emitted before.
             return match start {
                 Start::Earliest => Offsets::new(),
@@ -91,7 +129,7 @@ impl Known {
             let emitted = emitted.get(partition)?;
             Some((*partition, *emitted.min(learned)))
         };
-        self.learned.iter().filter_map(lower).collect()
+        learned.iter().filter_map(lower).collect()
     }
 }
 
@@ -103,11 +141,10 @@ mod tests {
 
     fn known(learned: &[(i32, i64)], emitted: &[(i32, i64)]) -> Known {
         Known {
-            learned: learned.iter().copied().collect(),
-            topic_id: None,
-            earlier: Some(Earlier {
+            position: Some(Position {
+                learned: learned.iter().copied().collect(),
                 emitted: emitted.iter().copied().collect(),
-                writer: "00ff".to_owned(),
+                ..Position::default()
             }),
             writer: writer("00ff", "spam"),
         }
@@ -156,9 +193,7 @@ mod tests {
     #[test]
     fn a_new_learner_reads_from_the_group_unless_it_wants_everything() {
         let known = Known {
-            learned: Offsets::new(),
-            topic_id: None,
-            earlier: None,
+            position: None,
             writer: writer("00ff", "spam"),
         };
         let (nothing, emitted) = (Offsets::new(), Offsets::from([(0, 20)]));
@@ -188,7 +223,7 @@ mod tests {
             Offsets::new()
         );
         // Without a checkpoint they say where to begin.
-        known.earlier = None;
+        known.position = None;
         let set = known.own(&commit(3, ""), &settings).unwrap();
         assert_eq!(set, Offsets::from([(0, 3)]));
         // The folder is lost, the bundle is the same.

@@ -13,13 +13,14 @@ use tokio::{
 };
 use tracing::info;
 
+use super::{following::Following, waiting::Stopped};
 use crate::{
     config::{Config, RunConfig},
     control::{Controller, Request},
-    current::{Current, ServingMode, Version},
+    current::{Current, Version},
     health::Health,
     metrics::Metrics,
-    pipeline::{Publisher, load_learner},
+    pipeline::{Publisher, SampleShare, load_learner},
     servers::{self, Servers},
     serving::Services,
     shutdown::Signals,
@@ -43,21 +44,25 @@ pub(crate) struct Process {
     pub(crate) bundle: Arc<Bundle>,
     pub(crate) health: Arc<Health>,
     pub(crate) publisher: Publisher,
-    pub(crate) orders: mpsc::Receiver<Request>,
+    pub(super) orders: mpsc::Receiver<Request>,
+    /// Serves what another process learns; `None` if none does, or it is kept in a folder.
+    pub(super) following: Option<Following>,
+    /// Share of the events that a scorer passes on.
+    pub(super) share: Arc<SampleShare>,
     pub(crate) servers: Servers,
 }
 
 impl Process {
-    /// Loads the bundle and serves the frozen model until there is something newer. Whoever holds it says when it has
-    /// started: a checkpoint may be there. `None` if it is told to stop before: nothing is held yet that would have to be
-    /// given back.
-    pub(crate) async fn start(config: RunConfig, signals: &mut Signals) -> Result<Option<Self>> {
+    /// Loads the bundle, binds the listeners, and serves the frozen model until there is something newer. Whoever holds the
+    /// process says when it has started: a checkpoint may be there. [`Stopped`] if a signal comes before: nothing is held yet
+    /// that would have to be given back.
+    pub(super) async fn load_and_bind(config: RunConfig, signals: &mut Signals) -> Result<Self> {
         // A large model takes seconds, in which no signal would be noticed.
         let runtime = Handle::current();
         let starting = spawn_blocking(move || runtime.block_on(Self::load(config)));
         tokio::select! {
-            () = signals.stop() => Ok(None),
-            started = starting => Ok(Some(started.context("starting the process panicked")??)),
+            () = signals.stop() => Err(Stopped.into()),
+            started = starting => started.context("starting the process panicked")?,
         }
     }
 
@@ -77,6 +82,18 @@ impl Process {
             let group = config.kafka.default_group(&description.name);
             config.kafka.group = Some(group);
         }
+        info!(
+            version = env!("CARGO_PKG_VERSION"),
+            role = config.role.name(),
+            topic = config.learned_topic(),
+            group = config.kafka.group(),
+            bundle = description.name,
+            digest = bundle.digest(),
+            state = config.state_place(),
+            mode = config.serving.mode.name(),
+            labels = config.labels.topic,
+            "starting"
+        );
         let metrics = Metrics::new(description, &config.metrics)?;
         // Only for its first snapshot: the learner that learns is made once the checkpoints are this process's.
         let learner = load_learner(Device::Cpu, &bundle, config.unlabelled_learner(), None)?;
@@ -104,9 +121,12 @@ impl Process {
             config: config.clone(),
         };
         let servers = servers::serve(services, &config.serve_settings()).await?;
-        if let Some(address) = servers.control_address {
-            info!(%address, "taking orders from `ostard ctl`");
-        }
+        info!(
+            grpc_address = %servers.grpc_address,
+            control_address = ?servers.control_address,
+            http_address = %servers.http_address,
+            "listening"
+        );
         Ok(Self {
             config,
             bundle_folder,
@@ -119,6 +139,8 @@ impl Process {
                 status,
             },
             orders,
+            following: None,
+            share: SampleShare::new(),
             servers,
         })
     }
@@ -143,18 +165,4 @@ impl Process {
     pub(super) fn drain(&self) -> Duration {
         DRAIN.min(self.shutdown_deadline() / 2)
     }
-
-    /// Changes the serving mode; gives the reply to the order.
-    pub(super) fn set_mode(&self, mode: ServingMode) -> String {
-        set_mode(&self.publisher, mode)
-    }
-}
-
-/// Changes the serving mode; gives the reply to the order.
-pub(super) fn set_mode(publisher: &Publisher, mode: ServingMode) -> String {
-    publisher.current.set_mode(mode);
-    // The mode is not part of the status, but watchers of the state are told both: wake them.
-    publisher.status.send_modify(|_| ());
-    info!(mode = mode.name(), "serving mode changed");
-    format!("serving mode is {}", mode.name())
 }

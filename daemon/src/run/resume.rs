@@ -5,37 +5,34 @@ use std::path::Path;
 use anyhow::{Result, anyhow, bail};
 use ostar_bundle::Bundle;
 use ostar_connectors::{
-    checkpoint::{Checkpoint, Manifest, Orders, Shares},
+    checkpoint::{Checkpoint, Identity, Manifest},
     event::Offsets,
+    kafka::Writer,
 };
 use tracing::{info, warn};
 
-use crate::{
-    config::{Config, OnBundleChange, Role},
-    pipeline::Progress,
-};
+use crate::config::{Config, OnBundleChange, Role};
 
 /// What the learner starts with.
 #[derive(Debug, Default)]
 pub(super) struct Resumed {
     /// The learner's saved state; `None` to start with an empty one.
     pub(super) state: Option<Vec<u8>>,
-    pub(super) progress: Progress,
-    /// Shares as they were shown; `None` with another bundle.
-    pub(super) shares: Option<Shares>,
-    /// Orders that were in force.
-    pub(super) orders: Orders,
-    /// `None` if there is no checkpoint.
-    pub(super) earlier: Option<Earlier>,
+    /// Where to read on, and what is in force; `None` if there is no checkpoint.
+    pub(super) manifest: Option<Manifest>,
 }
 
-/// What the checkpoint says about outputs.
-#[derive(Debug, Clone)]
-pub(super) struct Earlier {
-    /// Outputs of events before these offsets are delivered or parked.
-    pub(super) emitted: Offsets,
-    /// Identifies the folder in commits to the group.
-    pub(super) writer: String,
+/// What the states of this process belong to.
+pub(super) fn identity(config: &Config, bundle: &Bundle, writer: &Writer) -> Identity {
+    let description = bundle.description();
+    Identity {
+        bundle_name: description.name.clone(),
+        bundle_digest: bundle.digest().to_owned(),
+        settings_digest: config.learner.digest(),
+        classes: description.classes.clone(),
+        topic: config.learned_topic().to_owned(),
+        writer: writer.id.clone(),
+    }
 }
 
 /// Takes over the newest checkpoint as far as it fits the topic and the bundle.
@@ -49,12 +46,52 @@ pub(super) fn resume(
         return Ok(Resumed::default());
     };
     let Checkpoint {
-        manifest,
+        mut manifest,
         state,
         path,
     } = checkpoint;
+    check_topic(config, &manifest.identity, &path)?;
+    let position = &mut manifest.position;
+    if manifest.identity.bundle_digest == bundle.digest() {
+        if manifest.identity.settings_digest != config.learner.digest() {
+            warn!("learner settings changed since the checkpoint was written");
+        }
+        info!(checkpoint = %path.display(), events = position.events, "resumed from checkpoint");
+        return Ok(Resumed {
+            state: Some(state),
+            manifest: Some(manifest),
+        });
+    }
+    match config.checkpoints.on_bundle_change {
+        OnBundleChange::Refuse => {
+            return Err(another_bundle(
+                bundle_folder,
+                bundle,
+                &manifest.identity,
+                &path,
+            ));
+        }
+        OnBundleChange::StartAnew => {
+            warn!("bundle changed: starting with an empty state where the checkpoint ends");
+        }
+        OnBundleChange::KeepWindow => {
+            warn!("bundle changed: filling the window from the events before the checkpoint");
+            position.learned = rewound(&position.learned, config.learner.method.window);
+        }
+    }
+    // An empty state has seen no event and no block.
+    position.events = 0;
+    position.requested_block = 0;
+    manifest.shares = None;
+    Ok(Resumed {
+        state: None,
+        manifest: Some(manifest),
+    })
+}
+
+fn check_topic(config: &Config, identity: &Identity, path: &Path) -> Result<()> {
     let topic = config.learned_topic();
-    if manifest.topic != topic {
+    if identity.topic != topic {
         let (key, place) = match config.role {
             Role::Learner => ("samples.topic", "topic"),
             Role::All | Role::Scorer if config.keeps_folder() => ("kafka.topic", "folder"),
@@ -64,69 +101,16 @@ pub(super) fn resume(
             "checkpoint {} has learned from topic {:?}, {key} is {topic:?}; set another checkpoints.{place}, or go \
              back to the topic",
             path.display(),
-            manifest.topic,
+            identity.topic,
         );
     }
-    let earlier = Some(Earlier {
-        emitted: manifest.emitted.clone(),
-        writer: manifest.writer.clone(),
-    });
-    if manifest.bundle_digest == bundle.digest() {
-        if manifest.settings_digest != config.learner.digest() {
-            warn!("learner settings changed since the checkpoint was written");
-        }
-        info!(checkpoint = %path.display(), events = manifest.events, "resumed from checkpoint");
-        return Ok(Resumed {
-            state: Some(state),
-            progress: Progress {
-                events: manifest.events,
-                offsets: manifest.offsets,
-                topic_id: manifest.topic_id,
-                label_offsets: manifest.label_offsets,
-                border_ms: manifest.label_border_ms,
-                requested_block: manifest.requested_block,
-                sampled: manifest.sampled,
-            },
-            shares: manifest.shares,
-            orders: manifest.orders,
-            earlier,
-        });
-    }
-    let offsets = match config.checkpoints.on_bundle_change {
-        OnBundleChange::Refuse => {
-            return Err(another_bundle(bundle_folder, bundle, &manifest, &path));
-        }
-        OnBundleChange::StartAnew => {
-            warn!("bundle changed: starting with an empty state where the checkpoint ends");
-            manifest.offsets
-        }
-        OnBundleChange::KeepWindow => {
-            warn!("bundle changed: filling the window from the events before the checkpoint");
-            rewound(&manifest.offsets, config.learner.method.window)
-        }
-    };
-    Ok(Resumed {
-        state: None,
-        progress: Progress {
-            events: 0,
-            offsets,
-            topic_id: manifest.topic_id,
-            label_offsets: manifest.label_offsets,
-            border_ms: manifest.label_border_ms,
-            // Blocks are counted anew.
-            requested_block: 0,
-            sampled: manifest.sampled,
-        },
-        shares: None,
-        orders: manifest.orders,
-        earlier,
-    })
+    Ok(())
 }
 
 fn another_bundle(
     bundle_folder: &Path,
     bundle: &Bundle,
-    manifest: &Manifest,
+    theirs: &Identity,
     path: &Path,
 ) -> anyhow::Error {
     anyhow!(
@@ -134,8 +118,8 @@ fn another_bundle(
          checkpoints.on_bundle_change to \"start_anew\" to learn from here with the new bundle, to \"keep_window\" \
          to fill its window from the events before, or go back to the old bundle",
         path.display(),
-        manifest.bundle_name,
-        manifest.bundle_digest,
+        theirs.bundle_name,
+        theirs.bundle_digest,
         bundle_folder.display(),
         bundle.description().name,
         bundle.digest(),

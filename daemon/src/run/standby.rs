@@ -1,114 +1,124 @@
-//! A second process on the same checkpoint folder: serves the newest checkpoint until the first process ends.
+//! What is learned is kept in a folder: one process writes, others serve its newest checkpoint until it ends.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::Result;
-use ostar_connectors::checkpoint::{CheckpointStore, Manifest, WriterLock};
+use ostar_connectors::checkpoint::{CheckpointStore, Newest, Version, WriterLock};
 use ostar_engine::Device;
-use tracing::{info, warn};
+use ostar_method::learner::LoadedSnapshot;
+use tracing::{error, info, warn};
 
-use super::Process;
+use super::{Held, Process};
 use crate::{
-    control::Order,
-    current::Version,
     error_text::one_line,
-    pipeline::{load_learner, recall},
+    pipeline::{Store, load_learner, show_damaged},
     shutdown::Signals,
 };
 
 /// How often the lock is tried and the newest checkpoint is read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Waits until this process holds the writer's lock; `None` if it is told to stop before.
-pub(crate) async fn wait_for_lock(
-    process: &mut Process,
-    store: &CheckpointStore,
-    signals: &mut Signals,
-) -> Result<Option<WriterLock>> {
-    if let Some(lock) = store.try_lock()? {
-        return Ok(Some(lock));
-    }
-    info!(folder = %store.folder().display(), "another process learns here: standing by");
-    set_standby(process, true);
-    let mut served = None;
-    loop {
-        follow(process, store, &mut served);
-        process.health.set_started();
-        tokio::select! {
-            () = signals.stop() => return Ok(None),
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-            Some(request) = process.orders.recv() => {
-                let outcome = match request.order {
-                    Order::SetMode(mode) => Ok(process.set_mode(mode)),
-                    _ => Err("this process stands by; give the order to the one that learns".to_owned()),
-                };
-                // Whoever gave the order may have gone.
-                let _ = request.reply.send(outcome);
+impl Process {
+    /// Stands by until this process holds the writer's lock.
+    pub(super) async fn hold_folder(
+        &mut self,
+        folder: PathBuf,
+        signals: &mut Signals,
+    ) -> Result<Held> {
+        let store = CheckpointStore::open(folder, self.config.checkpoints.keep)?;
+        let (mut stands_by, mut served) = (false, None);
+        let look = |process: &Self| {
+            if let Some(lock) = store.try_lock()? {
+                return Ok(Some(lock));
             }
-        }
-        if let Some(lock) = store.try_lock()? {
+            if !stands_by {
+                stands_by = true;
+                info!(folder = %store.folder().display(), "another process learns here: standing by");
+                process.publisher.set_standby(true);
+            }
+            process.follow_folder(&store, &mut served);
+            process.health.set_started();
+            Ok(None)
+        };
+        let lock = self.wait_until(signals, LOOK_EVERY, look).await?;
+        if stands_by {
             info!("the other process has ended: taking over");
-            set_standby(process, false);
-            return Ok(Some(lock));
+            self.publisher.set_standby(false);
         }
+        self.resume_folder(store, lock)
     }
-}
 
-/// Serves the newest checkpoint if it is another one than `served`. One of another bundle is ignored: its state does
-/// not fit.
-fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Version>) {
-    // A look at the manifest is enough most of the time: the state may be large.
-    if let Ok(Some(manifest)) = store.newest_manifest()
-        && *served == Some(version_of(&manifest))
-    {
-        return;
-    }
-    let newest = match store.newest() {
-        Ok(Some(newest)) => newest,
-        Ok(None) => return,
-        Err(error) => return warn!(%error, "cannot read the newest checkpoint"),
-    };
-    let manifest = &newest.manifest;
-    let version = version_of(manifest);
-    if *served == Some(version) || manifest.bundle_digest != process.bundle.digest() {
-        return;
-    }
-    // Only for its snapshot: a process on standby takes no memory of a GPU.
-    let settings = process.config.unlabelled_learner();
-    match load_learner(Device::Cpu, &process.bundle, settings, Some(&newest.state)) {
-        Ok(learner) => {
-            let publisher = &process.publisher;
-            publisher.current.publish(learner.snapshot(), version);
-            publisher.status.send_modify(|status| {
-                status.version = version;
-                status.events = manifest.events;
-                status.steps = learner.steps();
-                status.gate = learner.gate().clone();
-                if let Some(shares) = manifest.shares.clone() {
-                    status.shares_at_ms = Some(shares.at_ms);
-                    status.block = Some(recall(shares, &learner));
-                }
-            });
-            let status = publisher.status.borrow();
-            if let (Some(block), Some(at_ms)) = (&status.block, status.shares_at_ms) {
-                publisher.metrics.learner.show_shares(block, at_ms);
+    /// Serves the newest checkpoint if it is another one than `served`. One of another bundle is ignored: its state does
+    /// not fit.
+    fn follow_folder(&self, store: &CheckpointStore, served: &mut Option<Version>) {
+        // A look at the manifest is enough most of the time: the state may be large.
+        if let Ok(Some(manifest)) = store.newest_manifest()
+            && *served == Some(manifest.version)
+        {
+            return;
+        }
+        let newest = match store.newest() {
+            Ok(Some(newest)) => newest,
+            Ok(None) => return,
+            Err(error) => return warn!(%error, "cannot read the newest checkpoint"),
+        };
+        let manifest = &newest.manifest;
+        let is_foreign = manifest.identity.bundle_digest != self.bundle.digest();
+        if *served == Some(manifest.version) || is_foreign {
+            return;
+        }
+        // Only for its snapshot: a process on standby takes no memory of a GPU.
+        let settings = self.config.unlabelled_learner();
+        match load_learner(Device::Cpu, &self.bundle, settings, Some(&newest.state)) {
+            Ok(learner) => {
+                let read = LoadedSnapshot {
+                    snapshot: learner.snapshot(),
+                    gate: learner.gate().clone(),
+                };
+                let (steps, alarms) = (learner.steps(), learner.alarms());
+                self.publisher.follow(manifest, read, steps, alarms);
+                *served = Some(manifest.version);
             }
-            *served = Some(version);
+            Err(error) => warn!(error = %one_line(&error), "cannot serve the newest checkpoint"),
         }
-        Err(error) => warn!(error = %one_line(&error), "cannot serve the newest checkpoint"),
     }
-}
 
-fn version_of(manifest: &Manifest) -> Version {
-    Version {
-        epoch: manifest.epoch,
-        step: manifest.step,
+    /// The folder is this process's: finds its newest checkpoint and claims the next epoch.
+    fn resume_folder(&self, store: CheckpointStore, lock: WriterLock) -> Result<Held> {
+        let Newest {
+            checkpoint: newest,
+            damaged,
+        } = store.resume(&lock)?;
+        let found = damaged.first().map(|first| {
+            let instead = match &newest {
+                Some(newest) => format!("resumed from {}", newest.path.display()),
+                None => "no intact one is left: learning from nothing".to_owned(),
+            };
+            let others = match damaged.len() {
+                1 => String::new(),
+                all => format!(" (and {} more)", all - 1),
+            };
+            format!("{first}{others}; {instead}")
+        });
+        if let Some(found) = &found {
+            error!(found, "started without damaged checkpoints");
+        }
+        show_damaged(&store, found, &self.health, &self.publisher.metrics);
+        let last = newest
+            .as_ref()
+            .map_or(0, |newest| newest.manifest.version.epoch);
+        // If the folder cannot be written, checkpoints will fail, too: that is reported at once.
+        let epoch = store.claim_epoch(&lock, last).unwrap_or_else(|error| {
+            error!(%error, "cannot write to the checkpoint folder");
+            self.publisher.metrics.checkpoints.failed();
+            let reason = format!("{error}; a restart learns again what no checkpoint holds");
+            self.health.set_condition("checkpoints", reason);
+            last + 1
+        });
+        Ok(Held {
+            store: Store::Folder { store, lock },
+            newest,
+            epoch,
+        })
     }
-}
-
-pub(super) fn set_standby(process: &Process, standby: bool) {
-    process
-        .publisher
-        .status
-        .send_modify(|status| status.standby = standby);
 }

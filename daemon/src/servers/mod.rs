@@ -13,7 +13,7 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, timeout_at},
 };
-use tracing::{info, warn};
+use tracing::warn;
 
 use self::{listen::Ports, parts::Parts};
 use crate::{
@@ -128,7 +128,6 @@ async fn serve_with_secrets(
         let follow = tls.follow(health.clone(), metrics.clone(), http.stopped());
         http.start("TLS files", done(follow));
     }
-    info!(%grpc_address, ?control_address, %http_address, "listening");
     Ok(Servers {
         grpc_address,
         control_address,

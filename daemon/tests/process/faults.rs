@@ -97,7 +97,7 @@ fn one_event_of_the_year_2100_makes_no_event_negative_and_a_label_of_it_holds_ba
     let letters = mock.header_values("ahead-letters", "ostar-reason")?;
     ensure!(letters == ["bad_time"], "{letters:?}");
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
-    let border = manifest["label_border_ms"].as_i64();
+    let border = manifest["position"]["label_border_ms"].as_i64();
     ensure!(
         border.is_some_and(|border| border < YEAR_2100),
         "{manifest:#}"

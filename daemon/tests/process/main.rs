@@ -7,6 +7,7 @@ mod early_stop;
 mod faults;
 mod promises;
 mod refused_starts;
+mod starting;
 mod stopping;
 
 use ostar_harness::{Mock, Place, daemon::Daemon, gaussians};

@@ -54,7 +54,7 @@ fn every_event_has_a_prediction_or_a_dead_letter_and_the_stop_commits_them_all()
     ensure!(predicted == (0..600).filter(|offset| offset % 50 != 0).collect());
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
     ensure!(
-        manifest["emitted"] == serde_json::json!({"0": 600}),
+        manifest["position"]["emitted"] == serde_json::json!({"0": 600}),
         "{manifest:#}"
     );
     Ok(())

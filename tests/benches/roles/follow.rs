@@ -70,8 +70,7 @@ fn an_hour(bench: &Bench<'_>) -> Result<()> {
         ..KafkaSettings::default()
     };
     let newest = state::newest(&bench.kafka, STATE)?.context("no state")?;
-    let entry = newest.manifest.snapshot.context("no snapshot")?;
-    let checkpoint = newest.manifest.checkpoint.context("no checkpoint")?;
+    let manifest = newest.manifest.checkpoint.context("no checkpoint")?;
     let (snapshot, saved) = (
         newest.snapshot.context("no snapshot")?,
         newest.checkpoint.context("no checkpoint")?,
@@ -81,8 +80,9 @@ fn an_hour(bench: &Bench<'_>) -> Result<()> {
     for number in 0..HOUR {
         let with_checkpoint = number % PER_CHECKPOINT == 0;
         writer.publish(Publication {
-            snapshot: Some((entry.clone(), &snapshot)),
-            checkpoint: with_checkpoint.then(|| (checkpoint.manifest.clone(), &saved[..])),
+            manifest: Some(manifest.clone()),
+            snapshot: Some(&snapshot),
+            checkpoint: with_checkpoint.then_some(&saved[..]),
             ..Publication::default()
         })?;
         if with_checkpoint {

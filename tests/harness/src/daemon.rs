@@ -308,53 +308,60 @@ pub fn checkpoint_reaches(folder: &Path, events: usize) -> Result<()> {
         let Ok((_, manifest, _)) = newest_checkpoint(folder) else {
             return Ok(None);
         };
-        let learned = manifest["events"].as_u64().context("events")?;
+        let learned = learned_events(&manifest)?;
         Ok((learned >= events as u64).then_some(()))
     })
 }
 
-/// A manifest without the keys that differ from run to run.
-fn timeless(manifest: &Value) -> Value {
-    let mut manifest = manifest.clone();
-    if let Some(keys) = manifest.as_object_mut() {
-        keys.remove("created_at_ms");
-        keys.remove("epoch");
-        // Of the folder, and of outputs that may still be under way when the last checkpoint is written.
-        keys.remove("writer");
-        if let Some(shares) = keys.get_mut("shares").and_then(Value::as_object_mut) {
-            shares.remove("at_ms");
-        }
-        keys.remove("emitted");
-        keys.remove("requested_block");
-    }
-    manifest
+/// Events that a checkpoint has learned, by its manifest.
+pub fn learned_events(manifest: &Value) -> Result<u64> {
+    let events = manifest["position"]["events"].as_u64();
+    events.context("position.events")
 }
+
+/// Keys of a manifest that differ from run to run: times, epochs, names, and how far outputs were when it was written.
+const OF_A_RUN: [&str; 6] = [
+    "/created_at_ms",
+    "/version/epoch",
+    "/identity/writer",
+    "/position/emitted",
+    "/position/requested_block",
+    "/shares/at_ms",
+];
 
 /// Checks that the newest checkpoints of two folders are equal, except for time and epoch.
 pub fn same_state(one: &Path, other: &Path) -> Result<()> {
-    same(one, other, &[])
+    let ((_, one, state), (_, other, other_state)) =
+        (newest_checkpoint(one)?, newest_checkpoint(other)?);
+    same((one, state), (other, other_state), &[])
 }
 
 /// [`same_state`] of two daemons that have read the same events from two topics.
 pub fn same_learning(one: &Path, other: &Path) -> Result<()> {
-    same(one, other, &["topic", "topic_id"])
+    let ((_, one, state), (_, other, other_state)) =
+        (newest_checkpoint(one)?, newest_checkpoint(other)?);
+    same_but_topic((one, state), (other, other_state))
 }
 
-fn same(one: &Path, other: &Path, but: &[&str]) -> Result<()> {
-    let (_, manifest, state) = newest_checkpoint(one)?;
-    let (_, other_manifest, other_state) = newest_checkpoint(other)?;
-    let comparable = |manifest: &Value| {
-        let mut manifest = timeless(manifest);
-        if let Some(keys) = manifest.as_object_mut() {
-            keys.retain(|key, _| !but.contains(&key.as_str()));
+/// [`same_learning`] of manifests and states, wherever they were kept.
+pub fn same_but_topic(one: (Value, Vec<u8>), other: (Value, Vec<u8>)) -> Result<()> {
+    same(one, other, &["/identity/topic", "/position/topic_id"])
+}
+
+fn same(one: (Value, Vec<u8>), other: (Value, Vec<u8>), but: &[&str]) -> Result<()> {
+    let comparable = |mut manifest: Value| {
+        for pointer in OF_A_RUN.iter().chain(but) {
+            if let Some(value) = manifest.pointer_mut(pointer) {
+                *value = Value::Null;
+            }
         }
         manifest
     };
-    let (manifest, other_manifest) = (comparable(&manifest), comparable(&other_manifest));
+    let (manifest, other_manifest) = (comparable(one.0), comparable(other.0));
     ensure!(
         manifest == other_manifest,
         "{manifest:#} differs from {other_manifest:#}"
     );
-    ensure!(state == other_state, "the states differ");
+    ensure!(one.1 == other.1, "the states differ");
     Ok(())
 }

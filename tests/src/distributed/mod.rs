@@ -28,7 +28,7 @@ use self::{
     outputs::outputs,
 };
 use crate::{
-    daemon::{Daemon, Settings},
+    daemon::{Daemon, Settings, learned_events},
     gaussians,
     kafka::Kafka,
     state, until,
@@ -304,7 +304,7 @@ fn complete(
 
 fn learned(broker: &Kafka) -> Result<u64> {
     let checkpoint = state::checkpoint(broker, "state")?;
-    Ok(checkpoint.map_or(0, |(manifest, _)| manifest["events"].as_u64().unwrap_or(0)))
+    Ok(checkpoint.map_or(0, |(manifest, _)| learned_events(&manifest).unwrap_or(0)))
 }
 
 /// Makes all topics of [`settings`].

@@ -33,7 +33,7 @@ use faults::{Faults, Surroundings};
 use feed::Feed;
 
 use crate::{
-    daemon::{Daemon, Settings, newest_checkpoint, same_learning},
+    daemon::{self, Daemon, Settings, newest_checkpoint, same_learning},
     disk::SmallDisk,
     free_port,
     kafka::Kafka,
@@ -244,7 +244,7 @@ fn learned_events(folder: &Path) -> Result<usize> {
     let Ok((_, manifest, _)) = newest_checkpoint(folder) else {
         return Ok(0);
     };
-    Ok(manifest["events"].as_u64().context("events")? as usize)
+    Ok(daemon::learned_events(&manifest)? as usize)
 }
 
 /// An address that nobody listens on, for all lives of a round.

@@ -183,7 +183,7 @@ fn ten_kills(kafka: &Kafka) -> Result<()> {
     ensure!(joined >= Some(20.0), "{joined:?} labels took effect");
     daemon.stop_cleanly()?;
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("killed"))?;
-    let taken = manifest["label_offsets"]["0"].as_u64();
+    let taken = manifest["position"]["labels"]["0"].as_u64();
     ensure!(taken >= Some(20), "{manifest:#}");
     same_state(&place.checkpoints("killed"), &place.checkpoints("whole"))
 }

@@ -183,9 +183,9 @@ fn idle_partition(kafka: &Kafka) -> Result<()> {
     daemon.metric_is("ostar_consumer_lag_records{partition=\"1\"}", 0.0)?;
     daemon.stop_cleanly()?;
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
-    ensure!(manifest["events"] == 1_000, "{manifest:#}");
+    ensure!(manifest["position"]["events"] == 1_000, "{manifest:#}");
     let expected = serde_json::json!({"0": 1_000, "1": 1_000});
-    ensure!(manifest["offsets"] == expected, "{manifest:#}");
+    ensure!(manifest["position"]["learned"] == expected, "{manifest:#}");
     // Committed although it had no events, with the writer's name.
     let (offset, metadata) = kafka.committed("idle-state", "idle", 1)?;
     ensure!(offset == Offset::Offset(1_000), "{offset:?}");

@@ -214,6 +214,6 @@ fn undeliverable_outputs(kafka: &mut Kafka) -> Result<()> {
     ensure!(status.success(), "{status}");
     // The checkpoint is written nevertheless.
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
-    ensure!(manifest["events"] == 250, "{manifest:#}");
+    ensure!(manifest["position"]["events"] == 250, "{manifest:#}");
     Ok(())
 }

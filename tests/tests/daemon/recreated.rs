@@ -60,7 +60,10 @@ fn while_running(kafka: &Kafka) -> Result<()> {
     daemon.metric_is(REWINDS, 0.0)?;
     daemon.stop_cleanly()?;
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
-    ensure!(manifest["offsets"]["0"] == 1_000, "{manifest:#}");
+    ensure!(
+        manifest["position"]["learned"]["0"] == 1_000,
+        "{manifest:#}"
+    );
     let predicted = kafka.values("anew-predictions")?.len();
     ensure!(predicted == 2_000, "{predicted} predictions");
     Ok(())
@@ -89,8 +92,11 @@ fn while_stopped(kafka: &Kafka) -> Result<()> {
     daemon.metric_is(REWINDS, 1.0)?;
     daemon.stop_cleanly()?;
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
-    ensure!(manifest["events"] == 2_000, "{manifest:#}");
-    ensure!(manifest["offsets"]["0"] == 1_500, "{manifest:#}");
+    ensure!(manifest["position"]["events"] == 2_000, "{manifest:#}");
+    ensure!(
+        manifest["position"]["learned"]["0"] == 1_500,
+        "{manifest:#}"
+    );
     let (offset, _) = kafka.committed("replaced-state", "replaced", 0)?;
     ensure!(offset == rdkafka::Offset::Offset(1_500), "{offset:?}");
     Ok(())

@@ -41,7 +41,10 @@ fn four_partitions(kafka: &Kafka) -> Result<()> {
     daemon.metric_reaches("ostar_learned_events_total", ROWS as f64)?;
     daemon.stop_cleanly()?;
     let (_, manifest, state) = newest_checkpoint(&place.checkpoints("state"))?;
-    ensure!(manifest["offsets"] == serde_json::json!({"0": 500, "1": 500, "2": 500, "3": 500}));
+    ensure!(
+        manifest["position"]["learned"]
+            == serde_json::json!({"0": 500, "1": 500, "2": 500, "3": 500})
+    );
 
     let window = from_safetensors(&state)?["window"].to_f32();
     let bundle = ostar_bundle::Bundle::load(&place.path().join("bundle"))?;

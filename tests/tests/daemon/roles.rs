@@ -142,8 +142,9 @@ fn rebalances(kafka: &Kafka) -> Result<()> {
     fourth.stop_cleanly()?;
     teacher.stop_cleanly()?;
     let kept = state::checkpoint(kafka, "split-state")?.context("no checkpoint")?;
-    ensure!(kept.0["events"] == blocks, "{}", kept.0["events"]);
-    let (sampled, offsets) = (&kept.0["sampled"], &kept.0["offsets"]);
+    let position = &kept.0["position"];
+    ensure!(position["events"] == blocks, "{position}");
+    let (sampled, offsets) = (&position["sampled"], &position["learned"]);
     ensure!(
         sampled.as_object().is_some_and(|seen| seen.len() == 4),
         "{sampled}"

@@ -40,7 +40,7 @@ fn added_partitions(kafka: &Kafka) -> Result<()> {
     daemon.metric_reaches("ostar_learned_events_total", 1_500.0)?;
     daemon.stop_cleanly()?;
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("state"))?;
-    let offsets = &manifest["offsets"];
+    let offsets = &manifest["position"]["learned"];
     ensure!(
         *offsets == serde_json::json!({"0": 500, "1": 500, "2": 500}),
         "{offsets}"

@@ -127,10 +127,14 @@ fn zombie(kafka: &Kafka) -> Result<()> {
 
 /// The writer and its followers alone: thousands of publications, as hours of learning bring them.
 fn bounded_topic(kafka: &Kafka) -> Result<()> {
-    use ostar_connectors::kafka::{
-        KafkaSettings,
-        state::{Part, Publication, SnapshotEntry, StateFollower, StateWriter, Wanted},
+    use ostar_connectors::{
+        checkpoint::{Identity, Manifest, Version},
+        kafka::{
+            KafkaSettings,
+            state::{Publication, StateFollower, StateWriter, Wanted},
+        },
     };
+    use ostar_method::proportions::LabelProportions;
     const TOPIC: &str = "bounded-state";
     let config = [
         ("cleanup.policy", "compact"),
@@ -147,20 +151,19 @@ fn bounded_topic(kafka: &Kafka) -> Result<()> {
     };
     let (mut writer, newest) = StateWriter::open(&settings, TOPIC, Duration::from_secs(30))?;
     ensure!(newest.is_none() && writer.epoch() == 1);
+    let proportions = LabelProportions::from_counts(&[1.0, 1.0])?;
     let publish = |writer: &mut StateWriter, number: u64, size: usize| {
         let bytes: Vec<u8> = (0..size)
             .map(|at| (at as u64 * number % 251) as u8)
             .collect();
-        let entry = SnapshotEntry {
+        let version = Version {
             epoch: 1,
             step: number,
-            events: number,
-            shares: None,
-            published_at_ms: 0,
-            part: Part::of(&bytes),
         };
+        let proportions = proportions.clone();
         writer.publish(Publication {
-            snapshot: Some((entry, &bytes)),
+            manifest: Some(Manifest::new(version, Identity::default(), proportions)),
+            snapshot: Some(&bytes),
             ..Publication::default()
         })
     };
@@ -176,13 +179,19 @@ fn bounded_topic(kafka: &Kafka) -> Result<()> {
         publish(&mut writer, number, 100_000)?;
         // A live follower sees each in time.
         while let Some(followed) = follower.poll(Duration::ZERO)? {
-            last = followed.manifest.snapshot.map_or(0, |entry| entry.step);
+            last = followed
+                .manifest
+                .snapshot
+                .map_or(0, |newest| newest.version.step);
         }
     }
     let each = began.elapsed() / 1_000;
     until("the last snapshot", Duration::from_secs(10), || {
         if let Some(followed) = follower.poll(Duration::from_millis(100))? {
-            last = followed.manifest.snapshot.map_or(0, |entry| entry.step);
+            last = followed
+                .manifest
+                .snapshot
+                .map_or(0, |newest| newest.version.step);
         }
         Ok((last == 1_001).then_some(()))
     })?;

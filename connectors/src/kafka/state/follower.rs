@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -13,10 +14,10 @@ use tracing::debug;
 
 use super::{
     MANIFEST_KEY, PARTITION, PartKind, StateError,
-    manifest::{FORMAT_VERSION, Part, StateManifest},
+    manifest::{StateManifest, join},
 };
 use crate::{
-    checkpoint::from_versioned,
+    checkpoint::{Checkpoint, StateBytes, read_manifest},
     kafka::{
         KafkaSettings,
         client::{self, Consumer, Context},
@@ -52,7 +53,7 @@ pub struct StateFollower {
     wanted: Wanted,
     chunks: BTreeMap<(PartKind, usize), Vec<u8>>,
     /// The snapshot that was given out last.
-    snapshot: Option<Part>,
+    snapshot: Option<StateBytes>,
     /// The newest manifest before the topic was read to its end for the first time: older ones are of no use.
     newest: Option<StateManifest>,
     /// Of any manifest, whether its chunks were there or not.
@@ -63,6 +64,17 @@ pub struct StateFollower {
 /// Chunks of one part that are kept at most: a gigabyte.
 const MOST_CHUNKS: usize = 1_200;
 const POLL: Duration = Duration::from_millis(200);
+
+impl Followed {
+    /// The checkpoint of this topic; `None` if there is none or none was wanted.
+    pub fn into_checkpoint(self, topic: &str) -> Option<Checkpoint> {
+        Some(Checkpoint {
+            manifest: self.manifest.checkpoint?,
+            state: self.checkpoint?,
+            path: PathBuf::from(format!("of topic {topic}")),
+        })
+    }
+}
 
 impl StateFollower {
     /// Starts to read. Does not wait for a broker.
@@ -178,7 +190,7 @@ impl StateFollower {
     }
 
     fn read_manifest(&self, bytes: &[u8]) -> Result<StateManifest, StateError> {
-        from_versioned(bytes, FORMAT_VERSION).map_err(|problem| StateError::Unreadable {
+        read_manifest(bytes).map_err(|problem| StateError::Unreadable {
             topic: self.topic.clone(),
             problem: format!(
                 "was written by another version or program: {problem}; use the ostard that wrote it, or another topic"
@@ -190,17 +202,16 @@ impl StateFollower {
     /// manifest follows.
     fn complete(&mut self, manifest: StateManifest) -> Option<Followed> {
         let mut snapshot = None;
-        if let Some(entry) = &manifest.snapshot
-            && self.snapshot.as_ref() != Some(&entry.part)
-        {
-            snapshot = Some(self.join(PartKind::Snapshot, &entry.part)?);
-            self.snapshot = Some(entry.part.clone());
+        let newest = manifest.part(PartKind::Snapshot);
+        if newest != self.snapshot.as_ref() {
+            snapshot = self.join(PartKind::Snapshot, newest)?;
+            self.snapshot = newest.cloned();
         }
-        let checkpoint = match (&manifest.checkpoint, self.wanted) {
-            (Some(entry), Wanted::Everything) => {
-                Some(self.join(PartKind::Checkpoint, &entry.part)?)
+        let checkpoint = match self.wanted {
+            Wanted::Snapshots => None,
+            Wanted::Everything => {
+                self.join(PartKind::Checkpoint, manifest.part(PartKind::Checkpoint))?
             }
-            _ => None,
         };
         Some(Followed {
             manifest,
@@ -209,15 +220,19 @@ impl StateFollower {
         })
     }
 
-    fn join(&self, kind: PartKind, part: &Part) -> Option<Vec<u8>> {
-        let joined = part.join(|number| self.chunks.get(&(kind, number)));
+    /// The bytes of a part that the manifest names, if it does; `None` if they are not there.
+    fn join(&self, kind: PartKind, part: Option<&StateBytes>) -> Option<Option<Vec<u8>>> {
+        let Some(part) = part else {
+            return Some(None);
+        };
+        let joined = join(part, |number| self.chunks.get(&(kind, number)));
         if joined.is_none() {
             debug!(
                 part = kind.name(),
                 "a part of the state was removed or replaced; a newer one follows"
             );
         }
-        joined
+        joined.map(Some)
     }
 }
 

@@ -2,15 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::{Manifest, Orders, Shares, digest};
-
-/// Format version that this build reads and writes. Another format of [`Manifest`] is another one of this, too.
-pub(super) const FORMAT_VERSION: u32 = 1;
+use super::PartKind;
+use crate::checkpoint::{FORMAT_VERSION, Manifest, Orders, StateBytes};
 
 /// Value of the record with the key `manifest`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StateManifest {
-    /// Version of this format; set by the writer.
+    /// Version of this format, and of the manifests in it.
     pub format_version: u32,
     /// Of the learner that wrote it. Grows with every learner.
     pub epoch: u64,
@@ -18,99 +17,115 @@ pub struct StateManifest {
     pub sequence: u64,
     /// When it was written, in milliseconds since 1970.
     pub written_at_ms: u64,
-    /// Orders in force, which scorers carry out, too.
-    pub orders: Orders,
     /// Share of the events that scorers pass on.
     pub sample_share: f64,
-    /// `None` before the first.
-    pub snapshot: Option<SnapshotEntry>,
-    /// `None` before the first.
-    pub checkpoint: Option<CheckpointEntry>,
+    /// What the newest snapshot was learned from, with the orders in force, which scorers carry out, too. `None` before
+    /// the first.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub snapshot: Option<Manifest>,
+    /// What the newest checkpoint was learned from. `None` before the first.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub checkpoint: Option<Manifest>,
 }
 
-/// A snapshot, and what is shown with it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SnapshotEntry {
-    /// Epoch of its version.
-    pub epoch: u64,
-    /// Step of its version.
-    pub step: u64,
-    /// Events that it was learned from.
-    pub events: u64,
-    /// Shares after the newest block; `None` before the first.
-    pub shares: Option<Shares>,
-    /// When it was published, in milliseconds since 1970.
-    pub published_at_ms: u64,
-    /// Its bytes.
-    pub part: Part,
-}
-
-/// A checkpoint.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CheckpointEntry {
-    /// What the state was learned from.
-    pub manifest: Manifest,
-    /// The bytes of the state.
-    pub part: Part,
-}
-
-/// Bytes that are spread over several records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// How many records.
-    pub chunks: usize,
-    /// Bytes of all of them.
-    pub bytes: usize,
-    /// XXH64 of all bytes, in 16 hexadecimal digits.
-    pub digest: String,
-}
-
-/// Most bytes of a record: brokers take a little more than a megabyte by default, headers included.
+/// Most bytes of a record: brokers take a little more than a megabyte by default, headers included. Part of the format.
 pub(super) const CHUNK_BYTES: usize = 900_000;
 
-impl Part {
-    /// How these bytes are spread.
-    pub fn of(bytes: &[u8]) -> Self {
+/// Records that so many bytes are spread over.
+pub(super) fn chunks_of(length: usize) -> usize {
+    length.div_ceil(CHUNK_BYTES)
+}
+
+/// The bytes, if their chunks are all there and no others.
+pub(super) fn join<'c>(
+    bytes: &StateBytes,
+    chunk: impl Fn(usize) -> Option<&'c Vec<u8>>,
+) -> Option<Vec<u8>> {
+    let mut joined = Vec::with_capacity(bytes.length.min(1 << 30));
+    for number in 0..chunks_of(bytes.length) {
+        joined.extend_from_slice(chunk(number)?);
+    }
+    (StateBytes::new(&joined) == *bytes).then_some(joined)
+}
+
+impl StateManifest {
+    /// Of a topic without records.
+    pub(super) fn empty() -> Self {
         Self {
-            chunks: bytes.len().div_ceil(CHUNK_BYTES),
-            bytes: bytes.len(),
-            digest: digest(bytes),
+            format_version: FORMAT_VERSION,
+            epoch: 0,
+            sequence: 0,
+            written_at_ms: 0,
+            sample_share: 1.0,
+            snapshot: None,
+            checkpoint: None,
         }
     }
 
-    /// The bytes, if the chunks are all there and those that the part was made of.
-    pub(super) fn join<'c>(&self, chunk: impl Fn(usize) -> Option<&'c Vec<u8>>) -> Option<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(self.bytes.min(1 << 30));
-        for number in 0..self.chunks {
-            bytes.extend_from_slice(chunk(number)?);
-        }
-        (bytes.len() == self.bytes && digest(&bytes) == self.digest).then_some(bytes)
+    /// Orders in force.
+    pub fn orders(&self) -> Orders {
+        let newest = self.snapshot.as_ref();
+        newest.map_or_else(Orders::default, |newest| newest.orders.clone())
+    }
+
+    /// The bytes that the topic holds of this kind.
+    pub(super) fn part(&self, kind: PartKind) -> Option<&StateBytes> {
+        let manifest = match kind {
+            PartKind::Snapshot => &self.snapshot,
+            PartKind::Checkpoint => &self.checkpoint,
+        };
+        manifest.as_ref().map(|manifest| &manifest.state)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::checkpoint::read_manifest;
+
+    #[test]
+    fn every_key_of_the_record_is_required_and_no_other_is_known() {
+        let whole = serde_json::to_value(StateManifest::empty()).unwrap();
+        let read = |record: &Value| read_manifest::<StateManifest>(record.to_string().as_bytes());
+        assert_eq!(read(&whole), Ok(StateManifest::empty()));
+        for key in whole.as_object().unwrap().keys() {
+            let mut without = whole.clone();
+            without.as_object_mut().unwrap().remove(key).unwrap();
+            let problem = read(&without).unwrap_err();
+            let expected = format!("missing field `{key}`");
+            assert!(problem.contains(&expected), "{problem}");
+        }
+        for (key, problem) in [
+            ("format_version", "it has format version 7"),
+            ("offsets", "unknown field `offsets`"),
+        ] {
+            let mut other = whole.clone();
+            other[key] = 7.into();
+            assert!(read(&other).unwrap_err().contains(problem));
+        }
+    }
 
     #[test]
     fn a_part_is_joined_from_its_own_chunks_only() {
         let bytes: Vec<u8> = (0..2 * CHUNK_BYTES + 5).map(|n| (n % 251) as u8).collect();
-        let part = Part::of(&bytes);
+        let part = StateBytes::new(&bytes);
         let mut chunks: Vec<Vec<u8>> = bytes.chunks(CHUNK_BYTES).map(<[u8]>::to_vec).collect();
-        assert_eq!((part.chunks, chunks.len()), (3, 3));
-        assert_eq!(part.join(|number| chunks.get(number)), Some(bytes));
+        assert_eq!((chunks_of(part.length), chunks.len()), (3, 3));
+        assert_eq!(join(&part, |number| chunks.get(number)), Some(bytes));
         chunks[1][0] ^= 1;
         assert_eq!(
-            part.join(|number| chunks.get(number)),
+            join(&part, |number| chunks.get(number)),
             None,
             "another state's"
         );
         chunks.pop();
         assert_eq!(
-            part.join(|number| chunks.get(number)),
+            join(&part, |number| chunks.get(number)),
             None,
             "one is missing"
         );
-        assert_eq!(Part::of(b"").join(|_| None), Some(Vec::new()));
+        assert_eq!(join(&StateBytes::new(b""), |_| None), Some(Vec::new()));
     }
 }

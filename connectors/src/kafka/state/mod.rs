@@ -9,7 +9,7 @@ mod manifest;
 mod writer;
 
 pub use follower::{Followed, StateFollower, Wanted};
-pub use manifest::{CheckpointEntry, Part, SnapshotEntry, StateManifest};
+pub use manifest::StateManifest;
 pub use writer::{Publication, StateWriter};
 
 use rdkafka::error::{KafkaError as RdKafkaError, RDKafkaErrorCode};

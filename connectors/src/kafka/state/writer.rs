@@ -1,6 +1,6 @@
 //! Writes the state topic, as its one writer.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rdkafka::{
     consumer::ConsumerGroupMetadata,
@@ -11,10 +11,11 @@ use rdkafka::{
 use super::{
     MANIFEST_KEY, PARTITION, PartKind, StateError,
     follower::{Followed, StateFollower, Wanted},
-    manifest::{CHUNK_BYTES, CheckpointEntry, FORMAT_VERSION, Part, SnapshotEntry, StateManifest},
+    manifest::{CHUNK_BYTES, StateManifest, chunks_of},
 };
 use crate::{
-    checkpoint::{Manifest, Orders},
+    checkpoint::Manifest,
+    clock::now_ms,
     event::Offsets,
     kafka::{
         KafkaSettings,
@@ -46,16 +47,17 @@ enum Open {
 /// What one transaction publishes. What is `None` stays as it is.
 #[derive(Default)]
 pub struct Publication<'a> {
-    /// A snapshot and its bytes.
-    pub snapshot: Option<(SnapshotEntry, &'a [u8])>,
-    /// A checkpoint and its bytes.
-    pub checkpoint: Option<(Manifest, &'a [u8])>,
-    /// Orders in force.
-    pub orders: Option<Orders>,
+    /// What the snapshot and the checkpoint were learned from; neither is published without it. Its orders are in force
+    /// from now on.
+    pub manifest: Option<Manifest>,
+    /// Bytes of a snapshot.
+    pub snapshot: Option<&'a [u8]>,
+    /// Bytes of a checkpoint.
+    pub checkpoint: Option<&'a [u8]>,
     /// Share of the events that scorers pass on.
     pub sample_share: Option<f64>,
-    /// What was learned, for the learner's group: tools show lag by it.
-    pub offsets: Option<(&'a Committer, &'a Offsets)>,
+    /// Commits with a checkpoint what it has learned, for the learner's group: tools show lag by it.
+    pub committer: Option<&'a Committer>,
 }
 
 /// How long a transaction may stay open; the broker then aborts it.
@@ -86,28 +88,17 @@ impl StateWriter {
         // Only now: nobody else can write between the look and the claim.
         let mut follower = StateFollower::open(settings, topic, Wanted::Everything)?;
         let newest = follower.read_all(timeout)?;
-        let manifest = match &newest {
-            Some(newest) => newest.manifest.clone(),
-            None => StateManifest {
-                format_version: FORMAT_VERSION,
-                epoch: 0,
-                sequence: 0,
-                written_at_ms: 0,
-                orders: Orders::default(),
-                sample_share: 1.0,
-                snapshot: None,
-                checkpoint: None,
-            },
-        };
-        let epoch = manifest.epoch + 1;
+        let manifest = newest.as_ref().map(|newest| newest.manifest.clone());
+        let mut manifest = manifest.unwrap_or_else(StateManifest::empty);
+        manifest.epoch += 1;
         let mut writer = Self {
             producer,
             topic: topic.to_owned(),
             id,
-            manifest: StateManifest { epoch, ..manifest },
+            manifest: manifest.clone(),
             open: Open::No,
         };
-        writer.publish(Publication::default())?;
+        writer.transact(manifest, &[], None)?;
         Ok((writer, newest))
     }
 
@@ -124,30 +115,43 @@ impl StateWriter {
     /// Publishes in one transaction. After a transient error nothing of it is in the topic; call again with newer values.
     pub fn publish(&mut self, publication: Publication<'_>) -> Result<(), StateError> {
         let Publication {
+            manifest,
             snapshot,
             checkpoint,
-            orders,
             sample_share,
-            offsets,
+            committer,
         } = publication;
+        // The manifest is the topic's only once this has ended.
+        self.settle()?;
         let mut next = self.manifest.clone();
-        next.format_version = FORMAT_VERSION;
-        next.sequence += 1;
-        next.written_at_ms = now_ms();
-        next.orders = orders.unwrap_or(next.orders);
         next.sample_share = sample_share.unwrap_or(next.sample_share);
         let mut parts: Vec<(PartKind, &[u8])> = Vec::new();
-        if let Some((entry, bytes)) = snapshot {
-            next.snapshot = Some(entry);
-            parts.push((PartKind::Snapshot, bytes));
+        let mut offsets = None;
+        if let Some(manifest) = manifest {
+            if let Some(bytes) = snapshot {
+                next.snapshot = Some(manifest.clone().sealed(bytes));
+                parts.push((PartKind::Snapshot, bytes));
+            } else if let Some(newest) = &mut next.snapshot {
+                newest.orders.clone_from(&manifest.orders);
+            }
+            if let Some(bytes) = checkpoint {
+                offsets = committer.zip(Some(manifest.position.learned.clone()));
+                next.checkpoint = Some(manifest.sealed(bytes));
+                parts.push((PartKind::Checkpoint, bytes));
+            }
         }
-        if let Some((manifest, bytes)) = checkpoint {
-            let part = Part::of(bytes);
-            next.checkpoint = Some(CheckpointEntry { manifest, part });
-            parts.push((PartKind::Checkpoint, bytes));
-        }
-        self.settle()?;
-        if let Err(error) = self.send(&parts, &next, offsets) {
+        self.transact(next, &parts, offsets)
+    }
+
+    fn transact(
+        &mut self,
+        mut next: StateManifest,
+        parts: &[(PartKind, &[u8])],
+        offsets: Option<(&Committer, Offsets)>,
+    ) -> Result<(), StateError> {
+        next.sequence += 1;
+        next.written_at_ms = now_ms();
+        if let Err(error) = self.send(parts, &next, offsets) {
             return Err(self.failed(&error, None));
         }
         self.open = Open::Committing(Box::new(next));
@@ -215,7 +219,7 @@ impl StateWriter {
         &self,
         parts: &[(PartKind, &[u8])],
         next: &StateManifest,
-        offsets: Option<(&Committer, &Offsets)>,
+        offsets: Option<(&Committer, Offsets)>,
     ) -> Result<(), RdKafkaError> {
         self.producer.begin_transaction()?;
         for (kind, bytes) in parts {
@@ -223,8 +227,8 @@ impl StateWriter {
                 self.queue(&kind.key(number), Some(chunk))?;
             }
             // A shorter state leaves chunks of the longer one behind: their keys are removed.
-            let chunks = bytes.len().div_ceil(CHUNK_BYTES);
-            for number in chunks..chunks_of(&self.manifest, *kind) {
+            let before = self.manifest.part(*kind).map_or(0, |part| part.length);
+            for number in chunks_of(bytes.len())..chunks_of(before) {
                 self.queue(&kind.key(number), None)?;
             }
         }
@@ -233,7 +237,7 @@ impl StateWriter {
         if let Some((committer, offsets)) = offsets
             && let Some(group) = committer.group_metadata()
         {
-            self.commit_offsets(committer.topic(), offsets, &group)?;
+            self.commit_offsets(committer.topic(), &offsets, &group)?;
         }
         Ok(())
     }
@@ -271,17 +275,4 @@ impl StateWriter {
             _ => Some(StateError::Kafka(KafkaError::Fatal(text))),
         }
     }
-}
-
-fn chunks_of(manifest: &StateManifest, kind: PartKind) -> usize {
-    let part = match kind {
-        PartKind::Snapshot => manifest.snapshot.as_ref().map(|entry| &entry.part),
-        PartKind::Checkpoint => manifest.checkpoint.as_ref().map(|entry| &entry.part),
-    };
-    part.map_or(0, |part| part.chunks)
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
 }

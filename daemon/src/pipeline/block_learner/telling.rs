@@ -6,17 +6,21 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::checkpoint::Shares;
+use ostar_connectors::checkpoint::{Manifest, Shares};
 use ostar_method::{
     alarms::{AlarmReport, FieldAlarm},
     gate::GateState,
-    learner::{BlockReport, Learner},
+    learner::{BlockReport, LoadedSnapshot},
 };
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::{BlockLearner, version};
-use crate::{current::Current, metrics::Metrics, status::Status};
+use super::BlockLearner;
+use crate::{
+    current::{Current, ServingMode},
+    metrics::Metrics,
+    status::Status,
+};
 
 /// How often accuracies are estimated.
 const ACCURACY_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,6 +31,46 @@ pub(crate) struct Publisher {
     pub(crate) current: Arc<Current>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) status: watch::Sender<Status>,
+}
+
+impl Publisher {
+    /// Changes the serving mode; gives the reply to the order.
+    pub(crate) fn set_mode(&self, mode: ServingMode) -> String {
+        self.current.set_mode(mode);
+        // The mode is not part of the status, but watchers of the state see both: wake them.
+        self.status.send_modify(|_| ());
+        info!(mode = mode.name(), "serving mode changed");
+        format!("serving mode is {}", mode.name())
+    }
+
+    pub(crate) fn set_standby(&self, standby: bool) {
+        self.status.send_modify(|status| status.standby = standby);
+    }
+
+    /// Serves and shows what another process has learned.
+    pub(crate) fn follow(
+        &self,
+        manifest: &Manifest,
+        read: LoadedSnapshot,
+        steps: u64,
+        alarms: AlarmReport,
+    ) {
+        let LoadedSnapshot { snapshot, gate } = read;
+        self.current.publish(snapshot, manifest.version);
+        let shares = manifest.shares.as_ref();
+        let block = shares.map(|shares| recall(shares.clone(), &gate, alarms));
+        if let (Some(block), Some(shares)) = (&block, shares) {
+            self.metrics.learner.show_shares(block, shares.at_ms);
+        }
+        self.status.send_modify(|status| {
+            status.version = manifest.version;
+            status.events = manifest.position.events;
+            status.steps = steps;
+            status.gate = gate;
+            status.shares_at_ms = shares.map(|shares| shares.at_ms);
+            status.block = block;
+        });
+    }
 }
 
 impl BlockLearner {
@@ -84,9 +128,8 @@ impl BlockLearner {
     /// Hands a new snapshot to readers, for which no report has changed.
     pub(super) fn publish_snapshot(&mut self) {
         self.revision += 1;
-        let version = version(&self.learner, self.epoch);
         let snapshot = self.learner.snapshot();
-        self.publisher.current.publish(snapshot, version);
+        self.publisher.current.publish(snapshot, self.version());
     }
 
     pub(super) fn show(&self) {
@@ -97,21 +140,16 @@ impl BlockLearner {
         self.publisher.status.send_replace(Status {
             act,
             role,
-            version: version(&self.learner, self.epoch),
-            events: self.progress.events,
+            version: self.version(),
+            events: self.position.events,
             steps: self.learner.steps(),
             ..self.status.clone()
         });
     }
 }
 
-/// The report of the newest block before a restart.
-pub(crate) fn recall(shares: Shares, learner: &Learner) -> BlockReport {
-    recall_shares(shares, learner.gate(), learner.alarms())
-}
-
-/// The report of the newest block of another process.
-pub(crate) fn recall_shares(shares: Shares, gate: &GateState, alarms: AlarmReport) -> BlockReport {
+/// The report of the newest block before a restart, or of another process.
+pub(super) fn recall(shares: Shares, gate: &GateState, alarms: AlarmReport) -> BlockReport {
     BlockReport {
         rows: 0,
         frozen: shares.frozen,

@@ -7,7 +7,7 @@ use ostar_engine::Generator;
 
 use crate::{
     Client, Place,
-    daemon::{Daemon, checkpoint_reaches, newest_checkpoint, same_state},
+    daemon::{Daemon, checkpoint_reaches, learned_events, newest_checkpoint, same_state},
     gaussians,
 };
 
@@ -78,7 +78,7 @@ fn catches_up(folder: &Path, events: usize) -> Result<()> {
         // One block more within the time limit is enough to wait on.
         checkpoint_reaches(folder, (learned + 250).min(events))?;
         let (_, manifest, _) = newest_checkpoint(folder)?;
-        learned = manifest["events"].as_u64().context("events")? as usize;
+        learned = learned_events(&manifest)? as usize;
     }
     Ok(())
 }

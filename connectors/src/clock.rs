@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970; 0 for a clock that is set earlier.
-pub(crate) fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| now.as_millis() as u64)
 }
