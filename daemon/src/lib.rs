@@ -10,6 +10,7 @@ mod current;
 mod demo;
 mod error_text;
 mod exit;
+mod facts;
 #[cfg(test)]
 mod fuzz;
 mod grpc;
@@ -27,8 +28,11 @@ mod run;
 mod servers;
 mod serving;
 mod shutdown;
+mod state;
 mod status;
+mod table;
 mod transport;
+mod words;
 
 use std::process::ExitCode;
 

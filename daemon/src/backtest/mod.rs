@@ -13,22 +13,24 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use ostar_bundle::Bundle;
+use ostar_bundle::{Bundle, Description};
 use ostar_connectors::{
     event::{Chunk, Decoder, EventMeta, InputRows},
     files::{FileEvents, FileSettings},
-    labels::{LabelJoin, LabelReport, LabelSettings, OrderRows},
+    labels::{LabelJoin, LabelReport, LabelSettings, Measurement, OrderRows},
 };
 use ostar_method::diagnostics::OrderCheck;
 use tokio::sync::watch;
 
-pub(crate) use report::{Moment, Report};
+pub(crate) use report::Report;
 
 use crate::{
     config::{BundleConfig, Config},
     current::{Current, Version},
     metrics::Metrics,
     pipeline::{BlockLearner, FrozenScoring, Pace, Progress, Publisher, Scoring, load_learner},
+    proto::State,
+    state::learned,
     status::Status,
 };
 
@@ -43,6 +45,8 @@ pub(crate) struct Options {
 
 /// The daemon's parts without its threads.
 struct Replay {
+    description: Description,
+    current: Arc<Current>,
     decoder: Decoder,
     frozen: FrozenScoring,
     scoring: Scoring,
@@ -54,7 +58,10 @@ struct Replay {
     classes: Vec<Option<u32>>,
     block: usize,
     rejected: u64,
-    moments: Vec<Moment>,
+    /// The state after each block, with measures of this block.
+    moments: Vec<State>,
+    /// Measures of all blocks so far; `None` without labels.
+    measured: Option<Measurement>,
     /// What the first labels say about the order of the classes. `None` before the first look.
     order: Option<OrderCheck>,
 }
@@ -88,7 +95,7 @@ pub(crate) fn run(
             progress(events);
         }
     }
-    replay.finish(&bundle)
+    replay.finish()
 }
 
 // === impl Replay ===
@@ -129,12 +136,19 @@ impl Replay {
             publisher,
         );
         Ok(Self {
+            description: description.clone(),
             decoder: Decoder::new(&config.events, &description.input, classes)?,
             frozen: FrozenScoring::new(
                 block_learner.learner().model().clone(),
                 bundle.inputs().is_some(),
             ),
-            scoring: Scoring::new(current, metrics, Some(Arc::clone(&labels)), classes),
+            scoring: Scoring::new(
+                Arc::clone(&current),
+                metrics,
+                Some(Arc::clone(&labels)),
+                classes,
+            ),
+            current,
             block_learner,
             labels,
             status,
@@ -143,6 +157,7 @@ impl Replay {
             block,
             rejected: 0,
             moments: Vec::new(),
+            measured: None,
             order: None,
         })
     }
@@ -191,8 +206,17 @@ impl Replay {
                 .take(&chunk, || Pace::Step, |_| ControlFlow::Continue(()))?;
         debug_assert!(taken.is_continue(), "no block is given up");
         let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
-        let status = self.status.borrow_and_update().clone();
-        self.moments.push(Moment::new(time_ms, status, report));
+        let mut status = self.status.borrow_and_update().clone();
+        status.measured = report.window.map(Arc::new);
+        self.measured = report.total;
+        let state = learned(&self.description, &self.current, &status);
+        self.moments.push(State {
+            // When the backtest ran is no part of its report, and a list of ids would be long.
+            time_ms,
+            shares_age_ms: Some(0),
+            wanted_labels: Vec::new(),
+            ..state
+        });
         self.classes.clear();
         Ok(())
     }
@@ -220,7 +244,7 @@ impl Replay {
         Ok(())
     }
 
-    fn finish(mut self, bundle: &Bundle) -> Result<Report> {
+    fn finish(mut self) -> Result<Report> {
         self.take_chunk()?;
         self.check_order(LabelJoin::last_order_rows)?;
         if self.moments.is_empty() {
@@ -229,10 +253,10 @@ impl Replay {
                 self.rejected
             );
         }
-        let description = bundle.description().clone();
         Ok(Report::new(
-            description,
+            self.description,
             self.moments,
+            self.measured,
             self.rejected,
             self.order,
         ))

@@ -5,7 +5,7 @@ use ostar_method::Candidate;
 use serde::Serialize;
 
 use super::stream::{ACTS, Act};
-use crate::status::Status;
+use crate::proto::State;
 
 /// The outcome of an act.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,7 +17,7 @@ pub(super) struct ActFigures {
     pub(super) accuracy_adapted: Option<f64>,
     pub(super) accuracy_served: Option<f64>,
     /// What the gate served at the act's end, and why.
-    pub(super) served: Candidate,
+    pub(super) served: String,
     pub(super) reason: String,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct ActFigures {
 pub(super) struct Acts {
     mails: u64,
     /// The gate's choice at the end of each act that has begun.
-    choices: Vec<(Candidate, String)>,
+    choices: Vec<(String, String)>,
     /// Mails and right predictions of each predictor up to the end of each act that has ended.
     totals: Vec<Total>,
 }
@@ -54,12 +54,12 @@ impl Acts {
     }
 
     /// Notes what the gate chose after a block.
-    pub(super) fn observe(&mut self, status: &Status) {
-        let verdict = status.gate.verdict();
+    pub(super) fn observe(&mut self, state: &State) {
+        let gate = state.gate.clone().unwrap_or_default();
         let number = ACTS
             .iter()
-            .position(|act| act == self.current(status.events));
-        let choice = (verdict.candidate, verdict.reason.to_string());
+            .position(|act| act == self.current(state.events));
+        let choice = (gate.candidate, gate.explanation);
         match number {
             Some(number) if number < self.choices.len() => self.choices[number] = choice,
             _ => self.choices.push(choice),
@@ -93,7 +93,7 @@ impl Acts {
                 accuracy_prior: of(Predictor::Candidate(Candidate::Prior)),
                 accuracy_adapted: of(Predictor::Candidate(Candidate::Adapted)),
                 accuracy_served: of(Predictor::Served),
-                served: *served,
+                served: served.clone(),
                 reason: reason.clone(),
             };
             before = end;

@@ -6,16 +6,14 @@ use std::{
 };
 
 use console::Term;
-use ostar_connectors::labels::{LabelJoin, LabelReport, Predictor};
-use ostar_method::{
-    Candidate,
-    diagnostics::Decision,
-    proportions::{Interval, ProportionEstimate},
-};
+use ostar_connectors::labels::{LabelJoin, LabelReport};
 use tokio::sync::watch;
 
-use super::{Options, summary::Summary};
-use crate::status::Status;
+use super::{
+    Options,
+    summary::{SPAM, Summary},
+};
+use crate::{facts::has_shares, proto::State, status::Status};
 
 /// How often the table is drawn on a terminal, and a line printed elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
@@ -45,11 +43,12 @@ impl Table {
         let _ = self.term.write_line(line);
     }
 
-    /// Tells the page which act it is, and redraws the table until the status says that the process has ended.
+    /// Shows the page which act it is, and redraws the table until the status says that the process has ended.
     pub(super) async fn watch(
         &self,
         sender: watch::Sender<Status>,
         labels: Option<Arc<Mutex<LabelJoin>>>,
+        state: impl Fn(&Status) -> State,
         summary: &mut Summary,
     ) {
         let start = Instant::now();
@@ -59,13 +58,16 @@ impl Table {
         // It may have ended before anybody watched.
         status.mark_changed();
         while status.changed().await.is_ok() {
-            let now = status.borrow_and_update().clone();
+            let (now, shown, ended) = {
+                let status = status.borrow_and_update();
+                (state(&status), status.act, status.ended)
+            };
             summary.observe(&now);
-            if now.ended {
+            if ended {
                 break;
             }
             let act = summary.act(&now).title;
-            if now.act != Some(act) {
+            if shown != Some(act) {
                 sender.send_modify(|status| status.act = Some(act));
             }
             let every = if self.term.is_term() {
@@ -78,11 +80,11 @@ impl Table {
                 join.report()
             });
             summary.measure(report.as_ref());
-            if last.elapsed() < every || now.block.is_none() {
+            if last.elapsed() < every || !has_shares(&now) {
                 continue;
             }
             last = Instant::now();
-            let lines = lines(&now, summary, report.as_ref(), start.elapsed());
+            let lines = lines(&now, summary, start.elapsed());
             if self.term.is_term() {
                 let _ = self.term.clear_last_lines(drawn);
                 drawn = lines.len();
@@ -135,64 +137,54 @@ impl Table {
     }
 }
 
-fn lines(
-    status: &Status,
-    summary: &Summary,
-    labels: Option<&LabelReport>,
-    elapsed: Duration,
-) -> Vec<String> {
-    let with_interval = |share: f64, interval: Interval| {
-        format!("{share:.3} [{:.3}, {:.3}]", interval.low, interval.high)
-    };
-    let spam = |estimate: &ProportionEstimate| {
-        if !estimate.known {
-            return "cannot be told".to_owned();
-        }
-        with_interval(estimate.proportions[1], estimate.intervals[1])
-    };
-    let by_labels = status.shares_by_labels.as_ref().map(|shares| {
-        let spam = shares.classes[1];
-        let told = with_interval(spam.share, spam.interval);
-        format!("  by {} labels {told}", shares.labels)
-    });
+fn lines(state: &State, summary: &Summary, elapsed: Duration) -> Vec<String> {
+    let spam = &state.classes[SPAM];
+    let gate = state.gate.clone().unwrap_or_default();
+    let share = |share: f64, low: f64, high: f64| format!("{share:.3} [{low:.3}, {high:.3}]");
+    let version = state.version.unwrap_or_default();
     let mut lines = vec![format!(
         "{:5.1} s  {}  mails {:6}  steps {:5}  version {}.{}",
         elapsed.as_secs_f64(),
-        summary.act(status).title,
-        status.events,
-        status.steps,
-        status.version.epoch,
-        status.version.step
+        summary.act(state).title,
+        state.events,
+        state.steps,
+        version.epoch,
+        version.step
     )];
-    if let Some(block) = &status.block {
-        let adapted = block.adapted.as_ref().map(spam).unwrap_or_default();
-        lines.push(format!(
-            "share of spam  true {:.3}  frozen {}  adapted {adapted}{}",
-            summary.truth(status),
-            spam(&block.frozen),
-            by_labels.unwrap_or_default()
-        ));
-        let verdict = &block.verdict;
-        lines.push(format!("served {}: {}", verdict.candidate, verdict.reason));
+    let by_labels = state.shares_by_labels.as_ref().map(|shares| {
+        let found = &shares.classes[SPAM];
+        let told = share(found.share, found.low, found.high);
+        format!("  by {} labels {told}", shares.labels)
+    });
+    let served = if gate.proportions_unknown {
+        "cannot be told".to_owned()
+    } else {
+        share(spam.served, spam.served_low, spam.served_high)
+    };
+    lines.push(format!(
+        "share of spam  true {:.3}  served {served}{}",
+        summary.truth(state),
+        by_labels.unwrap_or_default()
+    ));
+    lines.push(format!("served {}: {}", gate.candidate, gate.explanation));
+    let measured = state.candidates.iter().filter(|one| one.name != "served");
+    let measured = measured.filter_map(|one| {
+        let accuracy = 100.0 * one.accuracy?;
+        Some(format!("  {} {accuracy:.1} %", one.name))
+    });
+    let measured: String = measured.collect();
+    if !measured.is_empty() {
+        lines.push(format!("accuracy of the newest labels{measured}"));
     }
-    if let Some(measured) = labels.and_then(|labels| labels.window.as_ref()) {
-        let figure = |candidate| 100.0 * measured.of(Predictor::Candidate(candidate)).accuracy;
-        lines.push(format!(
-            "accuracy of the last {} labels  frozen {:.1} %  prior {:.1} %  adapted {:.1} %",
-            measured.labels,
-            figure(Candidate::Frozen),
-            figure(Candidate::Prior),
-            figure(Candidate::Adapted)
-        ));
-    }
-    if let Some(refresh) = &status.refresh {
-        let guard = match &refresh.decision {
-            Decision::Serve => "serves".to_owned(),
-            Decision::Refuse(reason) => format!("refuses: {reason}"),
+    if let Some(shift) = &state.shift {
+        let guard = if state.refusal.is_empty() {
+            "serves".to_owned()
+        } else {
+            format!("refuses: {}", state.refusal)
         };
         lines.push(format!(
             "shift of wording  before map {:.3}  after {:.3}  noise floor {:.3}  guard {guard}",
-            refresh.distance_before_map, refresh.distance_after_map, refresh.noise_floor
+            shift.distance_before_map, shift.distance_after_map, shift.noise_floor
         ));
     }
     lines

@@ -53,6 +53,11 @@ impl OutputMetrics {
 }
 
 impl OutputMetrics {
+    /// Of predictions, and of dead letters.
+    pub(super) fn streams(&self) -> (&OutputCounts, &OutputCounts) {
+        (&self.predictions, &self.dead_letters)
+    }
+
     pub(crate) fn commit_failed(&self) {
         self.commit_failures.inc();
     }
@@ -71,6 +76,14 @@ impl OutputCounts {
         self.delivered.inc_by(counts.delivered);
         self.failed.inc_by(counts.refused);
         self.parked.inc_by(counts.parked);
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered.get()
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.get()
     }
 
     pub(crate) fn set_in_flight(&self, records: usize) {

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use tonic::Code;
 
-use super::families::{Buckets, Families, Measured};
+use super::families::{Buckets, metrics, only, sum};
 
 /// A method of `ostar.v1` or of the Open Inference Protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,19 +69,56 @@ pub(crate) enum RequestCut {
     GaveWay,
 }
 
-#[derive(Debug)]
-pub(crate) struct ServingMetrics {
-    requests: IntCounterVec,
-    rows: IntCounter,
-    duration: Histogram,
-    queue: IntGauge,
-    refusals: IntCounterVec,
-    unauthenticated: IntCounterVec,
-    connections: IntGaugeVec,
-    connections_cut: IntCounterVec,
-    requests_cut: IntCounterVec,
-    request_bytes: IntGaugeVec,
-    certificate_expiry: Measured,
+metrics! {
+    struct ServingMetrics {
+        requests = counters(
+            "ostar_requests_total",
+            "Finished requests, by method and status code; each message of PredictStream counts as one.",
+            &["method", "code"],
+        );
+        rows = counter("ostar_request_rows_total", "Inputs of answered requests.");
+        duration = histogram(
+            "ostar_request_duration_seconds",
+            "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.",
+            Buckets::Seconds,
+        );
+        queue = gauge("ostar_request_queue_rows", "Inputs that wait to be scored.");
+        refusals = counters_from_zero(
+            "ostar_requests_refused_total",
+            "Requests that were refused or failed, by reason.",
+            "reason",
+            RefusalReason::ALL.map(RefusalReason::label),
+        );
+        unauthenticated = counters_from_zero(
+            "ostar_unauthenticated_requests_total",
+            "Requests refused because their token was missing or wrong.",
+            "listener",
+            Listener::ALL.map(Listener::label),
+        );
+        connections = gauges("ostar_connections", "Open connections, by listener.", &["listener"]);
+        connections_cut = counters_from_zero(
+            "ostar_connections_cut_total",
+            "Connections that the daemon ended, by reason.",
+            "reason",
+            CutReason::ALL.map(CutReason::label),
+        );
+        requests_cut = counters_from_zero(
+            "ostar_requests_cut_total",
+            "Requests that were cut while they arrived, by reason.",
+            "reason",
+            RequestCut::ALL.map(RequestCut::label),
+        );
+        request_bytes = gauges(
+            "ostar_request_bytes",
+            "Bytes of requests that are arriving, or that wait for their answer.",
+            &["state"],
+        );
+        certificate_expiry = measured(
+            "ostar_certificate_expiry_seconds",
+            "When the certificate in use ends, in seconds since 1970. Absent without TLS.",
+            &[],
+        );
+    }
 }
 
 /// Counts a request when it is dropped, so that requests whose client went away are counted, too.
@@ -174,66 +210,14 @@ impl RequestCut {
 // === impl ServingMetrics ===
 
 impl ServingMetrics {
-    pub(super) fn new(families: &Families<'_>) -> Self {
-        Self {
-            requests: families.counters(
-                "ostar_requests_total",
-                "Finished requests, by method and status code; each message of PredictStream counts as one.",
-                &["method", "code"],
-            ),
-            rows: families.counter(
-                "ostar_request_rows_total",
-                "Inputs of answered requests.",
-            ),
-            duration: families.histogram(
-                "ostar_request_duration_seconds",
-                "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.",
-                Buckets::Seconds,
-            ),
-            queue: families.gauge(
-                "ostar_request_queue_rows",
-                "Inputs that wait to be scored.",
-            ),
-            refusals: families.counters_from_zero(
-                "ostar_requests_refused_total",
-                "Requests that were refused or failed, by reason.",
-                "reason",
-                RefusalReason::ALL.map(RefusalReason::label),
-            ),
-            unauthenticated: families.counters_from_zero(
-                "ostar_unauthenticated_requests_total",
-                "Requests refused because their token was missing or wrong.",
-                "listener",
-                Listener::ALL.map(Listener::label),
-            ),
-            connections: families.gauges(
-                "ostar_connections",
-                "Open connections, by listener.",
-                &["listener"],
-            ),
-            connections_cut: families.counters_from_zero(
-                "ostar_connections_cut_total",
-                "Connections that the daemon ended, by reason.",
-                "reason",
-                CutReason::ALL.map(CutReason::label),
-            ),
-            requests_cut: families.counters_from_zero(
-                "ostar_requests_cut_total",
-                "Requests that were cut while they arrived, by reason.",
-                "reason",
-                RequestCut::ALL.map(RequestCut::label),
-            ),
-            request_bytes: families.gauges(
-                "ostar_request_bytes",
-                "Bytes of requests that are arriving, or that wait for their answer.",
-                &["state"],
-            ),
-            certificate_expiry: families.measured(
-                "ostar_certificate_expiry_seconds",
-                "When the certificate in use ends, in seconds since 1970. Absent without TLS.",
-                &[],
-            ),
-        }
+    /// Requests that were finished.
+    pub(super) fn requests(&self) -> u64 {
+        sum(&self.requests)
+    }
+
+    /// Requests that were refused or failed.
+    pub(super) fn refusals(&self) -> u64 {
+        sum(&self.refusals)
     }
 
     /// Starts to time a request. It counts as cancelled unless [`RequestTimer::finish`] is called.
@@ -280,7 +264,7 @@ impl ServingMetrics {
     }
 
     pub(crate) fn set_certificate_expiry(&self, seconds: i64) {
-        self.certificate_expiry.set(&[], seconds as f64);
+        only(&self.certificate_expiry).set(seconds as f64);
     }
 
     pub(crate) fn unauthenticated(&self, listener: Listener) {

@@ -18,6 +18,7 @@ use ostar_connectors::{
 };
 use ostar_engine::Device;
 use ostar_method::{
+    diagnostics::Decision,
     gate::Objective,
     learner::{BlockEvent, JoinCounts, LabelUse, Learner, LearnerSettings},
 };
@@ -26,7 +27,7 @@ use tracing::{info, warn};
 pub(crate) use self::telling::{Publisher, recall, recall_shares};
 use super::{
     blocks::{Block, BlockBuilder},
-    decision_log::{decided, log_decision, log_verdict},
+    decision_log::{log_decision, log_verdict},
     label_intake::LabelIntake,
     progress::Progress,
     scored::ScoredChunk,
@@ -149,18 +150,6 @@ impl BlockLearner {
             revision: 0,
             repeated: Vec::new(),
         };
-        // A new learner has decided nothing yet: its metrics stay at 0.
-        if decided(&this.status.gate) {
-            let metrics = &this.publisher.metrics.learner;
-            metrics.gate.observe(this.status.gate.verdict());
-        }
-        if let (Some(block), Some(at_ms)) = (&this.status.block, this.status.shares_at_ms) {
-            let metrics = &this.publisher.metrics.learner;
-            metrics.show_shares(block, at_ms);
-            metrics.show_alarms(&block.alarms);
-        }
-        let metrics = &this.publisher.metrics.labels;
-        metrics.show_shares(this.status.shares_by_labels.as_ref());
         this.publish();
         this
     }
@@ -374,7 +363,7 @@ impl BlockLearner {
         if let Some(intake) = &self.labels {
             self.progress.label_offsets = Some(intake.offsets().clone());
         }
-        self.show_labels(&block);
+        self.count_labels(&block);
         self.publisher.metrics.checkpoints.learned(events);
         log_verdict(&self.status.gate, &block.verdict);
         self.log_alarms(&block);
@@ -432,10 +421,12 @@ impl BlockLearner {
         match self.learner.step() {
             Ok((step, refresh)) => {
                 let metrics = &self.publisher.metrics.learner;
-                metrics.observe_step(&step, start.elapsed());
+                metrics.observe_step(start.elapsed());
+                self.status.step = Some(step);
                 if let Some(refresh) = refresh {
                     metrics.observe_refresh(&refresh);
                     log_decision(self.status.refresh.as_ref(), &refresh);
+                    self.status.refusals += u64::from(refresh.decision != Decision::Serve);
                     self.status.refresh = Some(refresh);
                     self.status.picture = self.learner.picture().cloned();
                 }

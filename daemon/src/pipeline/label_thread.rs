@@ -17,8 +17,8 @@ use ostar_connectors::{
 use ostar_method::learner::ArrivedLabel;
 use tracing::{debug, info, warn};
 
-use super::{flags::PipelineFlags, label_intake::FromLabels};
-use crate::{class_order::wrong_order, config::Config, health::Health, metrics::Metrics};
+use super::{block_learner::Publisher, flags::PipelineFlags, label_intake::FromLabels};
+use crate::{class_order::wrong_order, config::Config, health::Health};
 
 /// How long one attempt to open the topic takes, so that stopping is noticed.
 const ATTEMPT: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long there must have been nothing to read before it is told that everything was read. A record takes a moment
 /// from its time to the reader.
 const QUIET: Duration = Duration::from_millis(500);
-/// How often metrics follow what was measured.
+/// How often the state follows what was measured.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Reads the topic of labels, as soon as there is one. Learning and serving do not wait for it.
@@ -47,7 +47,7 @@ pub(crate) struct LabelThread {
     classes: Vec<String>,
     join: Arc<Mutex<LabelJoin>>,
     health: Arc<Health>,
-    metrics: Arc<Metrics>,
+    publisher: Publisher,
 }
 
 impl LabelThread {
@@ -59,7 +59,7 @@ impl LabelThread {
         resume: Offsets,
         to_learner: Sender<FromLabels>,
         health: &Arc<Health>,
-        metrics: &Arc<Metrics>,
+        publisher: &Publisher,
     ) -> Result<Self> {
         let classes = &bundle.description().classes;
         let topic = config.labels.topic.clone().unwrap_or_default();
@@ -79,7 +79,7 @@ impl LabelThread {
             classes: classes.clone(),
             join,
             health: Arc::clone(health),
-            metrics: Arc::clone(metrics),
+            publisher: publisher.clone(),
         })
     }
 
@@ -161,7 +161,7 @@ impl LabelThread {
             Polled::Record(record) => {
                 let (partition, offset) = (record.partition, record.offset);
                 let Some(payload) = record.payload() else {
-                    self.metrics.ingest.tombstone("labels");
+                    self.publisher.metrics.ingest.tombstone("labels");
                     return self.tell(FromLabels::Skipped { partition, offset }, flags);
                 };
                 // A time stamp of the year 2100 would hold back all labels behind it.
@@ -182,7 +182,7 @@ impl LabelThread {
                     }
                     Err(reject) => {
                         debug!(%reject, "rejected a label");
-                        self.metrics.labels.rejected();
+                        self.publisher.metrics.labels.rejected();
                         FromLabels::Skipped { partition, offset }
                     }
                 };
@@ -212,7 +212,14 @@ impl LabelThread {
             let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
             (join.report(), join.order_rows())
         };
-        self.metrics.labels.observe(&report);
+        self.publisher.metrics.labels.observe(&report.counts);
+        self.publisher.status.send_if_modified(|status| {
+            let has_changed = status.measured() != report.window.as_ref();
+            if has_changed {
+                status.measured = report.window.map(Arc::new);
+            }
+            has_changed
+        });
         if let Some(rows) = due {
             self.check_order(&rows);
         }

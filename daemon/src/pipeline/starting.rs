@@ -81,7 +81,7 @@ impl Starting<'_> {
                     resume,
                     sender,
                     &self.health,
-                    metrics,
+                    &self.publisher,
                 )?)
             }
             None => None,

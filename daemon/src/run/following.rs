@@ -177,10 +177,6 @@ impl Follower {
             .shares
             .clone()
             .map(|shares| recall_shares(shares, &read.gate, AlarmReport::default()));
-        let metrics = &self.publisher.metrics.learner;
-        if let (Some(block), Some(shares)) = (&block, &entry.shares) {
-            metrics.show_shares(block, shares.at_ms);
-        }
         self.publisher.status.send_modify(|status| {
             status.version = version;
             status.events = entry.events;

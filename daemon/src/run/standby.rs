@@ -96,10 +96,6 @@ fn follow(process: &Process, store: &CheckpointStore, served: &mut Option<Versio
                     status.block = Some(recall(shares, &learner));
                 }
             });
-            let status = publisher.status.borrow();
-            if let (Some(block), Some(at_ms)) = (&status.block, status.shares_at_ms) {
-                publisher.metrics.learner.show_shares(block, at_ms);
-            }
             *served = Some(version);
         }
         Err(error) => warn!(error = %one_line(&error), "cannot serve the newest checkpoint"),
