@@ -66,75 +66,35 @@ fn by_labels(state: &State, class: usize, of: fn(&ShareByLabels) -> f64) -> Opti
     shares.classes.get(class).map(of)
 }
 
+// A table, a line or two for each.
+#[rustfmt::skip]
 pub(crate) static CLASS_FACTS: &[ClassFact] = &[
-    share("training", |state, class| {
-        Some(state.classes[class].training)
-    }),
-    share("frozen", |state, class| {
-        estimated(state, class, |one| one.frozen)
-    }),
-    share("adapted", |state, class| {
-        adapted(state, class, |one| one.adapted)
-    }),
-    share("served", |state, class| {
-        estimated(state, class, |one| one.served)
-    }),
-    end(LOW, "frozen", |state, class| {
-        estimated(state, class, |one| one.frozen_low)
-    }),
-    end(LOW, "adapted", |state, class| {
-        adapted(state, class, |one| one.adapted_low)
-    }),
-    end(LOW, "served", |state, class| {
-        estimated(state, class, |one| one.served_low)
-    }),
-    end(HIGH, "frozen", |state, class| {
-        estimated(state, class, |one| one.frozen_high)
-    }),
-    end(HIGH, "adapted", |state, class| {
-        adapted(state, class, |one| one.adapted_high)
-    }),
-    end(HIGH, "served", |state, class| {
-        estimated(state, class, |one| one.served_high)
-    }),
-    ClassFact::new(
-        "ostar_served_proportion",
-        "Share of the class in the stream; absent while it cannot be told.",
-        |state, class| shares_are_known(state).then(|| state.classes[class].served),
-    )
-    .summed(),
-    ClassFact::new(
-        "ostar_true_proportion",
-        "Share of the class among the newest labels.",
-        |state, class| state.classes[class].among_labels,
-    )
-    .summed(),
-    ClassFact::new(
-        "ostar_class_movement",
-        "Mean squared distance by which the map moves the class.",
-        |state, class| state.classes[class].movement,
-    ),
-    ClassFact::new(
-        "ostar_class_movement_ratio",
+    share("training", |state, class| Some(state.classes[class].training)),
+    share("frozen", |state, class| estimated(state, class, |one| one.frozen)),
+    share("adapted", |state, class| adapted(state, class, |one| one.adapted)),
+    share("served", |state, class| estimated(state, class, |one| one.served)),
+    end(LOW, "frozen", |state, class| estimated(state, class, |one| one.frozen_low)),
+    end(LOW, "adapted", |state, class| adapted(state, class, |one| one.adapted_low)),
+    end(LOW, "served", |state, class| estimated(state, class, |one| one.served_low)),
+    end(HIGH, "frozen", |state, class| estimated(state, class, |one| one.frozen_high)),
+    end(HIGH, "adapted", |state, class| adapted(state, class, |one| one.adapted_high)),
+    end(HIGH, "served", |state, class| estimated(state, class, |one| one.served_high)),
+    ClassFact::new("ostar_served_proportion", "Share of the class in the stream; absent while it cannot be told.",
+        |state, class| shares_are_known(state).then(|| state.classes[class].served)).summed(),
+    ClassFact::new("ostar_true_proportion", "Share of the class among the newest labels.",
+        |state, class| state.classes[class].among_labels).summed(),
+    ClassFact::new("ostar_class_movement", "Mean squared distance by which the map moves the class.",
+        |state, class| state.classes[class].movement),
+    ClassFact::new("ostar_class_movement_ratio",
         "ostar_class_movement over the squared distance to the nearest other class; the guard refuses large values.",
-        |state, class| state.classes[class].movement_ratio,
-    ),
+        |state, class| state.classes[class].movement_ratio),
     // Those of many classes have no sum: each is tuned by itself, and held at 0.
-    ClassFact::new(
-        "ostar_proportion_by_labels",
-        "Share of the class by labels of randomly drawn events, whatever has changed.",
-        |state, class| by_labels(state, class, |one| one.share),
-    ),
-    ClassFact::new(
-        "ostar_proportion_by_labels_low",
-        "Lower end of the 95 % interval of the share by labels.",
-        |state, class| by_labels(state, class, |one| one.low),
-    ),
-    ClassFact::new(
-        "ostar_proportion_by_labels_high",
-        "Upper end of the 95 % interval of the share by labels.",
-        |state, class| by_labels(state, class, |one| one.high),
-    ),
+    ClassFact::new("ostar_proportion_by_labels", "Share of the class by labels of randomly drawn events, whatever has changed.",
+        |state, class| by_labels(state, class, |one| one.share)),
+    ClassFact::new("ostar_proportion_by_labels_low", "Lower end of the 95 % interval of the share by labels.",
+        |state, class| by_labels(state, class, |one| one.low)),
+    ClassFact::new("ostar_proportion_by_labels_high", "Upper end of the 95 % interval of the share by labels.",
+        |state, class| by_labels(state, class, |one| one.high)),
     calibration("frozen", |state, class| ratio(state, "frozen", class)),
     calibration("prior", |state, class| ratio(state, "prior", class)),
     calibration("adapted", |state, class| ratio(state, "adapted", class)),

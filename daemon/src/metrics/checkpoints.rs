@@ -11,29 +11,13 @@ use crate::clock::now_ms;
 metrics! {
     struct CheckpointMetrics {
         written = counter("ostar_checkpoints_written_total", "Checkpoints written.");
-        failures = counter(
-            "ostar_checkpoint_failures_total",
-            "Checkpoints that could not be written.",
-        );
-        duration = histogram(
-            "ostar_checkpoint_duration_seconds",
-            "Time to write a checkpoint.",
-            Buckets::Seconds,
-        );
+        failures = counter("ostar_checkpoint_failures_total", "Checkpoints that could not be written.");
+        duration = histogram("ostar_checkpoint_duration_seconds", "Time to write a checkpoint.", Buckets::Seconds);
         bytes = measured("ostar_checkpoint_size_bytes", "Size of the newest checkpoint.", &[]);
-        every_events = measured(
-            "ostar_checkpoint_every_events",
-            "Events between two checkpoints (checkpoints.every_events); absent if none are written.",
-            &[],
-        );
-        unsaved = gauge(
-            "ostar_unsaved_events",
-            "Events learned from since the newest checkpoint; a restart learns them again.",
-        );
-        damaged = gauge(
-            "ostar_checkpoints_damaged",
-            "Damaged checkpoints that were moved aside and are kept in the folder.",
-        );
+        every_events = measured("ostar_checkpoint_every_events",
+            "Events between two checkpoints (checkpoints.every_events); absent if none are written.", &[]);
+        unsaved = gauge("ostar_unsaved_events", "Events learned from since the newest checkpoint; a restart learns them again.");
+        damaged = gauge("ostar_checkpoints_damaged", "Damaged checkpoints that were moved aside and are kept in the folder.");
     }
     // When the newest one was written, in milliseconds since 1970; 0 before the first.
     also { last_ms: AtomicU64 }

@@ -84,7 +84,28 @@ macro_rules! metrics {
     };
 }
 
-pub(super) use {handle, metrics};
+/// An enum of the values that a label has.
+macro_rules! labels {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $label:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum $name {
+            $($(#[$doc])* $value,)+
+        }
+
+        impl $name {
+            pub(super) const LABELS: [&'static str; [$($label),+].len()] = [$($label),+];
+
+            pub(crate) fn label(self) -> &'static str {
+                match self {
+                    $(Self::$value => $label,)+
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {handle, labels, metrics};
 
 // === impl Buckets ===
 

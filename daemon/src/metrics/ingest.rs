@@ -16,49 +16,20 @@ use crate::proto::{PartitionLag, StreamState};
 
 metrics! {
     struct IngestMetrics {
-        events = counters_from_zero(
-            "ostar_events_total",
-            "Events read, by outcome.",
-            "outcome",
-            ["accepted", "rejected"],
-        );
-        reasons = counters_from_zero(
-            "ostar_events_rejected_total",
-            "Events that could not be used, by reason.",
-            "reason",
-            RejectReason::ALL.map(RejectReason::as_str),
-        );
-        tombstones = counters_from_zero(
-            "ostar_tombstones_total",
-            "Records without a payload, which are no events, samples or labels and were passed over.",
-            "input",
-            ["events", "samples", "labels"],
-        );
-        offsets_lost = counter(
-            "ostar_offsets_lost_total",
-            "Records that the broker deleted before they were read (retention, or a recreated topic).",
-        );
-        rewinds = counters_from_zero(
-            "ostar_topic_rewinds_total",
+        events = counters_from_zero("ostar_events_total", "Events read, by outcome.", "outcome", ["accepted", "rejected"]);
+        reasons = counters_from_zero("ostar_events_rejected_total", "Events that could not be used, by reason.",
+            "reason", RejectReason::ALL.map(RejectReason::as_str));
+        tombstones = counters_from_zero("ostar_tombstones_total",
+            "Records without a payload, which are no events, samples or labels and were passed over.", "input", ["events", "samples", "labels"]);
+        offsets_lost = counter("ostar_offsets_lost_total",
+            "Records that the broker deleted before they were read (retention, or a recreated topic).");
+        rewinds = counters_from_zero("ostar_topic_rewinds_total",
             "Partitions whose offsets began anew: the topic was recreated, or the end of its log was lost.",
-            "cause",
-            [LossCause::Recreated, LossCause::Truncated].map(LossCause::as_str),
-        );
-        consumer_errors = counters(
-            "ostar_consumer_errors_total",
-            "Errors of the consumer, by librdkafka's code. It recovers from most by itself.",
-            &["code"],
-        );
-        waiting = gauges(
-            "ostar_waiting_chunks",
-            "Chunks that wait for the learner or the outputs; at 16, reading waits, too.",
-            &["part"],
-        );
-        delay = histogram(
-            "ostar_event_delay_seconds",
-            "Time from an event's time stamp until it was read.",
-            Buckets::Delays,
-        );
+            "cause", [LossCause::Recreated, LossCause::Truncated].map(LossCause::as_str));
+        consumer_errors = counters("ostar_consumer_errors_total",
+            "Errors of the consumer, by librdkafka's code. It recovers from most by itself.", &["code"]);
+        waiting = gauges("ostar_waiting_chunks", "Chunks that wait for the learner or the outputs; at 16, reading waits, too.", &["part"]);
+        delay = histogram("ostar_event_delay_seconds", "Time from an event's time stamp until it was read.", Buckets::Delays);
     }
     also {
         connected: AtomicBool,

@@ -7,22 +7,12 @@ use super::families::metrics;
 
 metrics! {
     struct LabelMetrics {
-        labels = counters_from_zero(
-            "ostar_labels_total",
-            "Late labels read, by outcome.",
-            "outcome",
-            ["joined", "duplicate", "expired", "rejected"],
-        );
-        requests = counters(
-            "ostar_label_requests_total",
-            "Requests for labels that were delivered to labels.requests.topic, by reason.",
-            &["reason"],
-        );
-        join = counters(
-            "ostar_label_evidence_total",
-            "Labels and events by what became of them in the learner, since the start of the process.",
-            &["outcome"],
-        );
+        labels = counters_from_zero("ostar_labels_total", "Late labels read, by outcome.",
+            "outcome", ["joined", "duplicate", "expired", "rejected"]);
+        requests = counters("ostar_label_requests_total", "Requests for labels that were delivered to labels.requests.topic, by reason.",
+            &["reason"]);
+        join = counters("ostar_label_evidence_total",
+            "Labels and events by what became of them in the learner, since the start of the process.", &["outcome"]);
     }
 }
 

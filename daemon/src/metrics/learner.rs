@@ -15,31 +15,11 @@ metrics! {
         blocks = counter("ostar_blocks_total", "Blocks of events learned from.");
         events = counter("ostar_learned_events_total", "Events learned from.");
         steps = counter("ostar_steps_total", "Alignment steps taken.");
-        skipped_steps = counter(
-            "ostar_steps_skipped_total",
-            "Alignment steps skipped because the learner was behind.",
-        );
-        step_duration = histogram(
-            "ostar_step_duration_seconds",
-            "Time of an alignment step.",
-            Buckets::Seconds,
-        );
-        refusals = counters_from_zero(
-            "ostar_guard_refusals_total",
-            "States that the guard refused, by reason.",
-            "reason",
-            Reason::LABELS,
-        );
-        restores = counter(
-            "ostar_restores_total",
-            "Times the last good weights were restored.",
-        );
-        alarms = counters_from_zero(
-            "ostar_alarms_total",
-            "Alarms raised.",
-            "alarm",
-            [AlarmKind::Share(0).name(), AlarmKind::Shape.name()],
-        );
+        skipped_steps = counter("ostar_steps_skipped_total", "Alignment steps skipped because the learner was behind.");
+        step_duration = histogram("ostar_step_duration_seconds", "Time of an alignment step.", Buckets::Seconds);
+        refusals = counters_from_zero("ostar_guard_refusals_total", "States that the guard refused, by reason.", "reason", Reason::LABELS);
+        restores = counter("ostar_restores_total", "Times the last good weights were restored.");
+        alarms = counters_from_zero("ostar_alarms_total", "Alarms raised.", "alarm", [AlarmKind::Share(0).name(), AlarmKind::Shape.name()]);
         broken_inputs = counter("ostar_input_alarms_total", "Fields that broke.");
     }
 }

@@ -5,21 +5,10 @@ use crate::clock::now_ms;
 
 metrics! {
     struct ProcessMetrics {
-        build = measured(
-            "ostar_build_info",
-            "Always 1; the labels carry the version and the model's name.",
-            &["version", "model"],
-        );
-        start = measured(
-            "ostar_start_time_seconds",
-            "When the process started, in seconds since 1970.",
-            &[],
-        );
-        snapshot_delay = histogram(
-            "ostar_snapshot_delay_seconds",
-            "From the publication of a snapshot by the learner, by its clock, until this process served it.",
-            Buckets::Seconds,
-        );
+        build = measured("ostar_build_info", "Always 1; the labels carry the version and the model's name.", &["version", "model"]);
+        start = measured("ostar_start_time_seconds", "When the process started, in seconds since 1970.", &[]);
+        snapshot_delay = histogram("ostar_snapshot_delay_seconds",
+            "From the publication of a snapshot by the learner, by its clock, until this process served it.", Buckets::Seconds);
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use tonic::Code;
 
-use super::families::{Buckets, metrics, only, sum};
+use super::families::{Buckets, labels, metrics, only, sum};
 
-/// A method of `ostar.v1` or of the Open Inference Protocol.
+/// A method of `ostar.v1` or of the Open Inference Protocol. The metrics have their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Predict,
@@ -19,105 +19,80 @@ pub(crate) enum Method {
     Control,
 }
 
-/// A listener that asks for the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listener {
-    Grpc,
-    Control,
-    Http,
+labels! {
+    /// A listener that asks for the token.
+    Listener {
+        Grpc = "grpc",
+        Control = "control",
+        Http = "http",
+    }
 }
 
-/// Why a request was not scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RefusalReason {
-    /// Too many inputs of other requests wait.
-    QueueFull,
-    /// Refused before it was read: too many bytes of other requests are unanswered.
-    QueueBytes,
-    WaitedTooLong,
-    Stopping,
-    Failed,
+labels! {
+    /// Why a request was not scored.
+    RefusalReason {
+        /// Too many inputs of other requests wait.
+        QueueFull = "queue_full",
+        /// Refused before it was read: too many bytes of other requests are unanswered.
+        QueueBytes = "queue_bytes",
+        WaitedTooLong = "waited_too_long",
+        Stopping = "stopping",
+        Failed = "failed",
+    }
 }
 
-/// Why a connection was cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CutReason {
-    /// The TLS handshake failed.
-    Handshake,
-    /// The handshake, a header or a frame did not end in time.
-    Header,
-    /// No request for a long time.
-    Idle,
-    /// Too many connections: it gave way, or found no room.
-    Limit,
-    /// The process had no file handle left.
-    Handles,
-    /// The client did not take its answer.
-    Unread,
-    /// A flood of HTTP/2 frames without content.
-    Pings,
-    /// A flood of cancelled requests.
-    Resets,
+labels! {
+    /// Why a connection was cut.
+    CutReason {
+        /// The TLS handshake failed.
+        Handshake = "handshake",
+        /// The handshake, a header or a frame did not end in time.
+        Header = "header_timeout",
+        /// No request for a long time.
+        Idle = "idle",
+        /// Too many connections: it gave way, or found no room.
+        Limit = "too_many",
+        /// The process had no file handle left.
+        Handles = "no_file_handle",
+        /// The client did not take its answer.
+        Unread = "answer_not_read",
+        /// A flood of HTTP/2 frames without content.
+        Pings = "ping_flood",
+        /// A flood of cancelled requests.
+        Resets = "reset_flood",
+    }
 }
 
-/// Why a request was cut while it arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestCut {
-    /// Its body made no progress.
-    BodyTimeout,
-    /// Newer requests needed its room.
-    GaveWay,
+labels! {
+    /// Why a request was cut while it arrived.
+    RequestCut {
+        /// Its body made no progress.
+        BodyTimeout = "body_timeout",
+        /// Newer requests needed its room.
+        GaveWay = "gave_way",
+    }
 }
 
 metrics! {
     struct ServingMetrics {
-        requests = counters(
-            "ostar_requests_total",
-            "Finished requests, by method and status code; each message of PredictStream counts as one.",
-            &["method", "code"],
-        );
+        requests = counters("ostar_requests_total",
+            "Finished requests, by method and status code; each message of PredictStream counts as one.", &["method", "code"]);
         rows = counter("ostar_request_rows_total", "Inputs of answered requests.");
-        duration = histogram(
-            "ostar_request_duration_seconds",
-            "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.",
-            Buckets::Seconds,
-        );
+        duration = histogram("ostar_request_duration_seconds",
+            "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.", Buckets::Seconds);
         queue = gauge("ostar_request_queue_rows", "Inputs that wait to be scored.");
-        refusals = counters_from_zero(
-            "ostar_requests_refused_total",
-            "Requests that were refused or failed, by reason.",
-            "reason",
-            RefusalReason::ALL.map(RefusalReason::label),
-        );
-        unauthenticated = counters_from_zero(
-            "ostar_unauthenticated_requests_total",
-            "Requests refused because their token was missing or wrong.",
-            "listener",
-            Listener::ALL.map(Listener::label),
-        );
+        refusals = counters_from_zero("ostar_requests_refused_total", "Requests that were refused or failed, by reason.",
+            "reason", RefusalReason::LABELS);
+        unauthenticated = counters_from_zero("ostar_unauthenticated_requests_total",
+            "Requests refused because their token was missing or wrong.", "listener", Listener::LABELS);
         connections = gauges("ostar_connections", "Open connections, by listener.", &["listener"]);
-        connections_cut = counters_from_zero(
-            "ostar_connections_cut_total",
-            "Connections that the daemon ended, by reason.",
-            "reason",
-            CutReason::ALL.map(CutReason::label),
-        );
-        requests_cut = counters_from_zero(
-            "ostar_requests_cut_total",
-            "Requests that were cut while they arrived, by reason.",
-            "reason",
-            RequestCut::ALL.map(RequestCut::label),
-        );
-        request_bytes = gauges(
-            "ostar_request_bytes",
-            "Bytes of requests that are arriving, or that wait for their answer.",
-            &["state"],
-        );
-        certificate_expiry = measured(
-            "ostar_certificate_expiry_seconds",
-            "When the certificate in use ends, in seconds since 1970. Absent without TLS.",
-            &[],
-        );
+        connections_cut = counters_from_zero("ostar_connections_cut_total", "Connections that the daemon ended, by reason.",
+            "reason", CutReason::LABELS);
+        requests_cut = counters_from_zero("ostar_requests_cut_total", "Requests that were cut while they arrived, by reason.",
+            "reason", RequestCut::LABELS);
+        request_bytes = gauges("ostar_request_bytes", "Bytes of requests that are arriving, or that wait for their answer.", &["state"]);
+        certificate_expiry = measured("ostar_certificate_expiry_seconds",
+            "When the certificate in use ends, in seconds since 1970. Absent without TLS.", &[]);
     }
 }
 
@@ -128,83 +103,6 @@ pub(crate) struct RequestTimer<'a> {
     method: Method,
     start: Instant,
     code: Code,
-}
-
-// === impl Listener ===
-
-impl Listener {
-    pub(super) const ALL: [Self; 3] = [Self::Grpc, Self::Control, Self::Http];
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Grpc => "grpc",
-            Self::Control => "control",
-            Self::Http => "http",
-        }
-    }
-}
-
-// === impl RefusalReason ===
-
-impl RefusalReason {
-    pub(super) const ALL: [Self; 5] = [
-        Self::QueueFull,
-        Self::QueueBytes,
-        Self::WaitedTooLong,
-        Self::Stopping,
-        Self::Failed,
-    ];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue_full",
-            Self::QueueBytes => "queue_bytes",
-            Self::WaitedTooLong => "waited_too_long",
-            Self::Stopping => "stopping",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-// === impl CutReason ===
-
-impl CutReason {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Handshake,
-        Self::Header,
-        Self::Idle,
-        Self::Limit,
-        Self::Handles,
-        Self::Unread,
-        Self::Pings,
-        Self::Resets,
-    ];
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Handshake => "handshake",
-            Self::Header => "header_timeout",
-            Self::Idle => "idle",
-            Self::Limit => "too_many",
-            Self::Handles => "no_file_handle",
-            Self::Unread => "answer_not_read",
-            Self::Pings => "ping_flood",
-            Self::Resets => "reset_flood",
-        }
-    }
-}
-
-// === impl RequestCut ===
-
-impl RequestCut {
-    pub(super) const ALL: [Self; 2] = [Self::BodyTimeout, Self::GaveWay];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::BodyTimeout => "body_timeout",
-            Self::GaveWay => "gave_way",
-        }
-    }
 }
 
 // === impl ServingMetrics ===
@@ -284,18 +182,10 @@ impl RequestTimer<'_> {
 
 impl Drop for RequestTimer<'_> {
     fn drop(&mut self) {
-        let method = match self.method {
-            Method::Predict => "Predict",
-            Method::PredictStream => "PredictStream",
-            Method::GetState => "GetState",
-            Method::WatchState => "WatchState",
-            Method::ModelInfer => "ModelInfer",
-            Method::Control => "Control",
-        };
-        let code = format!("{:?}", self.code);
+        let (method, code) = (format!("{:?}", self.method), format!("{:?}", self.code));
         self.metrics
             .requests
-            .with_label_values(&[method, &code])
+            .with_label_values(&[&method, &code])
             .inc();
         if matches!(
             self.method,

@@ -228,9 +228,9 @@ fn what_was_never_measured_is_not_shown() {
 #[test]
 fn everything_that_can_be_refused_starts_at_zero() {
     let rejected = RejectReason::ALL.map(RejectReason::as_str);
-    let refused = RefusalReason::ALL.map(RefusalReason::label);
-    let cut = CutReason::ALL.map(CutReason::label);
-    let cut_requests = RequestCut::ALL.map(RequestCut::label);
+    let refused = RefusalReason::LABELS;
+    let cut = CutReason::LABELS;
+    let cut_requests = RequestCut::LABELS;
     let text = rendered(&fixture::daemon());
     for (name, label, values) in [
         ("ostar_events_rejected_total", "reason", &rejected[..]),

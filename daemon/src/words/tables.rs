@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     answers::{candidate, lag, measure, untold},
-    numbers::{UNKNOWN, count, figure, interval, or_unknown, percent, rate, span},
+    numbers::{self, UNKNOWN, count, figure, interval, or_unknown, percent, span},
 };
 use crate::{
     facts::{CLASS_FACTS, FACTS, Shown, has_shares},
@@ -400,24 +400,40 @@ pub(crate) fn rejected(state: &State) -> Listing {
     Listing::new(&["Reason", "Events"], rejected.iter().map(row))
 }
 
-fn line(name: &str, value: impl Into<String>, state: &'static str) -> Line {
-    Line {
-        name: name.to_owned(),
-        value: value.into(),
-        state,
+impl Line {
+    fn new(name: &str, value: impl Into<String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: value.into(),
+            state: "",
+        }
     }
-}
 
-/// `state` if the count is not 0.
-fn if_any(count: u64, state: &'static str) -> &'static str {
-    if count > 0 { state } else { "" }
+    fn count(name: &str, number: u64) -> Self {
+        Self::new(name, count(number as f64))
+    }
+
+    fn rate(name: &str, number: u64, rate: Option<f64>) -> Self {
+        let rate = or_unknown(rate.map(numbers::rate));
+        Self::new(name, format!("{} ({rate}/s)", count(number as f64)))
+    }
+
+    fn look_if(mut self, holds: bool) -> Self {
+        self.state = if holds { "look" } else { self.state };
+        self
+    }
+
+    fn bad_if(mut self, holds: bool) -> Self {
+        self.state = if holds { "bad" } else { self.state };
+        self
+    }
 }
 
 /// The figures of the state that no sentence and no table has, as far as they are known.
 pub(crate) fn figures(state: &State) -> Vec<Line> {
     let lines = FACTS.iter().filter_map(|fact| {
         let Shown { words, unit } = fact.shown?;
-        Some(line(words, figure((fact.of)(state)?, unit), ""))
+        Some(Line::new(words, figure((fact.of)(state)?, unit)))
     });
     lines.collect()
 }
@@ -439,26 +455,12 @@ pub(crate) fn stream(
 ) -> Vec<Line> {
     let stream = state.stream.clone().unwrap_or_default();
     let (records, seconds) = lag(&stream);
-    let (records, behind) = (
+    let (behind, age) = (
         or_unknown(records.map(count)),
         or_unknown(seconds.map(span)),
     );
     let is_late = seconds.is_some_and(|seconds| seconds > 60.0);
-    let with_rate = |number: u64, of: fn(PerSecond) -> f64| {
-        let rate = or_unknown(rates.map(|rates| rate(of(rates))));
-        format!("{} ({rate}/s)", count(number as f64))
-    };
-    let plain = |number: u64| count(number as f64);
-    let (broker, unconnected) = if stream.connected {
-        ("connected", "")
-    } else {
-        ("no answer", "bad")
-    };
-    let labels = if reads_labels {
-        plain(stream.labels)
-    } else {
-        "not read".to_owned()
-    };
+    let rate = |of: fn(PerSecond) -> f64| rates.map(of);
     let checkpoint = stream.checkpoint_ms.map_or_else(
         || "none yet".to_owned(),
         |at_ms| {
@@ -466,66 +468,38 @@ pub(crate) fn stream(
             format!("{} ago", span(age as f64 / 1_000.0))
         },
     );
+    let labels = if reads_labels {
+        Line::count("Late labels", stream.labels)
+    } else {
+        Line::new("Late labels", "not read")
+    };
+    let broker = if stream.connected {
+        "connected"
+    } else {
+        "no answer"
+    };
     let mut lines = vec![
-        line("Topic", topic, ""),
-        line("Broker", broker, unconnected),
-        line(
-            "Behind",
-            format!("{records} records, {behind}"),
-            if is_late { "bad" } else { "" },
-        ),
-        line(
-            "Events read",
-            with_rate(stream.accepted, |rates| rates.events),
-            "",
-        ),
-        line("Events learned from", plain(state.events), ""),
-        line(
-            "Alignment steps",
-            with_rate(state.steps, |rates| rates.steps),
-            "",
-        ),
-        line(
-            "Steps skipped",
-            plain(state.skipped_steps),
-            if_any(state.skipped_steps, "look"),
-        ),
-        line("Predictions delivered", plain(stream.predictions), ""),
-        line(
-            "Dead letters delivered",
-            plain(stream.dead_letters),
-            if_any(stream.dead_letters, "look"),
-        ),
-        line(
-            "Deliveries failed",
-            plain(stream.failed),
-            if_any(stream.failed, "bad"),
-        ),
-        line(
-            "Records lost to retention",
-            plain(stream.offsets_lost),
-            if_any(stream.offsets_lost, "bad"),
-        ),
-        line(
-            "Requests",
-            with_rate(stream.requests, |rates| rates.requests),
-            "",
-        ),
-        line(
-            "Requests refused",
-            plain(stream.refused_requests),
-            if_any(stream.refused_requests, "look"),
-        ),
-        line("Late labels", labels, ""),
+        Line::new("Topic", topic),
+        Line::new("Broker", broker).bad_if(!stream.connected),
+        Line::new("Behind", format!("{behind} records, {age}")).bad_if(is_late),
+        Line::rate("Events read", stream.accepted, rate(|rates| rates.events)),
+        Line::count("Events learned from", state.events),
+        Line::rate("Alignment steps", state.steps, rate(|rates| rates.steps)),
+        Line::count("Steps skipped", state.skipped_steps).look_if(state.skipped_steps > 0),
+        Line::count("Predictions delivered", stream.predictions),
+        Line::count("Dead letters delivered", stream.dead_letters).look_if(stream.dead_letters > 0),
+        Line::count("Deliveries failed", stream.failed).bad_if(stream.failed > 0),
+        Line::count("Records lost to retention", stream.offsets_lost)
+            .bad_if(stream.offsets_lost > 0),
+        Line::rate("Requests", stream.requests, rate(|rates| rates.requests)),
+        Line::count("Requests refused", stream.refused_requests)
+            .look_if(stream.refused_requests > 0),
+        labels,
     ];
     if let Some(labels) = &state.labels {
         lines.extend(label_lines(state, labels));
     }
-    lines.push(line(
-        "Checkpoint",
-        checkpoint,
-        if_any(stream.checkpoint_failures, "bad"),
-    ));
+    lines.push(Line::new("Checkpoint", checkpoint).bad_if(stream.checkpoint_failures > 0));
     lines
 }
 
@@ -561,25 +535,24 @@ fn label_lines(state: &State, labels: &LabelState) -> Vec<Line> {
         let most = most.unwrap_or_else(|| "more than a week".to_owned());
         format!("half within {}, 90 % within {most}", span(half))
     });
-    let is_sampled = if labels.one_of > 1 { "look" } else { "" };
     let asked = format!("{}, {}", plain(labels.asked), plain(labels.answered));
     let waiting = format!("{} events{sample}", plain(labels.waiting));
     let mut lines = vec![
-        line("Labels wanted", wanted, ""),
-        line("Labels asked for, answered", asked, ""),
-        line("Waiting for a label", waiting, is_sampled),
-        line("Labels took", or_unknown(delays), ""),
+        Line::new("Labels wanted", wanted),
+        Line::new("Labels asked for, answered", asked),
+        Line::new("Waiting for a label", waiting).look_if(labels.one_of > 1),
+        Line::new("Labels took", or_unknown(delays)),
     ];
     if labels.negatives > 0 {
         let negatives = format!("{}, {}", plain(labels.negatives), plain(labels.late));
-        lines.push(line("Negative by waiting, late labels", negatives, ""));
+        lines.push(Line::new("Negative by waiting, late labels", negatives));
     }
     if labels.without_id > 0 {
         let without = format!(
             "{}: their labels cannot be asked for",
             plain(labels.without_id)
         );
-        lines.push(line("Events without an id", without, "look"));
+        lines.push(Line::new("Events without an id", without).look_if(true));
     }
     lines
 }
