@@ -1,6 +1,6 @@
 //! Figures of each class.
 
-use super::{ClassFact, has_shares, shares_are_known};
+use super::{ClassFact, Unit, has_shares, shares_are_known};
 use crate::proto::{CandidateState, ClassProportions, ShareByLabels, State};
 
 const SHARE: (&str, &str) = (
@@ -82,12 +82,12 @@ pub(crate) static CLASS_FACTS: &[ClassFact] = &[
     ClassFact::new("ostar_served_proportion", "Share of the class in the stream; absent while it cannot be told.",
         |state, class| shares_are_known(state).then(|| state.classes[class].served)).summed(),
     ClassFact::new("ostar_true_proportion", "Share of the class among the newest labels.",
-        |state, class| state.classes[class].among_labels).summed(),
+        |state, class| state.classes[class].among_labels).summed().shown("Among labels", Unit::Share),
     ClassFact::new("ostar_class_movement", "Mean squared distance by which the map moves the class.",
         |state, class| state.classes[class].movement),
     ClassFact::new("ostar_class_movement_ratio",
         "ostar_class_movement over the squared distance to the nearest other class; the guard refuses large values.",
-        |state, class| state.classes[class].movement_ratio),
+        |state, class| state.classes[class].movement_ratio).shown("Movement", Unit::Number),
     // Those of many classes have no sum: each is tuned by itself, and held at 0.
     ClassFact::new("ostar_proportion_by_labels", "Share of the class by labels of randomly drawn events, whatever has changed.",
         |state, class| by_labels(state, class, |one| one.share)),

@@ -45,7 +45,7 @@ pub(crate) struct ClassFact {
     pub(crate) candidate: Option<&'static str>,
     /// Whether a sum over classes says something: then classes without a series of their own have one together.
     pub(crate) has_sum: bool,
-    /// `None` where a table has a column for it.
+    /// The column in the table of classes; `None` where it has one anyway.
     pub(crate) shown: Option<Shown>,
     /// Of the class with this number.
     pub(crate) of: fn(&State, usize) -> Option<f64>,
@@ -101,6 +101,11 @@ impl ClassFact {
 
     const fn of_candidate(mut self, candidate: &'static str) -> Self {
         self.candidate = Some(candidate);
+        self
+    }
+
+    const fn shown(mut self, words: &'static str, unit: Unit) -> Self {
+        self.shown = Some(Shown { words, unit });
         self
     }
 

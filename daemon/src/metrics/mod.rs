@@ -23,6 +23,7 @@ mod tests;
 use std::sync::Arc;
 
 use ostar_bundle::Description;
+use ostar_connectors::kafka::Output;
 use prometheus::{IntCounter, Registry, TextEncoder, proto::MetricFamily};
 
 use self::families::Families;
@@ -75,7 +76,7 @@ impl Metrics {
             process: ProcessMetrics::started(&families, &description.name),
             ingest: IngestMetrics::new(&families),
             scoring: ScoringMetrics::new(&families, &classes),
-            outputs: OutputMetrics::new(&families),
+            outputs: OutputMetrics::new(&families).from_zero(),
             learner: LearnerMetrics::new(&families),
             checkpoints: CheckpointMetrics::new(&families),
             labels: LabelMetrics::new(&families),
@@ -108,10 +109,11 @@ impl Metrics {
     /// Kafka, requests and checkpoints. A counter is where its count is kept; the state reads it here.
     pub(crate) fn stream(&self) -> StreamState {
         let mut stream = self.ingest.stream();
-        let (predictions, dead_letters) = self.outputs.streams();
-        stream.predictions = predictions.delivered();
-        stream.dead_letters = dead_letters.delivered();
-        stream.failed = predictions.failed() + dead_letters.failed();
+        let (predictions, letters) = (Output::Predictions, Output::DeadLetters);
+        stream.predictions = self.outputs.count(predictions, "delivered");
+        stream.dead_letters = self.outputs.count(letters, "delivered");
+        stream.failed =
+            self.outputs.count(predictions, "failed") + self.outputs.count(letters, "failed");
         stream.steps = self.learner.steps();
         stream.requests = self.serving.requests();
         stream.refused_requests = self.serving.refusals();

@@ -68,8 +68,8 @@ fn observed() -> Vec<MetricFamily> {
         refused: 1,
         parked: 2,
     };
-    metrics.outputs.of(Output::Predictions).add(counts);
-    metrics.outputs.of(Output::Predictions).set_in_flight(2);
+    metrics.outputs.add(Output::Predictions, counts);
+    metrics.outputs.set_in_flight(Output::Predictions, 2);
 
     metrics.learner.observe_block(&learned.block);
     metrics.learner.observe_step(duration);

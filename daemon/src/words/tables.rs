@@ -7,7 +7,7 @@ use super::{
     numbers::{self, UNKNOWN, count, figure, interval, or_unknown, percent, span},
 };
 use crate::{
-    facts::{CLASS_FACTS, FACTS, Shown, has_shares},
+    facts::{CLASS_FACTS, ClassFact, FACTS, Shown, has_shares},
     proto::{
         AlarmSeries, CandidateState, ClassProportions, GateDecision, GateTest, InputField,
         LabelDuel, LabelEvidence, LabelRequest, LabelState, State,
@@ -112,30 +112,23 @@ impl Listing {
 /// Shares of the classes. Without `models` those by the frozen and by the adapted model are left out.
 pub(crate) fn classes(state: &State, models: bool) -> Listing {
     let drawn = state.shares_by_labels.as_ref();
-    // Labels that were not drawn at random say less than those that were.
-    let among = drawn.is_none()
-        && state
-            .classes
-            .iter()
-            .any(|class| class.among_labels.is_some());
-    let moves = state.refresh.is_some();
-    let shown = || {
-        CLASS_FACTS
-            .iter()
-            .filter_map(|fact| Some((fact, fact.shown?)))
-    };
     let by_labels = drawn.map(|drawn| format!("By {} labels", count(drawn.labels as f64)));
+    let numbers = 0..state.classes.len();
+    let is_known = |fact: &ClassFact| {
+        numbers
+            .clone()
+            .any(|number| (fact.of)(state, number).is_some())
+    };
+    let facts = CLASS_FACTS.iter().filter(|fact| is_known(fact));
+    let facts: Vec<_> = facts
+        .filter_map(|fact| Some((fact.of, fact.shown?)))
+        .collect();
     let mut head = vec!["Class", "Training", "Now"];
     head.extend(by_labels.as_deref());
-    head.extend(among.then_some("Among labels"));
-    head.extend(
-        models
-            .then_some(["Frozen", "Adapted"])
-            .into_iter()
-            .flatten(),
-    );
-    head.extend(moves.then_some("Movement"));
-    head.extend(shown().map(|(_, Shown { words, .. })| words));
+    if models {
+        head.extend(["Frozen", "Adapted"]);
+    }
+    head.extend(facts.iter().map(|(_, shown)| shown.words));
     let row = |(number, class): (usize, &ClassProportions)| {
         let mut cells: Vec<Cell> = vec![
             class.name.clone().into(),
@@ -144,24 +137,13 @@ pub(crate) fn classes(state: &State, models: bool) -> Listing {
         ];
         let drawn = drawn.and_then(|drawn| drawn.classes.get(number));
         cells.extend(drawn.map(|found| Cell::estimate(found.share, found.low, found.high)));
-        if among {
-            cells.push(or_unknown(class.among_labels.map(percent)).into());
-        }
         if models {
-            let (frozen, adapted) = (
-                (class.frozen, class.frozen_low, class.frozen_high),
-                (class.adapted, class.adapted_low, class.adapted_high),
-            );
-            cells.extend(
-                [frozen, adapted].map(|(share, low, high)| estimated(state, share, low, high)),
-            );
+            let frozen = (class.frozen, class.frozen_low, class.frozen_high);
+            let adapted = (class.adapted, class.adapted_low, class.adapted_high);
+            cells.extend([frozen, adapted].map(|shares| estimated(state, shares)));
         }
-        if moves {
-            let ratio = class.movement_ratio.map(|ratio| format!("{ratio:.3}"));
-            cells.push(or_unknown(ratio).into());
-        }
-        cells.extend(shown().map(|(fact, Shown { unit, .. })| {
-            let value = (fact.of)(state, number).map(|value| figure(value, unit));
+        cells.extend(facts.iter().map(|(of, shown)| {
+            let value = of(state, number).map(|value| figure(value, shown.unit));
             Cell::from(or_unknown(value))
         }));
         cells
@@ -169,7 +151,7 @@ pub(crate) fn classes(state: &State, models: bool) -> Listing {
     Listing::new(&head, state.classes.iter().enumerate().map(row))
 }
 
-fn estimated(state: &State, share: f64, low: f64, high: f64) -> Cell {
+fn estimated(state: &State, (share, low, high): (f64, f64, f64)) -> Cell {
     if has_shares(state) {
         Cell::estimate(share, low, high)
     } else {
@@ -191,7 +173,7 @@ fn now(state: &State, class: &ClassProportions) -> Cell {
     } = *class;
     Cell {
         strong: has_shares(state) && (training < served_low || training > served_high),
-        ..estimated(state, served, served_low, served_high)
+        ..estimated(state, (served, served_low, served_high))
     }
 }
 
