@@ -78,6 +78,9 @@ pub(crate) static FACTS: &[Fact] = &[
     Fact::new("ostar_gate_prior_strength", "How far prior correction goes: 1 to the estimated shares, less where labels prefer less.",
         |state| Some(state.gate.as_ref()?.prior_strength))
             .shown("Strength of prior correction", Unit::Share),
+    Fact::new("ostar_gate_window_rows", "Rows in the window that the gate's tests look at; absent while there are too few.",
+        |state| Some(state.gate.as_ref()?.window_rows?.into()))
+            .shown("Rows in the gate's window", Unit::Count),
     // Alignment and the guard.
     Fact::new("ostar_critic_loss", "Loss of the last critic step.", |state| loss(state, |losses| losses.critic_loss)),
     Fact::new("ostar_critic_distance", "The critic's estimate of the distance between mapped source and stream.",

@@ -36,6 +36,7 @@ pub(super) fn state(status: &Status, names: &[String]) -> GateState {
         adapted_ready: verdict.adapted_ready,
         labels: verdict.labels.as_ref().map(evidence),
         prior_strength: verdict.prior_strength,
+        window_rows: verdict.prior.as_ref().map(|tests| tests.rows),
     }
 }
 

@@ -224,7 +224,9 @@ mod tests {
         );
         assert!(!text.contains("cannot be told"), "{text}");
         assert!(
-            text.contains("\nStrength of prior correction: 100.0 %\n"),
+            text.contains(
+                "\nStrength of prior correction: 100.0 %\nRows in the gate's window: 500\n"
+            ),
             "{text}"
         );
     }
