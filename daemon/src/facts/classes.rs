@@ -83,6 +83,8 @@ pub(crate) static CLASS_FACTS: &[ClassFact] = &[
         |state, class| shares_are_known(state).then(|| state.classes[class].served)).summed(),
     ClassFact::new("ostar_true_proportion", "Share of the class among the newest labels.",
         |state, class| state.classes[class].among_labels).summed().shown("Among labels", Unit::Share),
+    ClassFact::new("ostar_gate_proportion", "Share of the class at which training looks most like the gate's window.",
+        |state, class| state.classes[class].best_fit).summed().shown("Best fit", Unit::Share),
     ClassFact::new("ostar_class_movement", "Mean squared distance by which the map moves the class.",
         |state, class| state.classes[class].movement),
     ClassFact::new("ostar_class_movement_ratio",

@@ -85,6 +85,7 @@ fn classes(description: &Description, status: &Status) -> Vec<ClassProportions> 
     let block = status.block.as_ref();
     let adapted = block.and_then(|block| block.adapted.as_ref());
     let moved = status.refresh.as_ref().map(|refresh| &refresh.movement);
+    let tests = status.gate.verdict().prior.as_ref();
     let class = |(class, name): (usize, &String)| {
         let (frozen, frozen_low, frozen_high) = proportion(block.map(|block| &block.frozen), class);
         let (adapted, adapted_low, adapted_high) = proportion(adapted, class);
@@ -107,6 +108,7 @@ fn classes(description: &Description, status: &Status) -> Vec<ClassProportions> 
                 .map(|measured| measured.proportions[class]),
             movement: moved.map(|moved| moved.cost),
             movement_ratio: moved.and_then(|moved| moved.ratio),
+            best_fit: tests.map(|tests| tests.proportions[class]),
         }
     };
     description.classes.iter().enumerate().map(class).collect()

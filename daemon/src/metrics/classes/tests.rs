@@ -7,6 +7,7 @@ use ostar_connectors::labels::{LabelJoin, LabelSettings, Predictor};
 use ostar_engine::Generator;
 use ostar_method::{
     Candidate,
+    gate::GateState,
     learner::SharesByLabels,
     proportions::{Interval, LabelProportions, ProportionEstimate, ShareByLabels},
 };
@@ -87,6 +88,8 @@ fn observed(description: &Description, settings: &MetricsSettings, seed: u64) ->
     }
     let by_labels: ShareByLabels = fixture::shares_by_labels().classes[0];
     daemon.status.send_modify(|status| {
+        // The fixture's has tested two classes.
+        status.gate = GateState::default();
         let block = status.block.as_mut().unwrap();
         block.frozen = estimate();
         block.adapted = Some(estimate());
