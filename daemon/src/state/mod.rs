@@ -222,6 +222,33 @@ fn losses(step: &StepReport) -> Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        facts::{CLASS_FACTS, FACTS},
+        serving::fixture::daemon,
+        words,
+    };
+
+    #[test]
+    fn every_figure_that_has_words_is_on_the_page_on_the_command_line_and_in_the_metrics() {
+        let daemon = daemon();
+        let state = describe(&daemon.services, &daemon.status.borrow(), true);
+        let page = serde_json::to_string(&(words::figures(&state), words::classes(&state, false)));
+        let (page, why, summary) = (page.unwrap(), words::why(&state), words::summary(&state));
+        let metrics = daemon.services.metrics.render(&state).unwrap();
+        let known = FACTS.iter().filter(|fact| (fact.of)(&state).is_some());
+        let facts = known.filter_map(|fact| Some((fact.metric, fact.shown?.words, &why)));
+        let known = CLASS_FACTS.iter().filter(|fact| (fact.of)(&state, 1).is_some());
+        let of_classes = known.filter_map(|fact| Some((fact.metric, fact.shown?.words, &summary)));
+        let shown: Vec<_> = facts.chain(of_classes).collect();
+        for name in ["Rows in the gate's window", "Best fit", "Movement"] {
+            assert!(shown.iter().any(|(_, words, _)| *words == name), "{name}");
+        }
+        for (metric, words, text) in shown {
+            assert!(page.contains(words), "{words} is not on the page");
+            assert!(text.contains(words), "{words} in {text}");
+            assert!(metrics.contains(&format!("\n{metric}")), "{metric} in {metrics}");
+        }
+    }
 
     #[test]
     fn a_reason_has_the_name_of_its_class_and_another_reason_stays() {
