@@ -14,7 +14,7 @@ use super::{
 use crate::{facts::has_shares, proto::State};
 
 /// Index of spam among the classes.
-pub(super) const SPAM: usize = 1;
+const SPAM: usize = 1;
 
 /// Sums that are updated while the demo runs.
 #[derive(Debug, Clone)]

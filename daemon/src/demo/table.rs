@@ -9,11 +9,8 @@ use console::Term;
 use ostar_connectors::labels::{LabelJoin, LabelReport};
 use tokio::sync::watch;
 
-use super::{
-    Options,
-    summary::{SPAM, Summary},
-};
-use crate::{facts::has_shares, proto::State, status::Status};
+use super::{Options, summary::Summary};
+use crate::{facts::has_shares, proto::State, status::Status, words};
 
 /// How often the table is drawn on a terminal, and a line printed elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
@@ -138,54 +135,17 @@ impl Table {
 }
 
 fn lines(state: &State, summary: &Summary, elapsed: Duration) -> Vec<String> {
-    let spam = &state.classes[SPAM];
     let gate = state.gate.clone().unwrap_or_default();
-    let share = |share: f64, low: f64, high: f64| format!("{share:.3} [{low:.3}, {high:.3}]");
-    let version = state.version.unwrap_or_default();
-    let mut lines = vec![format!(
-        "{:5.1} s  {}  mails {:6}  steps {:5}  version {}.{}",
+    let first = format!(
+        "{:5.1} s  {}  true share of spam {:.1} %",
         elapsed.as_secs_f64(),
         summary.act(state).title,
-        state.events,
-        state.steps,
-        version.epoch,
-        version.step
-    )];
-    let by_labels = state.shares_by_labels.as_ref().map(|shares| {
-        let found = &shares.classes[SPAM];
-        let told = share(found.share, found.low, found.high);
-        format!("  by {} labels {told}", shares.labels)
-    });
-    let served = if gate.proportions_unknown {
-        "cannot be told".to_owned()
-    } else {
-        share(spam.served, spam.served_low, spam.served_high)
-    };
-    lines.push(format!(
-        "share of spam  true {:.3}  served {served}{}",
-        summary.truth(state),
-        by_labels.unwrap_or_default()
-    ));
+        100.0 * summary.truth(state)
+    );
+    let (shares, candidates) = (words::summary(state), words::candidates(state).text("none"));
+    let tables = shares.lines().chain(candidates.lines());
+    let mut lines = vec![first];
+    lines.extend(tables.map(str::to_owned));
     lines.push(format!("served {}: {}", gate.candidate, gate.explanation));
-    let measured = state.candidates.iter().filter(|one| one.name != "served");
-    let measured = measured.filter_map(|one| {
-        let accuracy = 100.0 * one.accuracy?;
-        Some(format!("  {} {accuracy:.1} %", one.name))
-    });
-    let measured: String = measured.collect();
-    if !measured.is_empty() {
-        lines.push(format!("accuracy of the newest labels{measured}"));
-    }
-    if let Some(shift) = &state.shift {
-        let guard = if state.refusal.is_empty() {
-            "serves".to_owned()
-        } else {
-            format!("refuses: {}", state.refusal)
-        };
-        lines.push(format!(
-            "shift of wording  before map {:.3}  after {:.3}  noise floor {:.3}  guard {guard}",
-            shift.distance_before_map, shift.distance_after_map, shift.noise_floor
-        ));
-    }
     lines
 }

@@ -237,7 +237,9 @@ mod tests {
         let metrics = daemon.services.metrics.render(&state).unwrap();
         let known = FACTS.iter().filter(|fact| (fact.of)(&state).is_some());
         let facts = known.filter_map(|fact| Some((fact.metric, fact.shown?.words, &why)));
-        let known = CLASS_FACTS.iter().filter(|fact| (fact.of)(&state, 1).is_some());
+        let known = CLASS_FACTS
+            .iter()
+            .filter(|fact| (fact.of)(&state, 1).is_some());
         let of_classes = known.filter_map(|fact| Some((fact.metric, fact.shown?.words, &summary)));
         let shown: Vec<_> = facts.chain(of_classes).collect();
         for name in ["Rows in the gate's window", "Best fit", "Movement"] {
@@ -246,7 +248,10 @@ mod tests {
         for (metric, words, text) in shown {
             assert!(page.contains(words), "{words} is not on the page");
             assert!(text.contains(words), "{words} in {text}");
-            assert!(metrics.contains(&format!("\n{metric}")), "{metric} in {metrics}");
+            assert!(
+                metrics.contains(&format!("\n{metric}")),
+                "{metric} in {metrics}"
+            );
         }
     }
 

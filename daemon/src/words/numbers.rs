@@ -41,24 +41,14 @@ pub(crate) fn rate(number: f64) -> String {
     }
 }
 
-/// A duration in seconds.
+/// A duration in seconds, in the unit that people would use.
 pub(crate) fn span(seconds: f64) -> String {
     match seconds {
         ..10.0 => format!("{seconds:.1} s"),
         10.0..90.0 => format!("{seconds:.0} s"),
         90.0..5_400.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.1} h", seconds / 3_600.0),
-    }
-}
-
-/// How long ago, in the unit that people would use.
-pub(crate) fn age(milliseconds: u64) -> String {
-    let seconds = milliseconds / 1_000;
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
+        5_400.0..172_800.0 => format!("{:.1} h", seconds / 3_600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
     }
 }
 
@@ -81,20 +71,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_age_is_told_in_the_unit_that_people_use() {
-        let told = [
-            (900, "0 s"),
-            (119_999, "119 s"),
-            (120_000, "2 min"),
-            (7_200_000, "2 h"),
-            (3 * 86_400_000, "3 days"),
-        ];
-        for (milliseconds, text) in told {
-            assert_eq!(age(milliseconds), text);
-        }
-    }
-
-    #[test]
     fn numbers_are_short_and_have_their_units() {
         let counted = [
             (0.0, "0"),
@@ -114,6 +90,7 @@ mod tests {
             (59.6, "60 s"),
             (600.0, "10 min"),
             (9_000.0, "2.5 h"),
+            (3.0 * 86_400.0, "3 days"),
         ];
         for (seconds, text) in spans {
             assert_eq!(span(seconds), text);

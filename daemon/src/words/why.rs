@@ -6,7 +6,7 @@ use ostar_method::gate::at_strength;
 
 use super::{
     answers::{READY, broken_inputs, model_name, standing_alarms},
-    numbers::age,
+    numbers::span,
     tables,
 };
 use crate::proto::{Alarms, GateState, LabelEvidence, Mode, State};
@@ -28,7 +28,8 @@ pub(crate) fn summary(state: &State) -> String {
     text += &tables::classes(state, true).text("no classes");
     // Writing to a String does not fail.
     if let Some(milliseconds) = state.shares_age_ms {
-        let _ = writeln!(text, "shares: estimated {} ago", age(milliseconds));
+        let age = span(milliseconds as f64 / 1_000.0);
+        let _ = writeln!(text, "shares: estimated {age} ago");
     }
     if let Some(shift) = &state.shift {
         let _ = writeln!(
