@@ -4,6 +4,8 @@ fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=proto");
     let files = ["ostar/v1/event.proto", "ostar/samples/v1/sample.proto"];
     let descriptors = protox::compile(files, ["proto"])?;
-    prost_build::Config::new().compile_fds(descriptors)?;
+    prost_build::Config::new()
+        .type_attribute(".ostar.v1.Version", "#[derive(serde::Serialize)]")
+        .compile_fds(descriptors)?;
     Ok(())
 }

@@ -16,6 +16,32 @@ const SHARED: [&str; 8] = [
     "Version",
 ];
 
+/// The state and its parts. Their JSON is that of `GET /state`, the live page and `ostard state`.
+const STATE: &[&str] = &[
+    "State",
+    "ClassProportions",
+    "CandidateState",
+    "GateState",
+    "GateTest",
+    "GateDecision",
+    "LabelEvidence",
+    "LabelDuel",
+    "LabelRequest",
+    "LabelState",
+    "SharesByLabels",
+    "ShareByLabels",
+    "Shift",
+    "ClassMovement",
+    "Refresh",
+    "Losses",
+    "Alarms",
+    "AlarmSeries",
+    "Alarm",
+    "InputField",
+    "StreamState",
+    "PartitionLag",
+];
+
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=proto");
     println!("cargo:rerun-if-changed=../connectors/proto");
@@ -39,6 +65,15 @@ fn main() -> anyhow::Result<()> {
             ".inference.ModelMetadataResponse",
             "#[derive(serde::Serialize)]",
         );
+    builder = builder.btree_map(".ostar.v1.State").field_attribute(
+        ".ostar.v1.State.mode",
+        "#[serde(serialize_with = \"mode_by_name\")]",
+    );
+    builder = builder.btree_map(".ostar.v1.StreamState");
+    for name in STATE {
+        builder =
+            builder.type_attribute(format!(".ostar.v1.{name}"), "#[derive(serde::Serialize)]");
+    }
     for name in SHARED {
         builder = builder.extern_path(
             format!(".ostar.v1.{name}"),

@@ -1,7 +1,15 @@
 // Line charts over time, drawn by uPlot, with a legend of buttons and a readout that follows mouse and arrow keys.
 /* global uPlot */
 
-import { count, percent, rate } from "./words.js";
+export const known = (value) => value !== null && value !== undefined;
+
+/** A share as percent. */
+export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+
+export const count = (number) => Math.round(number).toLocaleString("en");
+
+/** A rate, with one decimal below 10. */
+export const rate = (number) => (number > 0 && number < 10 ? number.toFixed(1) : count(number));
 
 const colour = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 /** Colour of an interval's band. Colours are #rrggbb; 30 is the opacity. */

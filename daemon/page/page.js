@@ -1,11 +1,10 @@
 // The live page: receives events from the daemon and passes them to tables, charts and map.
 
-import { Chart, ranges } from "./charts.js";
+import { Chart, count, known, percent, ranges, rate } from "./charts.js";
 import { follow } from "./feed.js";
 import { LatentMap } from "./map.js";
 import * as orders from "./orders.js";
 import * as tables from "./tables.js";
-import { CANDIDATES, broken, count, flows, interval, known, moved, percent, rate, readiness, right, served, shape, span } from "./words.js";
 
 /** Seconds of history that the page keeps, as the daemon does. */
 const HOUR = 3600;
@@ -13,6 +12,7 @@ const HOUR = 3600;
 const GAP = 10;
 /** Most classes in a chart: more colours cannot be told apart. */
 const CHARTED = 8;
+const CANDIDATES = { frozen: "frozen", prior: "prior-corrected", adapted: "adapted" };
 
 const element = (id) => document.getElementById(id);
 const page = { charts: [] };
@@ -43,8 +43,8 @@ function hello({ about, history, frame, picture }) {
 }
 
 function frame(next) {
-  append(page.store, next.time_ms / 1000, next.values);
-  forget(page.store, next.time_ms / 1000 - HOUR);
+  append(page.store, next.state.time_ms / 1000, next.values);
+  forget(page.store, next.state.time_ms / 1000 - HOUR);
   showFrame(next);
   draw();
 }
@@ -59,28 +59,18 @@ function alarms(told) {
   }
 }
 
-function showFrame(now) {
-  const { about } = page;
-  alarms([...now.alarms, ...broken(now)]);
-  answer("moved", moved(about, now));
-  answer("shape", shape(about, now));
-  answer("served", served(now));
-  answer("right", right(now));
-  answer("stream", flows(now));
-  tables.classes(about, now);
-  tables.candidates(about, now);
-  tables.stream(about, now);
-  tables.inputs(now);
-  const ready = readiness(now);
-  state("ready", ready.state, ready.text);
-  const learning = now.standby ? "standing by" : now.paused ? "learning paused" : "learning";
-  state("learning", now.standby || now.paused ? "look" : "ok", learning);
-  if (known(now.act)) {
+function showFrame({ state: now, words }) {
+  alarms(words.alarms);
+  Object.entries(words.answers).forEach(([name, told]) => answer(name, told));
+  tables.show(page.about, words);
+  state("ready", words.ready.state, words.ready.text);
+  state("learning", words.learning.state, words.learning.text);
+  if (now.act) {
     state("act", "ok", now.act);
   }
   element("version").textContent = `version ${now.version.epoch}.${now.version.step}`;
-  element("clock").textContent = `up ${span((now.time_ms - about.started_ms) / 1000)}`;
-  announce(`${learning}, ${ready.text}. ${element("answer-served").querySelector(".answer").textContent}.`);
+  element("clock").textContent = `up ${words.up}`;
+  announce(`${words.learning.text}, ${words.ready.text}. ${words.answers.served.answer}.`);
 }
 
 function answer(name, { state, answer, evidence }) {
@@ -168,7 +158,7 @@ function draw() {
 /** Indices of the classes to chart: if there are too many, those that moved most. */
 function charted(about, now) {
   const places = about.classes.map((_, place) => place);
-  const moved = (place) => Math.abs((now?.classes[place].served?.value ?? about.classes[place].training) - about.classes[place].training);
+  const moved = (place) => known(now?.state.shares_age_ms) ? Math.abs(now.state.classes[place].served - about.classes[place].training) : 0;
   return places.sort((left, right) => moved(right) - moved(left)).slice(0, CHARTED).sort((left, right) => left - right);
 }
 
@@ -190,7 +180,7 @@ function charts(about, places) {
         ...(about.labels ? [{ column: `true_proportion.${place}`, dots: true }] : []),
         { column: `proportion.${place}` },
       ],
-      text: (at) => known(at(`proportion.${place}`)) && `${name} ${percent(at(`proportion.${place}`))} [${interval({ low: at(`proportion_low.${place}`), high: at(`proportion_high.${place}`) })}]`,
+      text: (at) => known(at(`proportion.${place}`)) && `${name} ${percent(at(`proportion.${place}`))} [${(100 * at(`proportion_low.${place}`)).toFixed(1)} to ${percent(at(`proportion_high.${place}`))}]`,
     };
   };
   const accuracy = (name) => ({

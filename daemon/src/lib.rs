@@ -9,6 +9,7 @@ mod current;
 mod demo;
 mod error_text;
 mod exit;
+mod facts;
 #[cfg(test)]
 mod fuzz;
 mod grpc;
@@ -26,8 +27,11 @@ mod run;
 mod servers;
 mod serving;
 mod shutdown;
+mod state;
 mod status;
+mod table;
 mod transport;
+mod words;
 
 use std::process::ExitCode;
 

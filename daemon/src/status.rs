@@ -1,4 +1,4 @@
-//! The learner's newest reports, for gRPC, HTTP, the live page and the demo.
+//! The learner's newest reports. The state is made of them.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use ostar_engine::Device;
 use ostar_method::{
     gate::GateState,
     learner::{
-        BlockReport, EstimatedAccuracies, LabelRequest, Picture, RefreshReport, SharesByLabels,
+        BlockReport, EstimatedAccuracies, LabelRequest, Measurement, Picture, RefreshReport, SharesByLabels,
+        StepReport,
     },
 };
-use serde::Serialize;
 
 use crate::{config::Role, current::Version};
 
 /// Sent by the learner on a watch channel after every block: readers see the newest and miss others if they are slow.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Status {
     /// What this process does.
     pub(crate) role: Role,
@@ -34,16 +34,12 @@ pub(crate) struct Status {
     pub(crate) standby: bool,
     /// When the learner last wrote to the state topic, in milliseconds since 1970, by its clock; `None` unless this process
     /// follows one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state_written_at_ms: Option<u64>,
     /// When the snapshot that is served was published, likewise.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) snapshot_at_ms: Option<u64>,
     /// Share of the events that scorers pass on to the learner; `None` unless this process follows one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sample_share: Option<f64>,
     /// Set by the demo: what happens in its stream now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) act: Option<&'static str>,
     /// Set by the demo after the last event: no further status follows.
     pub(crate) ended: bool,
@@ -55,14 +51,24 @@ pub(crate) struct Status {
     pub(crate) shares_by_labels: Option<SharesByLabels>,
     /// Estimated without labels; at most a second old.
     pub(crate) accuracies: EstimatedAccuracies,
+    /// Of the newest alignment step; `None` before the first.
+    pub(crate) step: Option<StepReport>,
     /// Of the newest refresh; `None` before the first, and for black boxes.
     pub(crate) refresh: Option<RefreshReport>,
+    /// States that the guard has refused, since this start.
+    pub(crate) refusals: u64,
     /// Labels that were asked for and have not come, oldest first.
-    #[serde(skip)]
     pub(crate) wanted: Arc<[LabelRequest]>,
     /// What mode `auto` serves, and why. After a restart it is the checkpoint's.
     pub(crate) gate: GateState,
     /// Two-dimensional picture of the newest refresh, for the live page.
-    #[serde(skip)]
     pub(crate) picture: Option<Arc<Picture>>,
+}
+
+impl Status {
+    /// How good every candidate was on the newest late labels; `None` without labels.
+    pub(crate) fn measured(&self) -> Option<&Measurement> {
+        let labels = self.block.as_ref()?.labels.as_ref()?;
+        labels.measured.window.as_ref()
+    }
 }

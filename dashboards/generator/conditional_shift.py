@@ -23,7 +23,7 @@ DASHBOARD = dashboard(
             ),
             states(
                 "Choice of mode auto",
-                "The candidate that mode auto serves. `ostard explain` and the live page say why.",
+                "The candidate that mode auto serves. `ostard state --why` and the live page say why.",
                 query(f"{metric('ostar_gate_candidate')}", "{{candidate}} {{instance}}"),
                 mappings=named(_0=("-", GREY), _1=("chosen", BLUE)),
             ),

@@ -60,6 +60,12 @@ pub struct Version {
     pub step: u64,
 }
 
+impl From<Version> for crate::proto::Version {
+    fn from(Version { epoch, step }: Version) -> Self {
+        Self { epoch, step }
+    }
+}
+
 /// The bundle, settings and topic that a state belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,10 +1,11 @@
 //! The report as a picture: shares with their intervals above, accuracies below.
 
 use anyhow::{Result, anyhow};
-use ostar_method::learner::Predictor;
+use ostar_method::Candidate;
 use plotters::{coord::Shift, prelude::*};
 
-use super::report::{Moment, Report};
+use super::report::Report;
+use crate::proto::State;
 
 const SIZE: (u32, u32) = (960, 640);
 const TEXT: (&str, i32) = ("sans-serif", 14);
@@ -25,7 +26,7 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 
 fn draw_on<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     area.fill(&WHITE)?;
-    let labelled = report.measured().is_some();
+    let labelled = report.measured.is_some();
     if labelled {
         let halves = area.split_evenly((2, 1));
         draw_proportions(report, &halves[0])?;
@@ -38,7 +39,7 @@ fn draw_on<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
 
 fn last_event(report: &Report) -> f64 {
     let last = report.moments.last();
-    last.map_or(1.0, |moment| moment.status.events.max(1) as f64)
+    last.map_or(1.0, |state| state.events.max(1) as f64)
 }
 
 fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
@@ -60,18 +61,12 @@ fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
         .draw()?;
     for (class, name) in report.description.classes.iter().enumerate() {
         let colour = Palette99::pick(class).to_rgba();
-        let served = |moment: &Moment| {
-            let block = moment.status.block.as_ref()?;
-            let estimate = &block.served;
-            let interval = estimate.intervals[class];
-            Some((
-                moment.status.events as f64,
-                estimate.proportions[class],
-                interval.low,
-                interval.high,
-            ))
+        let served = |state: &State| {
+            let class = &state.classes[class];
+            let (low, high) = (class.served_low, class.served_high);
+            (state.events as f64, class.served, low, high)
         };
-        let points: Vec<_> = report.moments.iter().filter_map(served).collect();
+        let points: Vec<_> = report.moments.iter().map(served).collect();
         let low = points.iter().map(|(events, _, low, _)| (*events, *low));
         let high = points
             .iter()
@@ -86,13 +81,9 @@ fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
             .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
             .label(name.clone())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
-        let truth = report.moments.iter().filter_map(|moment| {
-            let shares = moment.truth.as_ref()?;
-            Some(Circle::new(
-                (moment.status.events as f64, shares[class]),
-                1,
-                colour,
-            ))
+        let truth = report.moments.iter().filter_map(|state| {
+            let share = state.classes[class].among_labels?;
+            Some(Circle::new((state.events as f64, share), 1, colour))
         });
         chart.draw_series(truth)?;
     }
@@ -105,13 +96,13 @@ fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
 }
 
 fn draw_accuracies<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
-    let measured = |moment: &Moment, number: usize| {
-        let measures = &moment.measured()?.block.as_ref()?.by_predictor[number];
-        Some((moment.status.events as f64, measures.accuracy))
+    let measured = |state: &State, name: &str| {
+        let candidate = state.candidates.iter().find(|one| one.name == name)?;
+        Some((state.events as f64, candidate.accuracy?))
     };
-    let all = report.moments.iter();
-    let values = all.flat_map(|m| (0..Predictor::ALL.len()).filter_map(|n| measured(m, n)));
-    let lowest = values.map(|(_, accuracy)| accuracy).fold(1.0, f64::min);
+    let candidates = report.moments.iter().flat_map(|state| &state.candidates);
+    let values = candidates.filter_map(|one| one.accuracy);
+    let lowest = values.fold(1.0, f64::min);
     let mut chart = ChartBuilder::on(area)
         .caption("accuracy of the labels that came with each block", TEXT)
         .margin(10)
@@ -126,10 +117,10 @@ fn draw_accuracies<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
         .bold_line_style(BLACK.mix(0.1))
         .draw()?;
     // The served accuracy is omitted: its line would cover that of the candidate that was served.
-    let candidates = Predictor::ALL.iter().enumerate();
-    for (number, candidate) in candidates.filter(|(_, c)| **c != Predictor::Served) {
+    for (number, candidate) in Candidate::ALL.into_iter().enumerate() {
         let colour = Palette99::pick(number + 4).to_rgba();
-        let points = report.moments.iter().filter_map(|m| measured(m, number));
+        let points = report.moments.iter();
+        let points = points.filter_map(|state| measured(state, candidate.name()));
         chart
             .draw_series(LineSeries::new(points, colour.stroke_width(2)))?
             .label(candidate.name())

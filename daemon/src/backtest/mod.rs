@@ -8,7 +8,7 @@ mod chart;
 mod labels;
 mod report;
 
-use std::{ops::ControlFlow, path::PathBuf};
+use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use ostar_bundle::{Bundle, Description};
@@ -16,18 +16,23 @@ use ostar_connectors::{
     event::{Chunk, Decoder, EventMeta, InputRows},
     files::{FileEvent, FileEvents, FileSettings},
 };
-use ostar_method::{diagnostics::OrderCheck, learner::ArrivedLabel};
+use ostar_method::{
+    diagnostics::OrderCheck,
+    learner::{ArrivedLabel, Measurement},
+};
 use tokio::sync::watch;
 
 use self::labels::FileLabels;
 
-pub(crate) use report::{Moment, Report};
+pub(crate) use report::Report;
 
 use crate::{
     config::{BundleConfig, Config},
     current::{Current, Version},
     metrics::Metrics,
     pipeline::{BlockLearner, FrozenScoring, Pace, Publisher, load_learner},
+    proto::State,
+    state::learned,
     status::Status,
 };
 
@@ -42,6 +47,8 @@ pub(crate) struct Options {
 
 /// The daemon's parts without its threads.
 struct Replay {
+    description: Description,
+    current: Arc<Current>,
     decoder: Decoder,
     frozen: FrozenScoring,
     block_learner: BlockLearner,
@@ -55,7 +62,10 @@ struct Replay {
     clock_ms: i64,
     block: usize,
     rejected: u64,
-    moments: Vec<Moment>,
+    /// The state after each block, with measures of this block.
+    moments: Vec<State>,
+    /// Measures of all labels so far; `None` without labels.
+    measured: Option<Measurement>,
     /// What the labels say about the order of the classes. `None` before the first look.
     order: Option<OrderCheck>,
 }
@@ -82,7 +92,7 @@ pub(crate) fn run(
         events += 1;
         progress(events);
     }
-    replay.finish(&bundle)
+    replay.finish()
 }
 
 // === impl Replay ===
@@ -102,7 +112,7 @@ impl Replay {
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
         let (sender, status) = watch::channel(Status::default());
         let publisher = Publisher {
-            current,
+            current: Arc::clone(&current),
             metrics: Metrics::new(description, &config.metrics)?,
             status: sender,
         };
@@ -114,8 +124,10 @@ impl Replay {
         });
         let model = block_learner.learner().model().clone();
         Ok(Self {
+            description: description.clone(),
             decoder: Decoder::new(&config.events, &description.input, classes)?,
             frozen: FrozenScoring::new(model, bundle.inputs().is_some()),
+            current,
             block_learner,
             labels,
             status,
@@ -125,6 +137,7 @@ impl Replay {
             block: section.block,
             rejected: 0,
             moments: Vec::new(),
+            measured: None,
             order: None,
         })
     }
@@ -184,14 +197,30 @@ impl Replay {
             self.order = Some(check.clone());
         }
         let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
-        let status = self.status.borrow_and_update().clone();
+        let mut status = self.status.borrow_and_update().clone();
+        let labels = status.block.as_mut().and_then(|block| block.labels.as_mut());
+        if let Some(labels) = labels {
+            self.measured.clone_from(&labels.measured.total);
+            labels.measured.window.clone_from(&labels.measured.block);
+        }
+        let mut state = learned(&self.description, &self.current, &status);
+        // What is true of the block's own events, whenever their labels take effect.
         let truth = shares(&self.classes, chunk.frozen.classes());
-        self.moments.push(Moment::new(time_ms, status, truth));
+        for (number, class) in state.classes.iter_mut().enumerate() {
+            class.among_labels = truth.as_ref().map(|shares| shares[number]);
+        }
+        self.moments.push(State {
+            // When the backtest ran is no part of its report, and a list of ids would be long.
+            time_ms,
+            shares_age_ms: Some(0),
+            wanted_labels: Vec::new(),
+            ..state
+        });
         self.classes.clear();
         Ok(())
     }
 
-    fn finish(mut self, bundle: &Bundle) -> Result<Report> {
+    fn finish(mut self) -> Result<Report> {
         self.take_chunk(true)?;
         if let Some(check) = self.block_learner.learner().check_class_order()? {
             self.order = Some(check);
@@ -202,10 +231,10 @@ impl Replay {
                 self.rejected
             );
         }
-        let description = bundle.description().clone();
         Ok(Report::new(
-            description,
+            self.description,
             self.moments,
+            self.measured,
             self.rejected,
             self.order,
         ))

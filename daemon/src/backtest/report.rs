@@ -1,13 +1,13 @@
 //! The outcome of a backtest: a table for people, figures for scripts, a picture.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Description;
 use ostar_method::{
     Candidate,
     diagnostics::OrderCheck,
-    learner::{LabelMeasures, Measurement, Predictor},
+    learner::{Measurement, Predictor},
 };
 use serde_json::{Value, json};
 
@@ -17,68 +17,24 @@ use super::{
 };
 use crate::{
     class_order::{describe_order, wrong_order},
-    status::Status,
+    proto::State,
 };
 
 /// The table shows at most this many moments, evenly spaced.
 const TABLE_LINES: usize = 30;
 
-/// The state after a block.
-#[derive(Debug, Clone)]
-pub(crate) struct Moment {
-    /// Time of the block's last event; 0 if the files have none.
-    pub(crate) time_ms: i64,
-    pub(crate) status: Status,
-    /// Shares of the classes among the block's events; `None` without labels.
-    pub(crate) truth: Option<Vec<f64>>,
-}
-
 /// The result of a backtest.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) description: Description,
-    pub(crate) moments: Vec<Moment>,
+    /// The state after each block; its measures are those of the block.
+    pub(crate) moments: Vec<State>,
+    /// Measures over all labels; `None` without labels.
+    pub(crate) measured: Option<Measurement>,
     pub(crate) rejected: u64,
     pub(crate) alarms: Vec<Alarm>,
     /// `None` without labels.
     order: Option<OrderCheck>,
-}
-
-// === impl Moment ===
-
-impl Moment {
-    pub(super) fn new(time_ms: i64, status: Status, truth: Option<Vec<f64>>) -> Self {
-        Self {
-            time_ms,
-            status,
-            truth,
-        }
-    }
-
-    /// Of the labels that took effect with this block, and of all so far; `None` without labels.
-    pub(super) fn measured(&self) -> Option<&LabelMeasures> {
-        Some(&self.status.block.as_ref()?.labels.as_ref()?.measured)
-    }
-
-    /// The block's proportions with intervals, and the accuracy of each predictor.
-    fn figures(&self) -> Value {
-        let block = self.status.block.as_ref();
-        let measured = self.measured().and_then(|measured| measured.block.as_ref());
-        json!({
-            "events": self.status.events,
-            "time_ms": self.time_ms,
-            "frozen": block.map(|block| &block.frozen),
-            "adapted": block.map(|block| &block.adapted),
-            "served": block.map(|block| &block.served),
-            "candidate": block.map(|block| block.verdict.candidate),
-            "true_proportions": &self.truth,
-            "accuracies": measured.map(|measured| {
-                let accuracies = measured.by_predictor.iter().map(|measures| measures.accuracy);
-                Predictor::ALL.iter().map(|candidate| candidate.name()).zip(accuracies)
-                    .collect::<BTreeMap<_, _>>()
-            }),
-        })
-    }
 }
 
 // === impl Report ===
@@ -86,14 +42,16 @@ impl Moment {
 impl Report {
     pub(super) fn new(
         description: Description,
-        moments: Vec<Moment>,
+        moments: Vec<State>,
+        measured: Option<Measurement>,
         rejected: u64,
         order: Option<OrderCheck>,
     ) -> Self {
-        let alarms = alarms(&description.classes, &moments);
+        let alarms = alarms(&moments);
         Self {
             description,
             moments,
+            measured,
             rejected,
             alarms,
             order,
@@ -105,23 +63,12 @@ impl Report {
         wrong_order(self.order.as_ref()?, &self.description.classes)
     }
 
-    /// Measures over all labels. `None` without labels.
-    pub(crate) fn measured(&self) -> Option<&Measurement> {
-        self.moments.last()?.measured()?.total.as_ref()
-    }
-
     /// Mean over blocks of the l1 distance between served and true proportions. `None` without labels.
     pub(crate) fn proportion_l1_mean(&self) -> Option<f64> {
-        let distance = |moment: &Moment| {
-            let block = moment.status.block.as_ref()?;
-            let estimate = &block.served;
-            let truth = moment.truth.as_ref()?;
-            let pairs = estimate.proportions.as_ref().iter().zip(truth);
-            Some(
-                pairs
-                    .map(|(estimate, truth)| (estimate - truth).abs())
-                    .sum::<f64>(),
-            )
+        let distance = |state: &State| -> Option<f64> {
+            let classes = state.classes.iter();
+            let differences = classes.map(|class| Some((class.served - class.among_labels?).abs()));
+            differences.sum()
         };
         let distances: Vec<f64> = self.moments.iter().filter_map(distance).collect();
         (!distances.is_empty()).then(|| distances.iter().sum::<f64>() / distances.len() as f64)
@@ -162,36 +109,32 @@ impl Report {
         }
         writeln!(text, "   frozen  prior adapted served")?;
         let every = self.moments.len().div_ceil(TABLE_LINES);
-        for moment in self.moments.iter().step_by(every.max(1)) {
-            let status = &moment.status;
-            write!(text, "{:9} {:6}", status.events, status.steps)?;
-            if let Some(block) = &status.block {
-                let estimate = &block.served;
-                let proportions = estimate.proportions.as_ref().iter();
-                for (proportion, interval) in proportions.zip(&estimate.intervals) {
-                    write!(
-                        text,
-                        "  {proportion:.3} [{:.3}, {:.3}]",
-                        interval.low, interval.high
-                    )?;
-                }
+        for state in self.moments.iter().step_by(every.max(1)) {
+            write!(text, "{:9} {:6}", state.events, state.steps)?;
+            for class in &state.classes {
+                let (share, low, high) = (class.served, class.served_low, class.served_high);
+                write!(text, "  {share:.3} [{low:.3}, {high:.3}]")?;
             }
-            match moment.measured().and_then(|measured| measured.block.as_ref()) {
-                Some(measured) => {
-                    write!(text, "  ")?;
-                    for measures in &measured.by_predictor {
-                        write!(text, " {:6.3}", measures.accuracy)?;
-                    }
-                    writeln!(text)?;
-                }
-                None => writeln!(text, "   (no labels)")?,
+            let measured: Vec<f64> = state
+                .candidates
+                .iter()
+                .filter_map(|one| one.accuracy)
+                .collect();
+            if measured.is_empty() {
+                writeln!(text, "   (no labels)")?;
+                continue;
             }
+            write!(text, "  ")?;
+            for accuracy in measured {
+                write!(text, " {accuracy:6.3}")?;
+            }
+            writeln!(text)?;
         }
         Ok(())
     }
 
     fn write_totals(&self, text: &mut String) -> std::fmt::Result {
-        if let Some(measured) = self.measured() {
+        if let Some(measured) = &self.measured {
             writeln!(text, "over all {} labels:", measured.labels)?;
             for (predictor, measures) in Predictor::ALL.iter().zip(&measured.by_predictor) {
                 writeln!(
@@ -212,22 +155,22 @@ impl Report {
 
     /// The report as JSON.
     pub(crate) fn figures(&self) -> Value {
-        let accuracy = |predictor: Predictor| Some(self.measured()?.of(predictor).accuracy);
-        let last = self.moments.last().map(|moment| &moment.status);
+        let accuracy = |predictor: Predictor| Some(self.measured.as_ref()?.of(predictor).accuracy);
+        let last = self.moments.last();
         json!({
             "accuracy_frozen": accuracy(Predictor::Candidate(Candidate::Frozen)),
             "accuracy_prior": accuracy(Predictor::Candidate(Candidate::Prior)),
             "accuracy_adapted": accuracy(Predictor::Candidate(Candidate::Adapted)),
             "accuracy_served": accuracy(Predictor::Served),
             "proportion_l1_mean": self.proportion_l1_mean(),
-            "events": last.map(|status| status.events),
-            "steps": last.map(|status| status.steps),
+            "events": last.map(|state| state.events),
+            "steps": last.map(|state| state.steps),
             "rejected": self.rejected,
             "class_order": self.order.as_ref().map(|order| json!({
                 "fits_better": order.better_names(&self.description.classes),
                 "not_checked": order.unchecked.iter().map(|class| &self.description.classes[*class]).collect::<Vec<_>>(),
             })),
-            "moments": self.moments.iter().map(Moment::figures).collect::<Vec<_>>(),
+            "moments": self.moments,
             "alarms": self.alarms.iter().map(|alarm| json!({
                 "events": alarm.events,
                 "text": alarm.text,

@@ -1,4 +1,4 @@
-//! Connections of `predict`, `state`, `explain` and `ctl` to a running daemon.
+//! Connections of `predict`, `state` and `ctl` to a running daemon.
 
 use std::{error::Error as _, fs, future::Future, path::PathBuf};
 
@@ -14,9 +14,8 @@ use tonic::{
 
 use crate::{
     config::Config,
-    current::ServingMode,
     error_text::one_line,
-    proto::{self, GetStateRequest, State, inference_client::InferenceClient},
+    proto::{GetStateRequest, State, inference_client::InferenceClient},
 };
 
 /// How to reach a daemon.
@@ -152,11 +151,6 @@ fn read(flag: &str, path: &PathBuf) -> Result<String> {
 /// Where a daemon with the default configuration takes prediction requests.
 pub(super) fn inference_address() -> String {
     Config::default().grpc.listen.to_string()
-}
-
-/// The mode of an answer, as flags and configuration call it.
-pub(super) fn mode_name(mode: proto::Mode) -> &'static str {
-    mode.serving().map_or("unspecified", ServingMode::name)
 }
 
 /// The state of the daemon whose grpc.listen is `address`.

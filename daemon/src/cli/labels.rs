@@ -4,13 +4,12 @@ use std::io::{self, Write};
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
-use serde_json::json;
 
 use super::{
     client::{ConnectionArgs, ask_state, block_on, inference_address},
-    format::{Format, FormatArgs, Table},
+    format::{Format, FormatArgs},
 };
-use crate::proto::{LabelRequest, State};
+use crate::{proto::State, words::wanted};
 
 /// Which labels a running daemon asks for.
 #[derive(Debug, Subcommand)]
@@ -45,7 +44,7 @@ impl Command {
         check_shown(&state)?;
         let text = match wanted.format.choose() {
             Format::Table => table(&state),
-            Format::Json => in_json(&state),
+            Format::Json => serde_json::to_string(&state.wanted_labels)? + "\n",
         };
         io::stdout().write_all(text.as_bytes())?;
         Ok(())
@@ -76,41 +75,13 @@ fn table(state: &State) -> String {
                 .to_owned()
         };
     }
-    let mut table = Table::new(&["id", "reason", "block", "frozen", "prior", "adapted"]);
-    let cells = |request: &LabelRequest| {
-        vec![
-            request.id.clone(),
-            request.reason.clone(),
-            request.block.to_string(),
-            request.frozen.clone(),
-            request.prior.clone(),
-            request.adapted.clone(),
-        ]
-    };
-    table.lines(state.wanted_labels.iter().map(cells).collect())
-}
-
-fn in_json(state: &State) -> String {
-    let request = |request: &LabelRequest| {
-        json!({
-            "id": request.id,
-            "reason": request.reason,
-            "block": request.block,
-            "time_ms": request.time_ms,
-            "predictions": {
-                "frozen": request.frozen,
-                "prior": request.prior,
-                "adapted": request.adapted,
-            },
-        })
-    };
-    let requests: Vec<_> = state.wanted_labels.iter().map(request).collect();
-    format!("{}\n", json!(requests))
+    wanted(&state.wanted_labels).text("")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::LabelRequest;
 
     #[test]
     fn wanted_labels_are_listed_with_what_each_candidate_predicts() {
@@ -132,7 +103,7 @@ mod tests {
         state.wanted_labels = vec![request];
         let text = table(&state);
         assert!(text.contains("mail-7  disagreement  3"), "{text}");
-        let parsed: serde_json::Value = serde_json::from_str(&in_json(&state)).unwrap();
-        assert_eq!(parsed[0]["predictions"]["prior"], "spam");
+        let listed = serde_json::to_value(&state.wanted_labels).unwrap();
+        assert_eq!(listed[0]["prior"], "spam");
     }
 }

@@ -1,6 +1,5 @@
 //! The command line.
 
-mod alarms;
 mod backtest;
 mod checkpoint;
 mod client;
@@ -8,7 +7,6 @@ mod config;
 mod ctl;
 mod demo;
 mod devices;
-mod explain;
 mod files;
 mod fit;
 mod format;
@@ -49,7 +47,7 @@ Examples:
   ostard run --config ostard.toml              read Kafka, learn and serve
   ostard config check --config ostard.toml     list every problem of a configuration
   ostard state                                 show class shares, shift and what is served
-  ostard explain                               say why it is served
+  ostard state --why                           say why it is served
   ostard labels wanted                         list events whose labels would tell which candidate is right
   ostard ctl mode adapted                      change what a running daemon serves
   ostard topics apply --dry-run                topics between scorers and the learner
@@ -72,7 +70,6 @@ enum Command {
     Replay(replay::Replay),
     Predict(predict::Predict),
     State(state::ShowState),
-    Explain(explain::Explain),
     #[command(subcommand)]
     Labels(labels::Command),
     Ctl(ctl::Ctl),
@@ -97,7 +94,6 @@ impl Cli {
             Command::Replay(replay) => replay.execute(),
             Command::Predict(predict) => predict.execute(),
             Command::State(state) => state.execute(),
-            Command::Explain(explain) => explain.execute(),
             Command::Labels(command) => command.execute(),
             Command::Ctl(ctl) => ctl.execute(),
             Command::Topics(command) => command.execute(),

@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    client::{Connection, ConnectionArgs, Unanswered, block_on, inference_address, mode_name},
+    client::{Connection, ConnectionArgs, Unanswered, block_on, inference_address},
     format::{Format, FormatArgs, Table},
     rows::Row,
 };
@@ -139,7 +139,7 @@ impl Printer {
 }
 
 fn cells(ids: Vec<Option<Value>>, response: PredictResponse) -> Vec<Vec<String>> {
-    let mode = mode_name(response.mode());
+    let mode = response.mode().name();
     let version = response.version.unwrap_or_default();
     let row = |(id, prediction): (Option<Value>, ClassProbabilities)| {
         let probabilities = prediction.probabilities;
@@ -165,7 +165,7 @@ fn cells(ids: Vec<Option<Value>>, response: PredictResponse) -> Vec<Vec<String>>
 
 /// A line for every prediction.
 fn answers(ids: Vec<Option<Value>>, response: PredictResponse) -> Vec<Value> {
-    let mode = mode_name(response.mode());
+    let mode = response.mode().name();
     let version = response.version.unwrap_or_default();
     let predictions = response.predictions.into_iter();
     let pairs = ids.into_iter().zip(predictions);

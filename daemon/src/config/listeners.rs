@@ -66,7 +66,7 @@ pub(crate) struct AuthSettings {
     pub(crate) token_file: Option<PathBuf>,
     /// File with tokens for predictions, the state and the live page.
     pub(crate) predict_token_file: Option<PathBuf>,
-    /// File with tokens for `/metrics` and `/status`.
+    /// File with tokens for `/metrics` and `/state`.
     pub(crate) metrics_token_file: Option<PathBuf>,
     /// File with tokens for orders, which are good for everything else, too.
     pub(crate) control_token_file: Option<PathBuf>,

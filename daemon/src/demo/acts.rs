@@ -8,7 +8,7 @@ use ostar_method::{
 use serde::Serialize;
 
 use super::stream::{ACTS, Act};
-use crate::status::Status;
+use crate::proto::State;
 
 /// The outcome of an act.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,7 +20,7 @@ pub(super) struct ActFigures {
     pub(super) accuracy_adapted: Option<f64>,
     pub(super) accuracy_served: Option<f64>,
     /// What the gate served at the act's end, and why.
-    pub(super) served: Candidate,
+    pub(super) served: String,
     pub(super) reason: String,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct ActFigures {
 pub(super) struct Acts {
     mails: u64,
     /// The gate's choice at the end of each act that has begun.
-    choices: Vec<(Candidate, String)>,
+    choices: Vec<(String, String)>,
     /// Of the mails of each act.
     answers: [Answers; ACTS.len()],
 }
@@ -61,16 +61,15 @@ impl Acts {
     }
 
     /// Notes what the gate chose after a block of this many mails, and the answers that came with it.
-    pub(super) fn observe(&mut self, status: &Status, block_mails: usize) {
-        let verdict = status.gate.verdict();
-        let choice = (verdict.candidate, verdict.reason.to_string());
-        let number = self.number(status.events);
+    pub(super) fn observe(&mut self, state: &State, answers: &[RandomAnswer], block_mails: usize) {
+        let gate = state.gate.clone().unwrap_or_default();
+        let choice = (gate.candidate, gate.explanation);
+        let number = self.number(state.events);
         match self.choices.get_mut(number) {
             Some(known) => *known = choice,
             None => self.choices.push(choice),
         }
-        let labels = status.block.as_ref().and_then(|block| block.labels.as_ref());
-        for answer in labels.iter().flat_map(|labels| &labels.random_answers) {
+        for answer in answers {
             let number = self.number(answer.block * block_mails as u64);
             self.answers[number].add(answer);
         }
@@ -99,7 +98,7 @@ impl Acts {
                 accuracy_prior,
                 accuracy_adapted,
                 accuracy_served,
-                served: *served,
+                served: served.clone(),
                 reason: reason.clone(),
             }
         });

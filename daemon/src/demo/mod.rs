@@ -35,6 +35,7 @@ use crate::{
     current::ServingMode,
     run::{self, Process},
     shutdown::Signals,
+    state::learned,
     status::Status,
 };
 
@@ -119,8 +120,11 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
         });
         let mut summary = Summary::new(plan.mails, BLOCK);
         let watched = sender.clone();
+        let description = process.bundle.description().clone();
+        let current = Arc::clone(&process.publisher.current);
         let watching = tokio::spawn(async move {
-            table.watch(watched, &mut summary).await;
+            let state = |status: &Status| learned(&description, &current, status);
+            table.watch(watched, state, &mut summary).await;
             (table, summary)
         });
         running = Some((sender, feeding, watching));

@@ -1,13 +1,17 @@
 //! The demo's result in numbers.
 
-use ostar_method::{Candidate, learner::Predictor};
+use ostar_connectors::proto::Version;
+use ostar_method::{
+    Candidate,
+    learner::{Predictor, RandomAnswer},
+};
 use serde::Serialize;
 
 use super::{
     acts::{ActFigures, Acts, Answers},
     stream::{Act, Phase},
 };
-use crate::{current::Version, status::Status};
+use crate::{facts::has_shares, proto::State};
 
 /// Index of spam among the classes.
 const SPAM: usize = 1;
@@ -20,7 +24,7 @@ pub(super) struct Summary {
     blocks: u64,
     distances: f64,
     acts: Acts,
-    last: Option<Status>,
+    last: Option<State>,
 }
 
 /// The last line of `--json`.
@@ -52,22 +56,20 @@ impl Summary {
         }
     }
 
-    /// Adds the block that a new status reports, if it reports one.
-    pub(super) fn observe(&mut self, status: &Status) {
+    /// Adds the block that a new state reports, if it reports one.
+    pub(super) fn observe(&mut self, state: &State, answers: &[RandomAnswer]) {
         let events = self.last.as_ref().map_or(0, |last| last.events);
-        if status.events > events
-            && let Some(estimate) = estimate(status)
-        {
+        if state.events > events && has_shares(state) {
             self.blocks += 1;
-            self.acts.observe(status, self.block);
-            self.distances += 2.0 * (estimate - self.truth(status)).abs();
+            self.acts.observe(state, answers, self.block);
+            self.distances += 2.0 * (state.classes[SPAM].served - self.truth(state)).abs();
         }
-        self.last = Some(status.clone());
+        self.last = Some(state.clone());
     }
 
     /// The true share of spam in the newest block, from the schedule.
-    pub(super) fn truth(&self, status: &Status) -> f64 {
-        let middle = status.events as f64 - self.block as f64 / 2.0;
+    pub(super) fn truth(&self, state: &State) -> f64 {
+        let middle = state.events as f64 - self.block as f64 / 2.0;
         Phase::at(middle / self.mails as f64).spam
     }
 
@@ -77,15 +79,15 @@ impl Summary {
     }
 
     /// The act that the newest block belongs to.
-    pub(super) fn act(&self, status: &Status) -> &'static Act {
-        self.acts.current(status.events)
+    pub(super) fn act(&self, state: &State) -> &'static Act {
+        self.acts.current(state.events)
     }
 
     /// `None` before the first answer.
     pub(super) fn figures(&self) -> Option<Figures> {
         let answers = self.answers();
         let last = self.last.as_ref()?;
-        let Version { epoch, step } = last.version;
+        let Version { epoch, step } = last.version.unwrap_or_default();
         Some(Figures {
             accuracy_frozen: answers.accuracy(Predictor::Candidate(Candidate::Frozen))?,
             accuracy_prior: answers.accuracy(Predictor::Candidate(Candidate::Prior))?,
@@ -99,11 +101,4 @@ impl Summary {
             acts: self.acts.figures(),
         })
     }
-}
-
-/// The served share of spam.
-fn estimate(status: &Status) -> Option<f64> {
-    let block = status.block.as_ref()?;
-    let estimate = &block.served;
-    Some(estimate.proportions[SPAM])
 }

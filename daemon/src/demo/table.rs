@@ -3,16 +3,10 @@
 use std::time::{Duration, Instant};
 
 use console::Term;
-use ostar_method::{
-    Candidate,
-    diagnostics::Decision,
-    learner::Predictor,
-    proportions::{Interval, ProportionEstimate},
-};
 use tokio::sync::watch;
 
 use super::{Options, summary::Summary};
-use crate::status::Status;
+use crate::{facts::has_shares, proto::State, status::Status, words};
 
 /// How often the table is drawn on a terminal, and a line printed elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
@@ -42,8 +36,13 @@ impl Table {
         let _ = self.term.write_line(line);
     }
 
-    /// Tells the page which act it is, and redraws the table until the status says that the process has ended.
-    pub(super) async fn watch(&self, sender: watch::Sender<Status>, summary: &mut Summary) {
+    /// Shows the page which act it is, and redraws the table until the status says that the process has ended.
+    pub(super) async fn watch(
+        &self,
+        sender: watch::Sender<Status>,
+        state: impl Fn(&Status) -> State,
+        summary: &mut Summary,
+    ) {
         let start = Instant::now();
         let mut status = sender.subscribe();
         let mut drawn = 0;
@@ -51,13 +50,16 @@ impl Table {
         // It may have ended before anybody watched.
         status.mark_changed();
         while status.changed().await.is_ok() {
-            let now = status.borrow_and_update().clone();
-            summary.observe(&now);
-            if now.ended {
+            let reported = status.borrow_and_update().clone();
+            let now = state(&reported);
+            let block = reported.block.as_ref();
+            let labels = block.and_then(|block| block.labels.as_ref());
+            summary.observe(&now, labels.map_or(&[], |labels| &labels.random_answers));
+            if reported.ended {
                 break;
             }
             let act = summary.act(&now).title;
-            if now.act != Some(act) {
+            if reported.act != Some(act) {
                 sender.send_modify(|status| status.act = Some(act));
             }
             let every = if self.term.is_term() {
@@ -65,7 +67,7 @@ impl Table {
             } else {
                 LINE_EVERY
             };
-            if last.elapsed() < every || now.block.is_none() {
+            if last.elapsed() < every || !has_shares(&now) {
                 continue;
             }
             last = Instant::now();
@@ -122,60 +124,18 @@ impl Table {
     }
 }
 
-fn lines(status: &Status, summary: &Summary, elapsed: Duration) -> Vec<String> {
-    let with_interval = |share: f64, interval: Interval| {
-        format!("{share:.3} [{:.3}, {:.3}]", interval.low, interval.high)
-    };
-    let spam = |estimate: &ProportionEstimate| {
-        if !estimate.known {
-            return "cannot be told".to_owned();
-        }
-        with_interval(estimate.proportions[1], estimate.intervals[1])
-    };
-    let by_labels = status.shares_by_labels.as_ref().map(|shares| {
-        let spam = shares.classes[1];
-        let told = with_interval(spam.share, spam.interval);
-        format!("  by {} labels {told}", shares.labels)
-    });
-    let mut lines = vec![format!(
-        "{:5.1} s  {}  mails {:6}  steps {:5}  version {}.{}",
+fn lines(state: &State, summary: &Summary, elapsed: Duration) -> Vec<String> {
+    let gate = state.gate.clone().unwrap_or_default();
+    let first = format!(
+        "{:5.1} s  {}  true share of spam {:.1} %",
         elapsed.as_secs_f64(),
-        summary.act(status).title,
-        status.events,
-        status.steps,
-        status.version.epoch,
-        status.version.step
-    )];
-    if let Some(block) = &status.block {
-        let adapted = block.adapted.as_ref().map(spam).unwrap_or_default();
-        lines.push(format!(
-            "share of spam  true {:.3}  frozen {}  adapted {adapted}{}",
-            summary.truth(status),
-            spam(&block.frozen),
-            by_labels.unwrap_or_default()
-        ));
-        let verdict = &block.verdict;
-        lines.push(format!("served {}: {}", verdict.candidate, verdict.reason));
-    }
-    let answers = summary.answers();
-    if let [Some(frozen), Some(prior), Some(adapted)] =
-        Candidate::ALL.map(|candidate| answers.accuracy(Predictor::Candidate(candidate)))
-    {
-        let [frozen, prior, adapted] = [frozen, prior, adapted].map(|share| 100.0 * share);
-        lines.push(format!(
-            "accuracy by {} random labels  frozen {frozen:.1} %  prior {prior:.1} %  adapted {adapted:.1} %",
-            answers.count()
-        ));
-    }
-    if let Some(refresh) = &status.refresh {
-        let guard = match &refresh.decision {
-            Decision::Serve => "serves".to_owned(),
-            Decision::Refuse(reason) => format!("refuses: {reason}"),
-        };
-        lines.push(format!(
-            "shift of wording  before map {:.3}  after {:.3}  noise floor {:.3}  guard {guard}",
-            refresh.distance_before_map, refresh.distance_after_map, refresh.noise_floor
-        ));
-    }
+        summary.act(state).title,
+        100.0 * summary.truth(state)
+    );
+    let (shares, candidates) = (words::summary(state), words::candidates(state).text("none"));
+    let tables = shares.lines().chain(candidates.lines());
+    let mut lines = vec![first];
+    lines.extend(tables.map(str::to_owned));
+    lines.push(format!("served {}: {}", gate.candidate, gate.explanation));
     lines
 }

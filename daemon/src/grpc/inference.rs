@@ -7,12 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming, async_trait};
 
-use super::{
-    errors::correct,
-    mode::read_mode,
-    state::{describe, version},
-    wait,
-};
+use super::{errors::correct, mode::read_mode, wait};
 use crate::{
     metrics::Method,
     proto::{
@@ -20,6 +15,7 @@ use crate::{
         WatchStateRequest, inference_server::Inference,
     },
     serving::{Answer, Batcher, Refusal, Services},
+    state::describe,
 };
 
 /// Answers of a stream that the client has not read yet: one is sent while the next is made.
@@ -112,7 +108,7 @@ impl InferenceService {
         });
         PredictResponse {
             predictions: predictions.collect(),
-            version: Some(version(answer.version)),
+            version: Some(answer.version.into()),
             mode: Mode::from(answer.mode).into(),
         }
     }

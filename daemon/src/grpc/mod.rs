@@ -5,7 +5,6 @@ mod errors;
 mod health;
 mod inference;
 mod mode;
-mod state;
 
 use std::sync::Arc;
 

@@ -22,6 +22,7 @@ use crate::{
     metrics::Listener,
     page::{self, Page},
     serving::{Role, Services, Tokens},
+    state::describe,
 };
 
 /// The content type of Prometheus' text format.
@@ -59,7 +60,7 @@ pub(crate) fn router(
     } else {
         guard(metrics, Role::Metrics)
     };
-    let status = Router::new().route("/status", get(status));
+    let state = Router::new().route("/state", get(state));
     let orders = page.orders.map(|orders| guard(orders, Role::Control));
     let orders = orders.unwrap_or_default();
     let hosts = host::Hosts::new(settings);
@@ -67,7 +68,7 @@ pub(crate) fn router(
         .open
         .merge(guard(page.guarded.merge(open_inference), Role::Predict))
         .merge(orders)
-        .merge(guard(status, Role::Metrics))
+        .merge(guard(state, Role::Metrics))
         .merge(metrics)
         .layer(middleware::from_fn_with_state(hosts, host::check));
     health
@@ -141,23 +142,9 @@ impl Telling {
     }
 }
 
-/// What is wrong although predictions are served, by part, and how far the learner is.
-async fn status(State(services): State<Arc<Services>>) -> Response {
-    let status = services.status.borrow().clone();
-    let version = services.current.load().version;
-    Json(json!({
-        "ready": services.health.readiness().is_ok(),
-        "not_ready_because": services.health.readiness().err(),
-        "conditions": services.health.conditions(),
-        "version": version.to_string(),
-        "mode": services.current.mode().name(),
-        "device": status.device,
-        "events": status.events,
-        "shares_at_ms": status.shares_at_ms,
-        "paused": status.paused,
-        "standby": status.standby,
-    }))
-    .into_response()
+/// The state, as gRPC gives it. Its token is that of scrapers, so that it does not list ids of events.
+async fn state(State(services): State<Arc<Services>>) -> Response {
+    Json(describe(&services, &services.status.borrow(), false)).into_response()
 }
 
 async fn startupz(State(services): State<Arc<Services>>) -> Response {
@@ -184,15 +171,8 @@ async fn metrics(
     let rendered = tokio::task::spawn_blocking(move || {
         // Held until the text is there, even if the client has gone.
         let _turn = turn;
-        let Services {
-            current,
-            health,
-            metrics,
-            status,
-            ..
-        } = &*services;
-        metrics.process.observe(current, health, &status.borrow());
-        metrics.render()
+        let state = describe(&services, &services.status.borrow(), false);
+        services.metrics.render(&state)
     });
     let problem = match rendered.await {
         Ok(Ok(text)) => return ([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response(),

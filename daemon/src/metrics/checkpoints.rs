@@ -1,71 +1,35 @@
 //! Metrics of checkpoints.
 
-use std::time::Duration;
-
-use prometheus::{Histogram, IntCounter, IntGauge};
-
-use super::{
-    families::{Buckets, Families, Measured},
-    process::set_now,
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
-#[derive(Debug)]
-pub(crate) struct CheckpointMetrics {
-    written: IntCounter,
-    failures: IntCounter,
-    duration: Histogram,
-    bytes: Measured,
-    last: Measured,
-    every_events: Measured,
-    unsaved: IntGauge,
-    damaged: IntGauge,
+use super::families::{Buckets, metrics, only};
+use crate::clock::now_ms;
+
+metrics! {
+    struct CheckpointMetrics {
+        written = counter("ostar_checkpoints_written_total", "Checkpoints written.");
+        failures = counter("ostar_checkpoint_failures_total", "Checkpoints that could not be written.");
+        duration = histogram("ostar_checkpoint_duration_seconds", "Time to write a checkpoint.", Buckets::Seconds);
+        bytes = measured("ostar_checkpoint_size_bytes", "Size of the newest checkpoint.", &[]);
+        every_events = measured("ostar_checkpoint_every_events",
+            "Events between two checkpoints (checkpoints.every_events); absent if none are written.", &[]);
+        unsaved = gauge("ostar_unsaved_events", "Events learned from since the newest checkpoint; a restart learns them again.");
+        damaged = gauge("ostar_checkpoints_damaged", "Damaged checkpoints that were moved aside and are kept in the folder.");
+    }
+    // When the newest one was written, in milliseconds since 1970; 0 before the first.
+    also { last_ms: AtomicU64 }
 }
 
 impl CheckpointMetrics {
-    pub(super) fn new(families: &Families<'_>) -> Self {
-        Self {
-            written: families.counter("ostar_checkpoints_written_total", "Checkpoints written."),
-            failures: families.counter(
-                "ostar_checkpoint_failures_total",
-                "Checkpoints that could not be written.",
-            ),
-            duration: families.histogram(
-                "ostar_checkpoint_duration_seconds",
-                "Time to write a checkpoint.",
-                Buckets::Seconds,
-            ),
-            bytes: families.measured(
-                "ostar_checkpoint_size_bytes",
-                "Size of the newest checkpoint.",
-                &[],
-            ),
-            last: families.measured(
-                "ostar_checkpoint_last_timestamp_seconds",
-                "When the newest checkpoint was written, in seconds since 1970.",
-                &[],
-            ),
-            every_events: families.measured(
-                "ostar_checkpoint_every_events",
-                "Events between two checkpoints (checkpoints.every_events); absent if none are written.",
-                &[],
-            ),
-            unsaved: families.gauge(
-                "ostar_unsaved_events",
-                "Events learned from since the newest checkpoint; a restart learns them again.",
-            ),
-            damaged: families.gauge(
-                "ostar_checkpoints_damaged",
-                "Damaged checkpoints that were moved aside and are kept in the folder.",
-            ),
-        }
-    }
-
     pub(crate) fn set_damaged(&self, checkpoints: usize) {
         self.damaged.set(checkpoints as i64);
     }
 
     pub(crate) fn set_every_events(&self, events: u64) {
-        self.every_events.set(&[], events as f64);
+        only(&self.every_events).set(events as f64);
     }
 
     /// Counts events that no checkpoint holds yet.
@@ -78,11 +42,19 @@ impl CheckpointMetrics {
         self.written.inc();
         self.unsaved.set(0);
         self.duration.observe(duration.as_secs_f64());
-        self.bytes.set(&[], bytes as f64);
-        set_now(&self.last);
+        only(&self.bytes).set(bytes as f64);
+        self.last_ms.store(now_ms(), Ordering::Relaxed);
     }
 
     pub(crate) fn failed(&self) {
         self.failures.inc();
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.get()
+    }
+
+    pub(super) fn last_ms(&self) -> Option<u64> {
+        Some(self.last_ms.load(Ordering::Relaxed)).filter(|at_ms| *at_ms > 0)
     }
 }

@@ -61,28 +61,22 @@ impl ClassLabels {
         }
     }
 
-    /// Label and value of each class with series of its own, from values of all classes. For values that have no sum.
-    pub(super) fn each<'a, T: 'a>(
+    /// Label and value of each class with series of its own, from values of all classes. If they have a sum, that of the
+    /// rest, too.
+    pub(super) fn series<'a>(
         &'a self,
-        values: impl IntoIterator<Item = T> + 'a,
-    ) -> impl Iterator<Item = (&'a str, T)> + 'a {
-        let all = self.names.iter().zip(&self.is_chosen).zip(values);
-        let chosen = all.filter(|((_, chosen), _)| **chosen);
-        chosen.map(|((name, _), value)| (name.as_str(), value))
-    }
-
-    /// The same, and the sum of the values of the rest.
-    pub(super) fn summed<'a>(
-        &'a self,
-        values: &'a [f64],
-    ) -> impl Iterator<Item = (&'a str, f64)> + 'a {
-        let sum = || {
-            let others = values.iter().zip(&self.is_chosen);
-            let others = others.filter(|(_, chosen)| !**chosen);
-            others.map(|(value, _)| value).sum()
-        };
-        let rest = self.rest.iter().map(move |label| (label.as_str(), sum()));
-        self.each(values.iter().copied()).chain(rest)
+        values: &'a [Option<f64>],
+        has_sum: bool,
+    ) -> impl Iterator<Item = (&'a str, Option<f64>)> + 'a {
+        let all = move || self.names.iter().zip(&self.is_chosen).zip(values);
+        let own = all().filter(|((_, chosen), _)| **chosen);
+        let rest = self.rest.iter().filter(move |_| has_sum);
+        let rest = rest.map(move |label| {
+            let others = all().filter(|((_, chosen), _)| !**chosen);
+            (label.as_str(), others.map(|(_, value)| *value).sum())
+        });
+        own.map(|((name, _), value)| (name.as_str(), *value))
+            .chain(rest)
     }
 }
 

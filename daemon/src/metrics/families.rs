@@ -1,7 +1,7 @@
 //! Creates and registers metrics.
 
 use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry, core::Collector,
 };
 
@@ -30,18 +30,82 @@ pub(super) enum Buckets {
 }
 
 /// Creates metric families in one registry.
-pub(super) struct Families<'a> {
-    registry: &'a Registry,
-    /// Shared by all [`Measured`] values.
-    non_finite: IntCounter,
+pub(super) struct Families<'a>(pub(super) &'a Registry);
+
+/// The handle that a method of [`Families`] gives.
+macro_rules! handle {
+    (counter) => {
+        prometheus::IntCounter
+    };
+    (counters) => {
+        prometheus::IntCounterVec
+    };
+    (counters_from_zero) => {
+        prometheus::IntCounterVec
+    };
+    (gauge) => {
+        prometheus::IntGauge
+    };
+    (gauges) => {
+        prometheus::IntGaugeVec
+    };
+    (measured) => {
+        prometheus::GaugeVec
+    };
+    (histogram) => {
+        prometheus::Histogram
+    };
+    (histograms) => {
+        prometheus::HistogramVec
+    };
 }
 
-/// A gauge whose value may be unknown. One that was never measured, or is not finite, is absent rather than 0 or NaN.
-#[derive(Debug, Clone)]
-pub(super) struct Measured {
-    values: GaugeVec,
-    non_finite: IntCounter,
+/// Declares metrics: the handle, the name and the help of each in one place. What stands after `also` are
+/// fields that are no metrics: the state holds them.
+macro_rules! metrics {
+    ($(#[$about:meta])* struct $group:ident {
+        $($field:ident = $kind:ident($($argument:expr),+ $(,)?);)+
+    } $(also { $($other:ident: $type:ty),+ $(,)? })?) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub(crate) struct $group {
+            $($field: $crate::metrics::families::handle!($kind),)+
+            $($($other: $type,)+)?
+        }
+
+        impl $group {
+            pub(super) fn new(families: &$crate::metrics::families::Families<'_>) -> Self {
+                Self {
+                    $($field: families.$kind($($argument),+),)+
+                    $($($other: Default::default(),)+)?
+                }
+            }
+        }
+    };
 }
+
+/// An enum of the values that a label has.
+macro_rules! labels {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $label:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum $name {
+            $($(#[$doc])* $value,)+
+        }
+
+        impl $name {
+            pub(super) const LABELS: [&'static str; [$($label),+].len()] = [$($label),+];
+
+            pub(crate) fn label(self) -> &'static str {
+                match self {
+                    $(Self::$value => $label,)+
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {handle, labels, metrics};
 
 // === impl Buckets ===
 
@@ -57,28 +121,13 @@ impl Buckets {
 
 // === impl Families ===
 
-impl<'a> Families<'a> {
-    pub(super) fn new(registry: &'a Registry) -> Self {
-        let non_finite = IntCounter::new(
-            "ostar_non_finite_values_total",
-            "Measured values that were NaN or infinite, and therefore left out of the other metrics.",
-        );
-        let non_finite = register(registry, non_finite);
-        Self {
-            registry,
-            non_finite,
-        }
-    }
-
+impl Families<'_> {
     pub(super) fn counter(&self, name: &str, help: &str) -> IntCounter {
-        register(self.registry, IntCounter::new(name, help))
+        self.register(IntCounter::new(name, help))
     }
 
     pub(super) fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
-        register(
-            self.registry,
-            IntCounterVec::new(Opts::new(name, help), labels),
-        )
+        self.register(IntCounterVec::new(Opts::new(name, help), labels))
     }
 
     /// Counters by one label whose values are known beforehand. All start at 0, because Prometheus' `increase` does not
@@ -99,27 +148,22 @@ impl<'a> Families<'a> {
 
     /// A whole number, 0 from the start.
     pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
-        register(self.registry, IntGauge::new(name, help))
+        self.register(IntGauge::new(name, help))
     }
 
     /// Whole numbers by label; a series appears with its first value.
     pub(super) fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
-        register(
-            self.registry,
-            IntGaugeVec::new(Opts::new(name, help), labels),
-        )
+        self.register(IntGaugeVec::new(Opts::new(name, help), labels))
     }
 
-    pub(super) fn measured(&self, name: &str, help: &str, labels: &[&str]) -> Measured {
-        Measured {
-            values: register(self.registry, GaugeVec::new(Opts::new(name, help), labels)),
-            non_finite: self.non_finite.clone(),
-        }
+    /// Numbers by label; a series appears with its first value.
+    pub(super) fn measured(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+        self.register(GaugeVec::new(Opts::new(name, help), labels))
     }
 
     pub(super) fn histogram(&self, name: &str, help: &str, buckets: Buckets) -> Histogram {
         let options = HistogramOpts::new(name, help).buckets(buckets.bounds());
-        register(self.registry, Histogram::with_opts(options))
+        self.register(Histogram::with_opts(options))
     }
 
     pub(super) fn histograms(
@@ -130,72 +174,29 @@ impl<'a> Families<'a> {
         buckets: Buckets,
     ) -> HistogramVec {
         let options = HistogramOpts::new(name, help).buckets(buckets.bounds());
-        register(self.registry, HistogramVec::new(options, labels))
+        self.register(HistogramVec::new(options, labels))
+    }
+
+    fn register<M: Collector + Clone + 'static>(&self, metric: prometheus::Result<M>) -> M {
+        let metric = metric.expect(
+            "names and labels are constants of this module, and a test creates all of them",
+        );
+        let registered = self.0.register(Box::new(metric.clone()));
+        registered.expect("names are distinct constants, and a test registers all of them");
+        metric
     }
 }
 
-fn register<M: Collector + Clone + 'static>(
-    registry: &Registry,
-    metric: prometheus::Result<M>,
-) -> M {
-    let metric = metric
-        .expect("names and labels are constants of this module, and a test creates all of them");
-    let registered = registry.register(Box::new(metric.clone()));
-    registered.expect("names are distinct constants, and a test registers all of them");
-    metric
+/// The only value of a gauge without labels, which is absent until it is set.
+pub(super) fn only(gauge: &GaugeVec) -> Gauge {
+    gauge.with_label_values::<&str>(&[])
 }
 
-// === impl Measured ===
-
-impl Measured {
-    /// Sets the value. One that is not finite is counted, and removes the last one.
-    pub(super) fn set(&self, labels: &[&str], value: f64) {
-        if value.is_finite() {
-            self.values.with_label_values(labels).set(value);
-        } else {
-            self.non_finite.inc();
-            self.clear(labels);
-        }
-    }
-
-    /// Sets the value, or removes the last one if there is none. That is not counted as an error.
-    pub(super) fn set_known(&self, labels: &[&str], value: Option<f64>) {
-        match value {
-            Some(value) => self.set(labels, value),
-            None => self.clear(labels),
-        }
-    }
-
-    fn clear(&self, labels: &[&str]) {
-        // Fails if there was no value, which is what is wanted.
-        let _ = self.values.remove_label_values(labels);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_that_is_not_finite_is_counted_and_left_out() {
-        let registry = Registry::new();
-        let families = Families::new(&registry);
-        let alone = families.measured("alone", "One value.", &[]);
-        let labelled = families.measured("labelled", "Values.", &["class"]);
-        let names = |registry: &Registry| -> Vec<String> {
-            let families = registry.gather();
-            let names = families.iter().map(|family| family.name().to_owned());
-            names.filter(|name| !name.starts_with("ostar_")).collect()
-        };
-        assert!(names(&registry).is_empty(), "nothing was measured yet");
-        alone.set(&[], 1.5);
-        labelled.set(&["spam"], 0.5);
-        labelled.set(&["ham"], f64::NAN);
-        assert_eq!(families.non_finite.get(), 1);
-        assert_eq!(names(&registry), ["alone", "labelled"]);
-        alone.set(&[], f64::INFINITY);
-        labelled.set_known(&["spam"], None);
-        assert_eq!(families.non_finite.get(), 2);
-        assert!(names(&registry).is_empty());
-    }
+/// The sum over all labels.
+pub(super) fn sum(counters: &IntCounterVec) -> u64 {
+    let families = counters.collect();
+    let counted = families.iter().flat_map(|family| family.get_metric());
+    counted
+        .map(|metric| metric.get_counter().get_value() as u64)
+        .sum()
 }

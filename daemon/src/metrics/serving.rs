@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use tonic::Code;
 
-use super::families::{Buckets, Families, Measured};
+use super::families::{Buckets, labels, metrics, only, sum};
 
-/// A method of `ostar.v1` or of the Open Inference Protocol.
+/// A method of `ostar.v1` or of the Open Inference Protocol. The metrics have their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Predict,
@@ -20,69 +19,81 @@ pub(crate) enum Method {
     Control,
 }
 
-/// A listener that asks for the token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listener {
-    Grpc,
-    Control,
-    Http,
+labels! {
+    /// A listener that asks for the token.
+    Listener {
+        Grpc = "grpc",
+        Control = "control",
+        Http = "http",
+    }
 }
 
-/// Why a request was not scored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RefusalReason {
-    /// Too many inputs of other requests wait.
-    QueueFull,
-    /// Refused before it was read: too many bytes of other requests are unanswered.
-    QueueBytes,
-    WaitedTooLong,
-    Stopping,
-    Failed,
+labels! {
+    /// Why a request was not scored.
+    RefusalReason {
+        /// Too many inputs of other requests wait.
+        QueueFull = "queue_full",
+        /// Refused before it was read: too many bytes of other requests are unanswered.
+        QueueBytes = "queue_bytes",
+        WaitedTooLong = "waited_too_long",
+        Stopping = "stopping",
+        Failed = "failed",
+    }
 }
 
-/// Why a connection was cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CutReason {
-    /// The TLS handshake failed.
-    Handshake,
-    /// The handshake, a header or a frame did not end in time.
-    Header,
-    /// No request for a long time.
-    Idle,
-    /// Too many connections: it gave way, or found no room.
-    Limit,
-    /// The process had no file handle left.
-    Handles,
-    /// The client did not take its answer.
-    Unread,
-    /// A flood of HTTP/2 frames without content.
-    Pings,
-    /// A flood of cancelled requests.
-    Resets,
+labels! {
+    /// Why a connection was cut.
+    CutReason {
+        /// The TLS handshake failed.
+        Handshake = "handshake",
+        /// The handshake, a header or a frame did not end in time.
+        Header = "header_timeout",
+        /// No request for a long time.
+        Idle = "idle",
+        /// Too many connections: it gave way, or found no room.
+        Limit = "too_many",
+        /// The process had no file handle left.
+        Handles = "no_file_handle",
+        /// The client did not take its answer.
+        Unread = "answer_not_read",
+        /// A flood of HTTP/2 frames without content.
+        Pings = "ping_flood",
+        /// A flood of cancelled requests.
+        Resets = "reset_flood",
+    }
 }
 
-/// Why a request was cut while it arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestCut {
-    /// Its body made no progress.
-    BodyTimeout,
-    /// Newer requests needed its room.
-    GaveWay,
+labels! {
+    /// Why a request was cut while it arrived.
+    RequestCut {
+        /// Its body made no progress.
+        BodyTimeout = "body_timeout",
+        /// Newer requests needed its room.
+        GaveWay = "gave_way",
+    }
 }
 
-#[derive(Debug)]
-pub(crate) struct ServingMetrics {
-    requests: IntCounterVec,
-    rows: IntCounter,
-    duration: Histogram,
-    queue: IntGauge,
-    refusals: IntCounterVec,
-    unauthenticated: IntCounterVec,
-    connections: IntGaugeVec,
-    connections_cut: IntCounterVec,
-    requests_cut: IntCounterVec,
-    request_bytes: IntGaugeVec,
-    certificate_expiry: Measured,
+metrics! {
+    struct ServingMetrics {
+        requests = counters("ostar_requests_total",
+            "Finished requests, by method and status code; each message of PredictStream counts as one.", &["method", "code"]);
+        rows = counter("ostar_request_rows_total", "Inputs of answered requests.");
+        duration = histogram("ostar_request_duration_seconds",
+            "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.", Buckets::Seconds);
+        queue = gauge("ostar_request_queue_rows", "Inputs that wait to be scored.");
+        refusals = counters_from_zero("ostar_requests_refused_total", "Requests that were refused or failed, by reason.",
+            "reason", RefusalReason::LABELS);
+        unauthenticated = counters_from_zero("ostar_unauthenticated_requests_total",
+            "Requests refused because their token was missing or wrong.", "listener", Listener::LABELS);
+        connections = gauges("ostar_connections", "Open connections, by listener.", &["listener"]);
+        connections_cut = counters_from_zero("ostar_connections_cut_total", "Connections that the daemon ended, by reason.",
+            "reason", CutReason::LABELS);
+        requests_cut = counters_from_zero("ostar_requests_cut_total", "Requests that were cut while they arrived, by reason.",
+            "reason", RequestCut::LABELS);
+        request_bytes = gauges("ostar_request_bytes", "Bytes of requests that are arriving, or that wait for their answer.", &["state"]);
+        certificate_expiry = measured("ostar_certificate_expiry_seconds",
+            "When the certificate in use ends, in seconds since 1970. Absent without TLS.", &[]);
+    }
 }
 
 /// Counts a request when it is dropped, so that requests whose client went away are counted, too.
@@ -94,146 +105,17 @@ pub(crate) struct RequestTimer<'a> {
     code: Code,
 }
 
-// === impl Listener ===
-
-impl Listener {
-    pub(super) const ALL: [Self; 3] = [Self::Grpc, Self::Control, Self::Http];
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Grpc => "grpc",
-            Self::Control => "control",
-            Self::Http => "http",
-        }
-    }
-}
-
-// === impl RefusalReason ===
-
-impl RefusalReason {
-    pub(super) const ALL: [Self; 5] = [
-        Self::QueueFull,
-        Self::QueueBytes,
-        Self::WaitedTooLong,
-        Self::Stopping,
-        Self::Failed,
-    ];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue_full",
-            Self::QueueBytes => "queue_bytes",
-            Self::WaitedTooLong => "waited_too_long",
-            Self::Stopping => "stopping",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-// === impl CutReason ===
-
-impl CutReason {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Handshake,
-        Self::Header,
-        Self::Idle,
-        Self::Limit,
-        Self::Handles,
-        Self::Unread,
-        Self::Pings,
-        Self::Resets,
-    ];
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Handshake => "handshake",
-            Self::Header => "header_timeout",
-            Self::Idle => "idle",
-            Self::Limit => "too_many",
-            Self::Handles => "no_file_handle",
-            Self::Unread => "answer_not_read",
-            Self::Pings => "ping_flood",
-            Self::Resets => "reset_flood",
-        }
-    }
-}
-
-// === impl RequestCut ===
-
-impl RequestCut {
-    pub(super) const ALL: [Self; 2] = [Self::BodyTimeout, Self::GaveWay];
-
-    pub(super) fn label(self) -> &'static str {
-        match self {
-            Self::BodyTimeout => "body_timeout",
-            Self::GaveWay => "gave_way",
-        }
-    }
-}
-
 // === impl ServingMetrics ===
 
 impl ServingMetrics {
-    pub(super) fn new(families: &Families<'_>) -> Self {
-        Self {
-            requests: families.counters(
-                "ostar_requests_total",
-                "Finished requests, by method and status code; each message of PredictStream counts as one.",
-                &["method", "code"],
-            ),
-            rows: families.counter(
-                "ostar_request_rows_total",
-                "Inputs of answered requests.",
-            ),
-            duration: families.histogram(
-                "ostar_request_duration_seconds",
-                "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.",
-                Buckets::Seconds,
-            ),
-            queue: families.gauge(
-                "ostar_request_queue_rows",
-                "Inputs that wait to be scored.",
-            ),
-            refusals: families.counters_from_zero(
-                "ostar_requests_refused_total",
-                "Requests that were refused or failed, by reason.",
-                "reason",
-                RefusalReason::ALL.map(RefusalReason::label),
-            ),
-            unauthenticated: families.counters_from_zero(
-                "ostar_unauthenticated_requests_total",
-                "Requests refused because their token was missing or wrong.",
-                "listener",
-                Listener::ALL.map(Listener::label),
-            ),
-            connections: families.gauges(
-                "ostar_connections",
-                "Open connections, by listener.",
-                &["listener"],
-            ),
-            connections_cut: families.counters_from_zero(
-                "ostar_connections_cut_total",
-                "Connections that the daemon ended, by reason.",
-                "reason",
-                CutReason::ALL.map(CutReason::label),
-            ),
-            requests_cut: families.counters_from_zero(
-                "ostar_requests_cut_total",
-                "Requests that were cut while they arrived, by reason.",
-                "reason",
-                RequestCut::ALL.map(RequestCut::label),
-            ),
-            request_bytes: families.gauges(
-                "ostar_request_bytes",
-                "Bytes of requests that are arriving, or that wait for their answer.",
-                &["state"],
-            ),
-            certificate_expiry: families.measured(
-                "ostar_certificate_expiry_seconds",
-                "When the certificate in use ends, in seconds since 1970. Absent without TLS.",
-                &[],
-            ),
-        }
+    /// Requests that were finished.
+    pub(super) fn requests(&self) -> u64 {
+        sum(&self.requests)
+    }
+
+    /// Requests that were refused or failed.
+    pub(super) fn refusals(&self) -> u64 {
+        sum(&self.refusals)
     }
 
     /// Starts to time a request. It counts as cancelled unless [`RequestTimer::finish`] is called.
@@ -280,7 +162,7 @@ impl ServingMetrics {
     }
 
     pub(crate) fn set_certificate_expiry(&self, seconds: i64) {
-        self.certificate_expiry.set(&[], seconds as f64);
+        only(&self.certificate_expiry).set(seconds as f64);
     }
 
     pub(crate) fn unauthenticated(&self, listener: Listener) {
@@ -300,18 +182,10 @@ impl RequestTimer<'_> {
 
 impl Drop for RequestTimer<'_> {
     fn drop(&mut self) {
-        let method = match self.method {
-            Method::Predict => "Predict",
-            Method::PredictStream => "PredictStream",
-            Method::GetState => "GetState",
-            Method::WatchState => "WatchState",
-            Method::ModelInfer => "ModelInfer",
-            Method::Control => "Control",
-        };
-        let code = format!("{:?}", self.code);
+        let (method, code) = (format!("{:?}", self.method), format!("{:?}", self.code));
         self.metrics
             .requests
-            .with_label_values(&[method, &code])
+            .with_label_values(&[&method, &code])
             .inc();
         if matches!(
             self.method,

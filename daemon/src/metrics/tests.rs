@@ -10,30 +10,42 @@ use ostar_connectors::{
     kafka::{Output, OutputCounts},
 };
 use ostar_method::{
-    alarms::{AlarmReport, FieldStatus},
+    alarms::FieldStatus,
     diagnostics::{Decision, Reason},
     gate::GateReason,
-    learner::{JoinCounts, LabelRequest, RequestKind},
+    learner::{JoinCounts, LabelRequest, RequestKind, SentClasses},
     profile::{FieldReport, Trouble},
 };
 use tonic::Code;
 
 use super::*;
 use crate::{
-    current::{Current, ServingMode, Version},
-    health::Health,
-    serving::fixture,
+    serving::fixture::{self, Learned, TestDaemon},
+    state::describe,
     status::Status,
+    words,
 };
+
+/// A daemon's metrics with its state.
+fn rendered(daemon: &TestDaemon) -> String {
+    let state = describe(&daemon.services, &daemon.status.borrow(), true);
+    daemon.services.metrics.render(&state).unwrap()
+}
+
+/// The state of a daemon that has learned.
+fn state(learn: fn(&ostar_bundle::Bundle) -> Learned) -> State {
+    let daemon = fixture::daemon_after(learn);
+    describe(&daemon.services, &daemon.status.borrow(), true)
+}
 
 /// Type and label names, by name.
 type Listing = BTreeMap<String, (String, BTreeSet<String>)>;
 
 /// Metrics to which everything has happened.
-fn observed() -> Arc<Metrics> {
-    let bundle = fixture::bundle();
-    let metrics = fixture::metrics(&bundle);
-    let learned = fixture::learned(&bundle);
+fn observed() -> Vec<MetricFamily> {
+    let daemon = fixture::daemon();
+    let metrics = &daemon.services.metrics;
+    let learned = fixture::learned(&fixture::bundle());
 
     metrics.ingest.accepted(3);
     metrics.ingest.rejected("malformed");
@@ -55,15 +67,12 @@ fn observed() -> Arc<Metrics> {
         refused: 1,
         parked: 2,
     };
-    metrics.outputs.of(Output::Predictions).add(counts);
-    metrics.outputs.of(Output::Predictions).set_in_flight(2);
+    metrics.outputs.add(Output::Predictions, counts);
+    metrics.outputs.set_in_flight(Output::Predictions, 2);
 
     metrics.learner.observe_block(&learned.block);
-    metrics.learner.show_alarms(&broken_field());
-    metrics.learner.observe_step(&learned.step, duration);
+    metrics.learner.observe_step(duration);
     metrics.learner.skipped_steps(1);
-    metrics.learner.observe_refresh(&learned.refresh);
-    metrics.learner.observe_accuracies(&learned.accuracies);
     let mut refused = learned.refresh.clone();
     let name = "critic loss".into();
     refused.decision = Decision::Refuse(Reason::NonFinite { name });
@@ -75,15 +84,13 @@ fn observed() -> Arc<Metrics> {
     metrics.checkpoints.learned(3);
     metrics.checkpoints.failed();
     metrics.labels.requested(&[request()]);
-    let block = fixture::learned(&fixture::bundle()).block;
-    let (mut labels, evidence) = (block.labels.unwrap(), block.verdict.labels.unwrap());
-    labels.measured.window = Some(fixture::measured(2));
     metrics.labels.rejected();
-    metrics
-        .labels
-        .observe_block(&labels, &evidence, &JoinCounts::default());
-    let shares = fixture::shares_by_labels();
-    metrics.labels.show_shares(Some(&shares));
+    let counts = JoinCounts::default();
+    let sent = SentClasses {
+        compared: 2,
+        otherwise: 1,
+    };
+    metrics.labels.observe_block(&counts, &counts, sent);
 
     metrics.serving.start(Method::Predict).finish(Code::Ok);
     metrics.serving.answered(2);
@@ -95,19 +102,21 @@ fn observed() -> Arc<Metrics> {
     metrics.serving.cut_request(RequestCut::GaveWay);
     metrics.serving.set_request_bytes(1, 2);
     metrics.serving.set_certificate_expiry(1);
-    let current = Current::new(learned.snapshot, Version::default(), ServingMode::Prior);
-    let status = Status {
-        state_written_at_ms: Some(1),
-        snapshot_at_ms: Some(1),
-        sample_share: Some(0.5),
-        ..Status::default()
-    };
-    metrics.process.observe(&current, &Health::new(), &status);
-    metrics
+    daemon.status.send_modify(|status| {
+        status.state_written_at_ms = Some(1);
+        status.snapshot_at_ms = Some(1);
+        status.sample_share = Some(0.5);
+        status.shares_by_labels = Some(fixture::shares_by_labels());
+        let block = status.block.as_mut().unwrap();
+        block.alarms.inputs = broken_fields();
+        block.labels.as_mut().unwrap().measured.window = Some(fixture::measured(2));
+    });
+    let state = describe(&daemon.services, &daemon.status.borrow(), true);
+    metrics.gather(&state)
 }
 
 /// A number and a category beside training.
-fn broken_field() -> AlarmReport {
+fn broken_fields() -> Vec<FieldStatus> {
     let field = |name: &str, unknown, beyond| FieldStatus {
         report: FieldReport {
             name: name.to_owned(),
@@ -125,18 +134,15 @@ fn broken_field() -> AlarmReport {
         broken: true,
         since_block: Some(3),
     };
-    AlarmReport {
-        inputs: vec![
-            field("price", None, Some(0.1)),
-            field("country", Some(0.2), None),
-        ],
-        ..AlarmReport::default()
-    }
+    vec![
+        field("price", None, Some(0.1)),
+        field("country", Some(0.2), None),
+    ]
 }
 
-fn scraped(metrics: &Metrics) -> Listing {
+fn scraped(families: &[MetricFamily]) -> Listing {
     let mut listing = Listing::new();
-    for family in metrics.registry.gather() {
+    for family in families {
         let metrics = family.get_metric().iter();
         let labels = metrics.flat_map(|metric| metric.get_label());
         let labels = labels.map(|label| label.name().to_owned()).collect();
@@ -194,7 +200,7 @@ fn the_documentation_and_a_scrape_list_the_same_metrics() {
 
 #[test]
 fn every_metric_has_the_prefix_a_help_text_and_a_name_that_fits_its_type() {
-    for family in observed().registry.gather() {
+    for family in observed() {
         let name = family.name();
         assert!(name.starts_with("ostar_"), "{name}");
         assert!(family.help().ends_with('.'), "{name}");
@@ -205,8 +211,9 @@ fn every_metric_has_the_prefix_a_help_text_and_a_name_that_fits_its_type() {
 
 #[test]
 fn what_was_never_measured_is_not_shown() {
-    let bundle = fixture::bundle();
-    let text = fixture::metrics(&bundle).render().unwrap();
+    let daemon = fixture::daemon();
+    daemon.status.send_replace(Status::default());
+    let text = rendered(&daemon);
     assert!(!text.contains("ostar_transport_weight"), "{text}");
     assert!(
         text.contains(r#"ostar_label_proportion{candidate="training",class="spam"} 0.5"#),
@@ -218,10 +225,10 @@ fn what_was_never_measured_is_not_shown() {
 #[test]
 fn everything_that_can_be_refused_starts_at_zero() {
     let rejected = RejectReason::ALL.map(RejectReason::as_str);
-    let refused = RefusalReason::ALL.map(RefusalReason::label);
-    let cut = CutReason::ALL.map(CutReason::label);
-    let cut_requests = RequestCut::ALL.map(RequestCut::label);
-    let text = fixture::metrics(&fixture::bundle()).render().unwrap();
+    let refused = RefusalReason::LABELS;
+    let cut = CutReason::LABELS;
+    let cut_requests = RequestCut::LABELS;
+    let text = rendered(&fixture::daemon());
     for (name, label, values) in [
         ("ostar_events_rejected_total", "reason", &rejected[..]),
         ("ostar_guard_refusals_total", "reason", &Reason::LABELS),
@@ -253,47 +260,39 @@ fn every_reason_to_refuse_a_state_has_its_words() {
         let quoted = format!("`{reason}`");
         assert!(row.unwrap().contains(&quoted), "METRICS.md: {reason}");
         assert!(runbook.contains(&quoted), "the runbook: {reason}");
-        let words = include_str!("../../page/words.js");
-        assert!(
-            words.contains(&format!("  {reason}: ")),
-            "the page: {reason}"
-        );
+        assert_ne!(words::refusal(reason), reason, "the page");
     }
 }
 
 #[test]
 fn the_gates_decision_is_shown_with_its_evidence() {
-    let bundle = fixture::bundle();
-    let metrics = fixture::metrics(&bundle);
-    let value = |name: &str| -> Option<f64> {
-        let text = metrics.render().unwrap();
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(&format!("{name} ")));
-        line.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
+    let shown = |state: &State| {
+        let metrics = fixture::metrics(&fixture::bundle());
+        let text = metrics.render(state).unwrap();
+        move |name: &str| -> Option<f64> {
+            let line = format!("{name} ");
+            let line = text.lines().find(|found| found.starts_with(&line));
+            line.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
+        }
     };
-    let chosen = |candidate: &str| {
-        value(&format!(
-            "ostar_gate_candidate{{candidate=\"{candidate}\"}}"
-        ))
-    };
-    let reason = |reason: &str| value(&format!("ostar_gate_reason{{reason=\"{reason}\"}}"));
+    let chosen = |candidate: &str| format!("ostar_gate_candidate{{candidate=\"{candidate}\"}}");
+    let reason = |reason: &str| format!("ostar_gate_reason{{reason=\"{reason}\"}}");
+    let value = shown(&{
+        let daemon = fixture::daemon();
+        daemon.status.send_replace(Status::default());
+        describe(&daemon.services, &daemon.status.borrow(), true)
+    });
     for label in GateReason::LABELS {
-        assert_eq!(
-            reason(label),
-            Some(0.0),
-            "{label} before the first decision"
-        );
+        let before = value(&reason(label));
+        assert_eq!(before, Some(0.0), "{label} before the first decision");
     }
-    assert_eq!(chosen("frozen"), Some(0.0));
+    assert_eq!(value(&chosen("frozen")), Some(0.0));
     assert_eq!(value(r#"ostar_gate_limit{test="support"}"#), None);
     assert_eq!(value("ostar_proportions_known"), Some(0.0));
 
-    metrics
-        .learner
-        .observe_block(&fixture::learned(&bundle).block);
-    assert_eq!(chosen("prior"), Some(1.0));
-    assert_eq!(reason("label_shift_explains"), Some(1.0));
+    let value = shown(&state(fixture::learned));
+    assert_eq!(value(&chosen("prior")), Some(1.0));
+    assert_eq!(value(&reason("label_shift_explains")), Some(1.0));
     assert_eq!(value("ostar_label_shift_refuted"), Some(0.0));
     assert_eq!(value("ostar_proportions_known"), Some(1.0));
     for test in ["scores", "latents", "support"] {
@@ -302,11 +301,12 @@ fn the_gates_decision_is_shown_with_its_evidence() {
         assert!(statistic.unwrap() <= limit.unwrap(), "{test}");
     }
 
-    let elsewhere = fixture::learned_elsewhere(&bundle).block;
-    metrics.learner.observe_block(&elsewhere);
-    assert_eq!((chosen("prior"), chosen("frozen")), (Some(0.0), Some(1.0)));
-    assert_eq!(reason(elsewhere.verdict.reason.label()), Some(1.0));
-    assert_eq!(reason("label_shift_explains"), Some(0.0));
+    let elsewhere = state(fixture::learned_elsewhere);
+    let value = shown(&elsewhere);
+    assert_eq!(value(&chosen("prior")), Some(0.0));
+    assert_eq!(value(&chosen("frozen")), Some(1.0));
+    assert_eq!(value(&reason(&elsewhere.gate.unwrap().reason)), Some(1.0));
+    assert_eq!(value(&reason("label_shift_explains")), Some(0.0));
     assert_eq!(value("ostar_label_shift_refuted"), Some(1.0));
     assert_eq!(value("ostar_proportions_known"), Some(0.0));
     assert_eq!(value(r#"ostar_gate_statistic{test="support"}"#), Some(1.0));
@@ -316,9 +316,10 @@ fn the_gates_decision_is_shown_with_its_evidence() {
 
 #[test]
 fn unsaved_events_are_those_learned_since_the_newest_checkpoint() {
-    let metrics = fixture::metrics(&fixture::bundle());
+    let daemon = fixture::daemon();
+    let metrics = &daemon.services.metrics;
     let unsaved = || -> String {
-        let text = metrics.render().unwrap();
+        let text = rendered(&daemon);
         let line = text
             .lines()
             .find(|line| line.starts_with("ostar_unsaved_events"));
@@ -334,9 +335,9 @@ fn unsaved_events_are_those_learned_since_the_newest_checkpoint() {
 
 #[test]
 fn a_request_whose_client_went_away_counts_as_cancelled() {
-    let metrics = fixture::metrics(&fixture::bundle());
-    drop(metrics.serving.start(Method::Predict));
-    let text = metrics.render().unwrap();
+    let daemon = fixture::daemon();
+    drop(daemon.services.metrics.serving.start(Method::Predict));
+    let text = rendered(&daemon);
     let line = r#"ostar_requests_total{code="Cancelled",method="Predict"} 1"#;
     assert!(text.contains(line), "{text}");
 }

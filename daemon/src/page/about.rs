@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::columns;
-use crate::{clock::now_ms, serving::Services};
+use super::history::series;
+use crate::{clock::now_ms, proto::State, serving::Services, state::describe};
 
 /// Most classes that the page shows: more make the charts unreadable and the history large.
 const MOST_CLASSES: usize = 40;
@@ -13,22 +13,22 @@ const MOST_CLASSES: usize = 40;
 pub(super) struct About {
     model: String,
     program_version: &'static str,
-    started_ms: u64,
-    topic: String,
+    pub(super) started_ms: u64,
+    pub(super) topic: String,
     /// Classes with metrics of their own, in the bundle's order.
     pub(super) classes: Vec<Class>,
-    classes_in_all: usize,
+    pub(super) classes_in_all: usize,
     /// Events carry probabilities or logits: there are no latents, no map and no alignment.
-    black_box: bool,
+    pub(super) black_box: bool,
     steps_per_block: usize,
     /// The guard's limit for `movement_ratio` of a class.
-    movement_limit: f64,
-    labels: bool,
+    pub(super) movement_limit: f64,
+    pub(super) labels: bool,
     dead_letters: bool,
     /// Whether the page shows buttons for orders.
     orders: bool,
     /// Names of the history's columns, in their order.
-    columns: Vec<String>,
+    pub(super) columns: Vec<String>,
     /// As `ostard config print` writes it, without secrets.
     configuration: String,
 }
@@ -55,8 +55,7 @@ impl About {
             name: description.classes[number].clone(),
             training: training[number],
         };
-        let columns = columns::Column::all(numbers.len());
-        Self {
+        let mut about = Self {
             model: description.name.clone(),
             program_version: env!("CARGO_PKG_VERSION"),
             started_ms: now_ms(),
@@ -69,8 +68,30 @@ impl About {
             labels: config.labels.topic.is_some(),
             dead_letters: config.dead_letters.topic.is_some(),
             orders: config.http.orders,
-            columns: columns.iter().map(|column| column.name()).collect(),
+            columns: Vec::new(),
             configuration: config.in_effect(),
+        };
+        let mut state = describe(services, &services.status.borrow(), false);
+        about.choose_classes(&mut state);
+        let columns = series(&state, None).into_iter();
+        about.columns = columns.map(|(name, _)| name).collect();
+        about
+    }
+
+    /// Leaves out the classes that the page does not show.
+    pub(super) fn choose_classes(&self, state: &mut State) {
+        state.classes = self.chosen(&state.classes);
+        if let Some(shares) = &mut state.shares_by_labels {
+            shares.classes = self.chosen(&shares.classes);
         }
+        for candidate in &mut state.candidates {
+            candidate.calibration_ratios.clear();
+        }
+    }
+
+    fn chosen<T: Clone>(&self, of_classes: &[T]) -> Vec<T> {
+        let chosen = self.classes.iter();
+        let chosen = chosen.filter_map(|class| of_classes.get(class.number));
+        chosen.cloned().collect()
     }
 }

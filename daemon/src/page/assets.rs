@@ -23,11 +23,10 @@ macro_rules! asset {
 const INDEX: Asset = asset!(HTML, "", "index.html");
 
 /// Served below `/page/`. uPlot draws the charts; `make page-library` fetches it.
-const ASSETS: [Asset; 11] = [
+const ASSETS: [Asset; 10] = [
     asset!(STYLE, "page.css", "page.css"),
     asset!(SCRIPT, "page.js", "page.js"),
     asset!(SCRIPT, "feed.js", "feed.js"),
-    asset!(SCRIPT, "words.js", "words.js"),
     asset!(SCRIPT, "charts.js", "charts.js"),
     asset!(SCRIPT, "tables.js", "tables.js"),
     asset!(SCRIPT, "map.js", "map.js"),

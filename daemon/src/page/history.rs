@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::columns::Column;
+use crate::{facts::shares_are_known, proto::State};
 
 /// Points that are kept: about as many as a chart is wide in pixels.
 const POINTS: usize = 900;
@@ -30,9 +30,9 @@ struct Point {
 }
 
 impl History {
-    pub(super) fn new(columns: &[Column]) -> Self {
+    pub(super) fn new(columns: usize) -> Self {
         Self {
-            columns: columns.len(),
+            columns,
             points: VecDeque::new(),
             every: 1,
             frames: 0,
@@ -69,6 +69,43 @@ impl History {
     }
 }
 
+/// The figures that charts draw, by the names that `page.js` knows. `None` means not known.
+pub(super) fn series(state: &State, events_per_second: Option<f64>) -> Vec<(String, Option<f64>)> {
+    let mut series = Vec::new();
+    for (place, class) in state.classes.iter().enumerate() {
+        let known = |share: f64| shares_are_known(state).then_some(share);
+        series.extend([
+            (format!("proportion.{place}"), known(class.served)),
+            (format!("proportion_low.{place}"), known(class.served_low)),
+            (format!("proportion_high.{place}"), known(class.served_high)),
+            (format!("true_proportion.{place}"), class.among_labels),
+        ]);
+    }
+    for candidate in &state.candidates {
+        let name = &candidate.name;
+        series.push((format!("estimated_accuracy.{name}"), candidate.estimated));
+        series.push((format!("measured_accuracy.{name}"), candidate.accuracy));
+    }
+    let shift = state.shift.as_ref();
+    let partitions = state.stream.iter().flat_map(|stream| &stream.partitions);
+    let lag = partitions.map(|lag| lag.records as f64);
+    let others = [
+        (
+            "distance_before_map",
+            shift.map(|shift| shift.distance_before_map),
+        ),
+        (
+            "distance_after_map",
+            shift.map(|shift| shift.distance_after_map),
+        ),
+        ("noise_floor", shift.map(|shift| shift.noise_floor)),
+        ("events_per_second", events_per_second),
+        ("lag_records", lag.reduce(|a, b| a + b)),
+    ];
+    series.extend(others.map(|(name, value)| (name.to_owned(), value)));
+    series
+}
+
 /// Column by column, as the charts take it.
 impl Serialize for History {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -91,7 +128,7 @@ mod tests {
 
     /// Times that are held after so many frames, one per second.
     fn seconds_after(frames: u64) -> Vec<u64> {
-        let mut history = History::new(&[Column::LagRecords]);
+        let mut history = History::new(1);
         for frame in 0..frames {
             history.push(frame, [frame as f32].into());
         }
@@ -126,7 +163,7 @@ mod tests {
 
     #[test]
     fn it_is_written_column_by_column_and_what_is_not_known_is_null() {
-        let mut history = History::new(&[Column::EventsPerSecond, Column::LagRecords]);
+        let mut history = History::new(2);
         history.push(10, [0.5, f32::NAN].into());
         history.push(11, [0.25, 3.0].into());
         let written = serde_json::to_value(&history).unwrap();

@@ -1,19 +1,16 @@
 //! The live page at `/`.
 //!
-//! Once a second it takes a [`Frame`] from the daemon's metrics and status. It keeps the last hour of frames in a bounded
-//! ring and sends each to the viewers as a server-sent event. Each viewer has room for one waiting frame: one that does
-//! not read misses frames, and nothing waits for it.
+//! Once a second it makes a [`Frame`] of the daemon's state. It keeps the figures of the last hour in a bounded ring and
+//! sends each frame to the viewers as a server-sent event. Each viewer has room for one waiting frame: one that does not
+//! read misses frames, and nothing waits for it.
 
 mod about;
 mod assets;
-mod columns;
 mod frame;
 mod history;
-mod labels;
 mod orders;
 mod picture;
 mod rates;
-mod readings;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -33,11 +30,8 @@ use tokio::{
 use tracing::error;
 
 pub(crate) use self::routes::routes;
-use self::{
-    about::About, columns::Column, frame::Frame, history::History, rates::Rates,
-    readings::Readings, viewer::Viewer,
-};
-use crate::serving::Services;
+use self::{about::About, frame::Frame, history::History, rates::Rates, viewer::Viewer};
+use crate::{serving::Services, state::describe};
 
 const FRAME_EVERY: Duration = Duration::from_secs(1);
 /// Most viewers at a time. Each holds a connection and at most one frame.
@@ -49,7 +43,6 @@ pub(crate) struct Page {
     /// Whether viewers may see ids of events: not if anybody may be a viewer.
     shows_ids: bool,
     about: About,
-    columns: Vec<Column>,
     state: Mutex<PageState>,
     places: Arc<Semaphore>,
 }
@@ -79,14 +72,6 @@ struct Hello<'a> {
     picture: Option<picture::Points<'a>>,
 }
 
-/// A frame with its row of the history, as viewers get it every second.
-#[derive(Serialize)]
-struct Tick<'a> {
-    #[serde(flatten)]
-    frame: &'a Frame,
-    values: &'a [f32],
-}
-
 /// Why a viewer is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum NoPlace {
@@ -101,11 +86,10 @@ enum NoPlace {
 impl Page {
     pub(crate) fn new(services: Arc<Services>, shows_ids: bool) -> Arc<Self> {
         let about = About::new(&services);
-        let columns = Column::all(about.classes.len());
         let nothing = || watch::Sender::new(Arc::from(""));
         let state = PageState {
             rates: Rates::default(),
-            history: History::new(&columns),
+            history: History::new(about.columns.len()),
             newest: None,
             picture: None,
             feeds: Some(Feeds {
@@ -117,7 +101,6 @@ impl Page {
             services,
             shows_ids,
             about,
-            columns,
             state: Mutex::new(state),
             places: Arc::new(Semaphore::new(VIEWERS)),
         })
@@ -139,23 +122,20 @@ impl Page {
 
     /// Takes a frame, adds it to the history, and sends it to the viewers.
     fn take_frame(&self, now: Instant) {
-        let readings = Readings::of(&self.services.metrics);
-        let status = self.services.status.borrow().clone();
+        let (known, picture) = {
+            let status = self.services.status.borrow();
+            let known = describe(&self.services, &status, self.shows_ids);
+            (known, status.picture.clone())
+        };
         let mut state = self.state();
-        let rates = state.rates.observe(now, &readings);
-        let mut frame = Frame::new(&self.services, &self.about, &status, &readings, rates);
-        if !self.shows_ids {
-            frame.withhold_ids();
-        }
-        let values = self.columns.iter().map(|column| column.of(&frame));
-        let values: Box<[f32]> = values.collect();
+        let rates = state.rates.observe(now, &known);
+        let frame = Frame::new(known, &self.about, rates);
         if let Some(feeds) = &state.feeds {
-            let (frame, values) = (&frame, &values);
-            send(&feeds.frames, || to_json(&Tick { frame, values }));
+            send(&feeds.frames, || to_json(&frame));
         }
-        state.history.push(frame.time_ms, values);
+        state.history.push(frame.time_ms(), frame.values.clone());
         state.newest = Some(frame);
-        if let Some(picture) = status.picture
+        if let Some(picture) = picture
             && !state
                 .picture
                 .as_ref()

@@ -2,18 +2,10 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use super::readings::Readings;
+use crate::{proto::State, words::PerSecond};
 
 /// Frames that a rate is taken over: few enough to follow changes, enough not to jump with every chunk.
 const FRAMES: usize = 6;
-
-/// Per second. Also used for the counts themselves.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct PerSecond {
-    pub(super) events: f64,
-    pub(super) steps: f64,
-    pub(super) requests: f64,
-}
 
 /// The counts of the last frames.
 #[derive(Debug, Default)]
@@ -23,11 +15,15 @@ pub(super) struct Rates {
 
 impl Rates {
     /// Rates since the oldest frame that is remembered; `None` at the first frame.
-    pub(super) fn observe(&mut self, now: Instant, readings: &Readings) -> Option<PerSecond> {
+    pub(super) fn observe(&mut self, now: Instant, state: &State) -> Option<PerSecond> {
+        let stream = state.stream.as_ref();
+        let events = stream.map_or(0, |stream| {
+            stream.accepted + stream.rejected.values().sum::<u64>()
+        });
         let counted = PerSecond {
-            events: readings.sum("ostar_events_total").unwrap_or(0.0),
-            steps: readings.sum("ostar_steps_total").unwrap_or(0.0),
-            requests: readings.sum("ostar_requests_total").unwrap_or(0.0),
+            events: events as f64,
+            steps: stream.map_or(0, |stream| stream.steps) as f64,
+            requests: stream.map_or(0, |stream| stream.requests) as f64,
         };
         self.since_oldest(now, counted)
     }

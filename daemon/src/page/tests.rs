@@ -1,7 +1,6 @@
 //! The page behind its endpoints, without a browser; `tests/browser` has one.
 
 use std::{
-    collections::BTreeSet,
     future::poll_fn,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -106,27 +105,32 @@ async fn a_viewer_is_told_all_at_first_and_then_what_changes() {
     );
     assert_eq!(hello["history"]["times"].as_array().unwrap().len(), 1);
 
-    let frame = &hello["frame"];
-    let spam = &frame["classes"][1]["served"];
+    let (state, words) = (&hello["frame"]["state"], &hello["frame"]["words"]);
+    let spam = &state["classes"][1];
     let end = |name: &str| spam[name].as_f64().unwrap();
     assert!(
-        end("low") < end("value") && end("value") < end("high"),
+        end("served_low") < end("served") && end("served") < end("served_high"),
         "{spam}"
     );
-    assert!(end("value") < 0.3, "one in ten is spam: {spam}");
-    assert_eq!(frame["mode"], "frozen");
-    assert_eq!(frame["guard"]["serves"], true);
+    assert!(end("served") < 0.3, "one in ten is spam: {spam}");
+    assert_eq!(state["mode"], "frozen");
+    assert_eq!(state["refresh"]["accepted"], true);
+    let prior = &state["candidates"][1];
+    assert!(prior["estimated"].as_f64().unwrap() > 0.5);
+    assert_eq!(prior["accuracy"], Value::Null, "without labels");
+    let moved = &words["answers"]["moved"];
+    assert_eq!(moved["state"], "look");
     assert!(
-        frame["candidates"][1]["estimated"]["value"]
-            .as_f64()
-            .unwrap()
-            > 0.5
+        moved["answer"].as_str().unwrap().starts_with("ham is 9"),
+        "{moved}"
     );
+    assert_eq!(words["answers"]["shape"]["answer"], "Shares explain it");
+    let listed = &words["classes"]["rows"][1];
     assert_eq!(
-        frame["candidates"][1]["accuracy"],
-        Value::Null,
-        "without labels"
+        (&listed[0]["text"], &listed[1]["text"]),
+        (&"spam".into(), &"50.0 %".into())
     );
+    assert_eq!(listed[2]["strong"], true);
 
     // The history holds what the frame says, in the columns that `about` names.
     let columns = hello["about"]["columns"].as_array().unwrap();
@@ -135,12 +139,13 @@ async fn a_viewer_is_told_all_at_first_and_then_what_changes() {
         .position(|name| name == "proportion.1")
         .unwrap();
     let kept = hello["history"]["columns"][place][0].as_f64().unwrap();
-    assert!((kept - end("value")).abs() < 1e-6);
+    assert!((kept - end("served")).abs() < 1e-6);
 
     status.send_modify(|status| status.paused = true);
     page.take_frame(Instant::now());
     let (name, frame) = next(&mut viewer).await.unwrap();
-    assert_eq!((name, &frame["paused"]), ("frame", &Value::Bool(true)));
+    assert_eq!((name, &frame["state"]["paused"]), ("frame", &true.into()));
+    assert_eq!(frame["words"]["learning"]["text"], "learning paused");
     assert_eq!(
         frame["values"][place],
         hello["history"]["columns"][place][0]
@@ -161,14 +166,19 @@ async fn a_frame_says_what_the_gate_chose_and_no_share_once_the_classes_changed(
         let page = Page::new(Arc::new(daemon.services), true);
         page.take_frame(Instant::now());
         let (_, hello) = next(&mut page.view().unwrap()).await.unwrap();
-        let frame = &hello["frame"];
+        let frame = &hello["frame"]["state"];
         assert_eq!(frame["gate"]["candidate"], candidate);
         assert_eq!(frame["gate"]["refuted"], refuted);
         assert_eq!(frame["gate"]["since_block"], 1);
         assert_eq!((0..3).all(|test| gate_of(frame, test)), !refuted, "{frame}");
-        assert_eq!(frame["proportions_unknown"], refuted);
-        assert_eq!(frame["classes"][1]["served"].is_null(), refuted);
-        let reason = frame["gate"]["reason"].as_str().unwrap();
+        assert_eq!(frame["gate"]["proportions_unknown"], refuted);
+        let columns = hello["about"]["columns"].as_array().unwrap();
+        let place = columns.iter().position(|name| name == "proportion.1");
+        assert_eq!(hello["frame"]["values"][place.unwrap()].is_null(), refuted);
+        let spam = &hello["frame"]["words"]["classes"]["rows"][1][2]["text"];
+        let told = spam.as_str().unwrap();
+        assert_eq!(told.starts_with("cannot be told"), refuted, "{told}");
+        let reason = frame["gate"]["explanation"].as_str().unwrap();
         assert_eq!(
             reason.contains("label shift explains"),
             !refuted,
@@ -217,16 +227,16 @@ async fn who_does_not_read_loses_frames_and_holds_up_nobody() {
         status.send_modify(|status| status.events = events);
         page.take_frame(Instant::now());
         let (_, frame) = next(&mut quick).await.unwrap();
-        assert_eq!(frame["events"], events);
+        assert_eq!(frame["state"]["events"], events);
     }
     let (_, frame) = next(&mut slow).await.unwrap();
     assert_eq!(
-        frame["events"], 1_000,
+        frame["state"]["events"], 1_000,
         "the newest, and none of those before"
     );
     status.send_modify(|status| status.events = 1_001);
     page.take_frame(Instant::now());
-    assert_eq!(next(&mut slow).await.unwrap().1["events"], 1_001);
+    assert_eq!(next(&mut slow).await.unwrap().1["state"]["events"], 1_001);
 }
 
 /// More than the buffers of a connection hold.
@@ -249,7 +259,7 @@ async fn a_connection_that_is_not_read_loses_frames_and_holds_up_no_other() {
     // Reads until the last frame; gives how many came.
     let read = |mut events: Answer| {
         let mut frames = 1;
-        while events.event()["events"] != LOOKS {
+        while events.event()["state"]["events"] != LOOKS {
             frames += 1;
         }
         frames
@@ -308,7 +318,7 @@ async fn the_page_needs_no_token_but_its_numbers_do() {
         let mut events = ask(address, "GET /page/events", Some("secret"), "");
         assert_eq!(events.event()["about"]["model"], "mail");
         let (first, second) = (events.event(), events.event());
-        let time = |frame: &Value| frame["time_ms"].as_u64().unwrap();
+        let time = |frame: &Value| frame["state"]["time_ms"].as_u64().unwrap();
         assert!(time(&second) > time(&first));
         events
     });
@@ -361,17 +371,4 @@ async fn without_a_token_there_are_no_orders_whatever_is_switched_on() {
         ask(address, "POST /page/orders", None, r#"{"order": "pause"}"#).status
     });
     assert!(refused.await.unwrap().contains("405"));
-}
-
-#[test]
-fn every_metric_that_the_page_reads_is_one_that_the_daemon_has() {
-    let documented = include_str!("../../../docs/METRICS.md");
-    let sources = [include_str!("frame.rs"), include_str!("rates.rs")].concat();
-    let parts = sources.split('"').filter(|part| part.starts_with("ostar_"));
-    let names: BTreeSet<&str> = parts.collect();
-    assert!(names.len() > 15, "{names:?}");
-    for name in names {
-        let shown = documented.contains(&format!("`{name}"));
-        assert!(shown, "{name} is not in docs/METRICS.md");
-    }
 }

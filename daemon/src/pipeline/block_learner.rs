@@ -18,7 +18,7 @@ use ostar_connectors::{
 };
 use ostar_engine::Device;
 use ostar_method::{
-    diagnostics::OrderCheck,
+    diagnostics::{Decision, OrderCheck},
     learner::{BlockEvent, InputSample, JoinCounts, Learner, LearnerSettings, StepPlan},
 };
 use tracing::{info, warn};
@@ -27,7 +27,7 @@ pub(crate) use self::telling::Publisher;
 use self::telling::recall;
 use super::{
     blocks::Blocks,
-    decision_log::{decided, log_decision, log_verdict},
+    decision_log::{log_decision, log_verdict},
     label_intake::LabelIntake,
     scored::ScoredChunk,
 };
@@ -125,18 +125,6 @@ impl BlockLearner {
             scored_ms: 0,
             revision: 0,
         };
-        // A new learner has decided nothing yet: its metrics stay at 0.
-        if decided(&this.status.gate) {
-            let metrics = &this.publisher.metrics.learner;
-            metrics.gate.observe(this.status.gate.verdict());
-        }
-        if let (Some(block), Some(at_ms)) = (&this.status.block, this.status.shares_at_ms) {
-            let metrics = &this.publisher.metrics.learner;
-            metrics.show_shares(block, at_ms);
-            metrics.show_alarms(&block.alarms);
-        }
-        let metrics = &this.publisher.metrics.labels;
-        metrics.show_shares(this.status.shares_by_labels.as_ref());
         this.publish();
         this.obey(&orders);
         this
@@ -390,7 +378,7 @@ impl BlockLearner {
         if let Some(intake) = &self.labels {
             self.position.labels.clone_from(intake.offsets());
         }
-        self.show_labels(&block);
+        self.count_labels(&block);
         self.publisher.metrics.checkpoints.learned(events);
         log_verdict(&self.status.gate, &block.verdict);
         self.log_alarms(&block);
@@ -424,10 +412,12 @@ impl BlockLearner {
         match self.learner.step() {
             Ok((step, refresh)) => {
                 let metrics = &self.publisher.metrics.learner;
-                metrics.observe_step(&step, start.elapsed());
+                metrics.observe_step(start.elapsed());
+                self.status.step = Some(step);
                 if let Some(refresh) = refresh {
                     metrics.observe_refresh(&refresh);
                     log_decision(self.status.refresh.as_ref(), &refresh);
+                    self.status.refusals += u64::from(refresh.decision != Decision::Serve);
                     self.status.refresh = Some(refresh);
                     self.status.picture = self.learner.picture().cloned();
                 }

@@ -8,7 +8,7 @@ use ostar_method::{
 use tracing::{info, warn};
 
 /// Whether the gate has decided anything yet.
-pub(super) fn decided(gate: &GateState) -> bool {
+fn decided(gate: &GateState) -> bool {
     gate.history().next().is_some()
 }
 

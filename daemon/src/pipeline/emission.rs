@@ -375,9 +375,9 @@ impl Emission {
         let mut parked = 0;
         for output in Output::ALL {
             let counts = self.outputs.take_counts(output);
-            let metrics = self.metrics.outputs.of(output);
-            metrics.add(counts);
-            metrics.set_in_flight(self.outputs.waiting(output));
+            let metrics = &self.metrics.outputs;
+            metrics.add(output, counts);
+            metrics.set_in_flight(output, self.outputs.waiting(output));
             self.progress.delivered += (counts.delivered + counts.parked) as usize;
             parked += counts.parked;
         }

@@ -17,8 +17,8 @@ use ostar_connectors::{
 use ostar_method::learner::ArrivedLabel;
 use tracing::{debug, info, warn};
 
-use super::{flags::PipelineFlags, label_intake::FromLabels};
-use crate::{config::Config, health::Health, metrics::Metrics};
+use super::{block_learner::Publisher, flags::PipelineFlags, label_intake::FromLabels};
+use crate::{config::Config, health::Health};
 
 /// How long one attempt to open the topic takes, so that stopping is noticed.
 const ATTEMPT: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ pub(crate) struct LabelThread {
     decoder: LabelDecoder,
     times: TimeLimit,
     health: Arc<Health>,
-    metrics: Arc<Metrics>,
+    publisher: Publisher,
 }
 
 impl LabelThread {
@@ -53,7 +53,7 @@ impl LabelThread {
         resume: Offsets,
         to_learner: Sender<FromLabels>,
         health: &Arc<Health>,
-        metrics: &Arc<Metrics>,
+        publisher: &Publisher,
     ) -> Result<Self> {
         let classes = &bundle.description().classes;
         let topic = config.labels.topic.clone().unwrap_or_default();
@@ -71,7 +71,7 @@ impl LabelThread {
             decoder: LabelDecoder::new(&config.labels, classes),
             times: TimeLimit::new(&config.events),
             health: Arc::clone(health),
-            metrics: Arc::clone(metrics),
+            publisher: publisher.clone(),
         })
     }
 
@@ -147,7 +147,7 @@ impl LabelThread {
             Polled::Record(record) => {
                 let (partition, offset) = (record.partition, record.offset);
                 let Some(payload) = record.payload() else {
-                    self.metrics.ingest.tombstone("labels");
+                    self.publisher.metrics.ingest.tombstone("labels");
                     return self.tell(FromLabels::Skipped { partition, offset }, flags);
                 };
                 // A time stamp of the year 2100 would hold back all labels behind it.
@@ -164,7 +164,7 @@ impl LabelThread {
                     },
                     Err(reject) => {
                         debug!(%reject, "rejected a label");
-                        self.metrics.labels.rejected();
+                        self.publisher.metrics.labels.rejected();
                         FromLabels::Skipped { partition, offset }
                     }
                 };

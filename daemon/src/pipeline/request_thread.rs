@@ -108,8 +108,8 @@ impl RequestThread {
     }
 }
 
-/// A request as its topic, `ostard labels wanted` and the page have it.
-pub(crate) fn describe(request: &LabelRequest, classes: &[String]) -> Value {
+/// A request as its topic has it.
+fn describe(request: &LabelRequest, classes: &[String]) -> Value {
     let named = |candidate: Candidate| {
         let class = request.predicted[candidate as usize] as usize;
         classes.get(class).map_or("", String::as_str)

@@ -72,7 +72,7 @@ impl Starting<'_> {
                     resume,
                     sender,
                     &self.setup.health,
-                    metrics,
+                    &self.setup.publisher,
                 )?)
             }
             None => None,

@@ -198,6 +198,7 @@ pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
         steps: 1,
         shares_at_ms: Some(now_ms()),
         block: Some(learned.block),
+        step: Some(learned.step),
         refresh: Some(learned.refresh),
         gate: learned.gate,
         accuracies: learned.accuracies,

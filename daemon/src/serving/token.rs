@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) enum Role {
     /// Predictions, the state and the live page.
     Predict,
-    /// `/metrics` and `/status`.
+    /// `/metrics` and `/state`.
     Metrics,
     /// Orders.
     Control,

@@ -120,7 +120,7 @@ fn damage(folder: &std::path::Path) -> Result<f64> {
 }
 
 fn condition(daemon: &Daemon) -> Result<Option<String>> {
-    let status: Value = serde_json::from_str(&daemon.get("/status")?.1)?;
+    let status: Value = serde_json::from_str(&daemon.get("/state")?.1)?;
     let condition = &status["conditions"]["damaged_checkpoints"];
     Ok(condition.as_str().map(str::to_owned))
 }

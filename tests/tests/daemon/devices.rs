@@ -251,8 +251,15 @@ fn demo_shares(_: &Kafka) -> Result<()> {
 /// [`shares`] of a backtest's report.
 fn block_shares(report: &Value) -> Result<BTreeMap<u64, Vec<f64>>> {
     let moments = report["moments"].as_array().context("moments")?;
-    let shares = moments.iter().zip(1..);
-    shares
-        .map(|(moment, block)| Ok((block, shares_of_both(moment)?)))
+    let shares = |state: &Value| -> Result<Vec<f64>> {
+        let classes = state["classes"].as_array().context("classes")?;
+        let of = |model: &str| classes.iter().filter_map(|class| class[model].as_f64());
+        let shares: Vec<f64> = of("frozen").chain(of("adapted")).collect();
+        ensure!(shares.len() == 4, "{state:#}");
+        Ok(shares)
+    };
+    let blocks = moments.iter().zip(1..);
+    blocks
+        .map(|(state, block)| Ok((block, shares(state)?)))
         .collect()
 }

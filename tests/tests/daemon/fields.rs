@@ -184,7 +184,7 @@ fn settings(kafka: &Kafka, folder: &TempDir, topic: &str) -> Settings {
 fn explain(daemon: &Daemon) -> Result<String> {
     let address = daemon.address("grpc_address")?;
     let mut command = Command::new(PROGRAM);
-    output(command.args(["explain", "--address", &address]))
+    output(command.args(["state", "--why", "--address", &address]))
 }
 
 /// Orders after the unit of the price has changed.

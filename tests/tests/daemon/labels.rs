@@ -217,16 +217,11 @@ fn backtest(kafka: &Kafka) -> Result<()> {
     let moments = report["moments"].as_array().context("no moments")?;
     let last = moments.last().context("no moments")?;
     for candidate in ["frozen", "adapted"] {
-        let proportions = last[candidate]["proportions"].as_array();
-        let proportions = proportions.with_context(|| format!("no proportions in {last}"))?;
-        for (class, proportion) in gaussians::CLASSES.iter().zip(proportions) {
+        for (number, class) in gaussians::CLASSES.iter().enumerate() {
             let series =
                 format!("ostar_label_proportion{{candidate=\"{candidate}\",class=\"{class}\"}}");
-            close(
-                &daemon,
-                &series,
-                proportion.as_f64().context("a proportion")?,
-            )?;
+            let share = last["classes"][number][candidate].as_f64();
+            close(&daemon, &series, share.context("a proportion")?)?;
         }
     }
     daemon.stop_cleanly()

@@ -61,7 +61,7 @@ fn parked_lines(path: &Path) -> Result<Vec<Value>> {
 }
 
 fn conditions(daemon: &Daemon) -> Result<Value> {
-    let (_, body) = daemon.get("/status")?;
+    let (_, body) = daemon.get("/state")?;
     let status: Value = serde_json::from_str(&body).with_context(|| body.clone())?;
     Ok(status["conditions"].clone())
 }

@@ -1,22 +1,21 @@
 //! Scrapes of models with many classes.
 
-use std::sync::Arc;
-
 use ostar_bundle::Description;
 use ostar_engine::Generator;
 use ostar_method::{
     Candidate,
-    learner::{JoinCounts, Predictor, SharesByLabels},
+    gate::GateState,
+    learner::{Predictor, SharesByLabels},
     proportions::{Interval, LabelProportions, ProportionEstimate, ShareByLabels},
 };
+use prometheus::proto::MetricFamily;
 
 use super::*;
 use crate::{
-    current::{Current, ServingMode, Version},
-    health::Health,
+    current::ServingMode,
     metrics::{Metrics, ScoringPath},
     serving::fixture,
-    status::Status,
+    state::describe,
 };
 
 /// The model of the fixture, with these classes.
@@ -48,67 +47,68 @@ fn shares(classes: usize, generator: &mut Generator) -> LabelProportions {
     LabelProportions::new(weights.iter().map(|weight| weight / sum).collect()).unwrap()
 }
 
-/// Metrics of a daemon to which everything has happened that has to do with classes.
-fn observed(description: &Description, settings: &MetricsSettings, seed: u64) -> Arc<Metrics> {
+/// A scrape of a daemon to which everything has happened that has to do with classes.
+struct Observed {
+    families: Vec<MetricFamily>,
+    text: String,
+}
+
+fn observed(description: &Description, settings: &MetricsSettings, seed: u64) -> Observed {
     let classes = description.classes.len();
     let mut generator = Generator::new(seed);
-    let metrics = Metrics::new(description, settings).unwrap();
-    let mut learned = fixture::learned(&fixture::bundle());
+    let mut daemon = fixture::daemon();
+    daemon.services.description = description.clone();
+    daemon.services.metrics = Metrics::new(description, settings).unwrap();
+    daemon.services.current.set_mode(ServingMode::Auto);
+    let metrics = &daemon.services.metrics;
+    let whole = Interval {
+        low: 0.0,
+        high: 1.0,
+    };
     let mut estimate = || ProportionEstimate {
         proportions: shares(classes, &mut generator),
-        intervals: vec![
-            Interval {
-                low: 0.0,
-                high: 1.0
-            };
-            classes
-        ],
+        intervals: vec![whole; classes],
         effective_rows: 100.0,
         known: true,
     };
-    learned.block.frozen = estimate();
-    learned.block.adapted = Some(estimate());
-    learned.block.served = estimate();
-    learned.block.alarms.series.clear();
-    metrics.learner.observe_block(&learned.block);
-    let moves = &mut learned.refresh.movement.classes;
-    *moves = moves.iter().copied().cycle().take(classes).collect();
-    for (class, moved) in moves.iter_mut().enumerate() {
-        let moved = moved
-            .as_mut()
-            .expect("both classes of the fixture have rows");
-        moved.ratio = Some(class as f64 / classes as f64);
-    }
-    metrics.learner.observe_refresh(&learned.refresh);
     for path in [ScoringPath::Stream, ScoringPath::Request] {
         metrics
             .scoring
             .observe(path, 0..classes, 0, std::time::Duration::from_millis(1));
     }
-    let (mut labels, evidence) = (
-        learned.block.labels.unwrap(),
-        learned.block.verdict.labels.unwrap(),
-    );
-    labels.measured.window = Some(fixture::measured(classes));
-    metrics
-        .labels
-        .observe_block(&labels, &evidence, &JoinCounts::default());
     let by_labels: ShareByLabels = fixture::shares_by_labels().classes[0];
-    metrics.labels.show_shares(Some(&SharesByLabels {
-        classes: vec![by_labels; classes],
-        ..fixture::shares_by_labels()
-    }));
-    let current = Current::new(learned.snapshot, Version::default(), ServingMode::Auto);
-    metrics
-        .process
-        .observe(&current, &Health::new(), &Status::default());
-    metrics
+    daemon.status.send_modify(|status| {
+        // The fixture's has tested two classes.
+        status.gate = GateState::default();
+        let block = status.block.as_mut().unwrap();
+        block.frozen = estimate();
+        block.adapted = Some(estimate());
+        block.served = estimate();
+        block.alarms.series.clear();
+        block.labels.as_mut().unwrap().measured.window = Some(fixture::measured(classes));
+        let moves = &mut status.refresh.as_mut().unwrap().movement.classes;
+        *moves = moves.iter().copied().cycle().take(classes).collect();
+        for (class, moved) in moves.iter_mut().enumerate() {
+            let moved = moved.as_mut();
+            let moved = moved.expect("both classes of the fixture have rows");
+            moved.ratio = Some(class as f64 / classes as f64);
+        }
+        status.shares_by_labels = Some(SharesByLabels {
+            classes: vec![by_labels; classes],
+            ..fixture::shares_by_labels()
+        });
+    });
+    let state = describe(&daemon.services, &daemon.status.borrow(), true);
+    Observed {
+        families: metrics.gather(&state),
+        text: metrics.render(&state).unwrap(),
+    }
 }
 
 /// The label `class` and the value of each series of a family, among those that have the other label.
-fn values(metrics: &Metrics, family: &str, other: Option<(&str, &str)>) -> Vec<(String, f64)> {
-    let families = metrics.gather();
-    let family = families.iter().find(|found| found.name() == family);
+fn values(observed: &Observed, family: &str, other: Option<(&str, &str)>) -> Vec<(String, f64)> {
+    let mut families = observed.families.iter();
+    let family = families.find(|found| found.name() == family);
     let series = family.into_iter().flat_map(|family| family.get_metric());
     let mut found = Vec::new();
     for one in series {
@@ -132,8 +132,7 @@ fn of(values: &[(String, f64)], class: &str) -> Option<f64> {
 }
 
 /// Series and bytes of a scrape.
-fn size(metrics: &Metrics) -> (usize, usize) {
-    let text = metrics.render().unwrap();
+fn size(Observed { text, .. }: &Observed) -> (usize, usize) {
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
     (series, text.len())
 }
@@ -205,7 +204,7 @@ fn what_has_no_sum_is_absent_for_the_others_and_is_there_for_all_classes_togethe
         assert_eq!(found.len(), series, "{family}");
         assert!(found.iter().all(|(class, _)| class != "other"), "{family}");
     }
-    let text = metrics.render().unwrap();
+    let text = &metrics.text;
     // Of the last class, which need not have a series.
     let line = "ostar_largest_class_movement_ratio 0.999\n";
     assert!(text.contains(line), "{text}");
@@ -275,7 +274,7 @@ fn a_model_of_few_classes_has_a_series_for_each_and_no_other() {
         let found = values(&metrics, "ostar_served_proportion", None);
         let found: Vec<_> = found.into_iter().map(|(class, _)| class).collect();
         assert_eq!(found, names(classes));
-        assert!(!metrics.render().unwrap().contains("other\""));
+        assert!(!metrics.text.contains("other\""));
     }
     let training = LabelProportions::uniform(41);
     let metrics = observed(

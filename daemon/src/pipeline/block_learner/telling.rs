@@ -59,9 +59,6 @@ impl Publisher {
         self.current.publish(snapshot, manifest.version);
         let shares = manifest.shares.as_ref();
         let block = shares.map(|shares| recall(shares.clone(), &gate, alarms));
-        if let (Some(block), Some(shares)) = (&block, shares) {
-            self.metrics.learner.show_shares(block, shares.at_ms);
-        }
         self.status.send_modify(|status| {
             status.version = manifest.version;
             status.events = manifest.position.events;
@@ -91,16 +88,15 @@ impl BlockLearner {
         }
     }
 
-    pub(super) fn show_labels(&mut self, block: &BlockReport) {
-        let (Some(labels), Some(evidence)) = (&block.labels, &block.verdict.labels) else {
+    pub(super) fn count_labels(&mut self, block: &BlockReport) {
+        let Some(labels) = &block.labels else {
             return;
         };
         let before = self.label_counts.replace(labels.counts);
         // Counters begin with this process, the learner's counts with its first start.
         let before = before.unwrap_or(labels.counts);
         let metrics = &self.publisher.metrics.labels;
-        metrics.observe_block(labels, evidence, &before);
-        metrics.show_shares(labels.shares.as_ref());
+        metrics.observe_block(&labels.counts, &before, labels.sent);
     }
 
     /// Not after every block: it costs about as much as one.
@@ -114,8 +110,6 @@ impl BlockLearner {
         self.accuracies_at = Some(Instant::now());
         let accuracies = self.learner.estimated_accuracies();
         self.status.accuracies = accuracies.context("cannot estimate accuracies")?;
-        let metrics = &self.publisher.metrics.learner;
-        metrics.observe_accuracies(&self.status.accuracies);
         Ok(())
     }
 
@@ -133,17 +127,16 @@ impl BlockLearner {
     }
 
     pub(super) fn show(&self) {
-        let (act, role) = {
-            let status = self.publisher.status.borrow();
-            (status.act, status.role)
-        };
-        self.publisher.status.send_replace(Status {
-            act,
-            role,
-            version: self.version(),
-            events: self.position.events,
-            steps: self.learner.steps(),
-            ..self.status.clone()
+        self.publisher.status.send_modify(|status| {
+            *status = Status {
+                // What others report.
+                act: status.act,
+                role: status.role,
+                version: self.version(),
+                events: self.position.events,
+                steps: self.learner.steps(),
+                ..self.status.clone()
+            };
         });
     }
 }

@@ -32,7 +32,7 @@ async fn start(settings: &ServeSettings) -> (Servers, Arc<Metrics>) {
 
 /// The value of a series.
 fn value(metrics: &Metrics, series: &str) -> f64 {
-    let text = metrics.render().unwrap();
+    let text = metrics.counted();
     let line = text.lines().find(|line| {
         line.strip_prefix(series)
             .is_some_and(|rest| rest.starts_with(' '))

@@ -46,8 +46,7 @@ async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
         let queued = || {
             services
                 .metrics
-                .render()
-                .unwrap()
+                .counted()
                 .contains("ostar_request_queue_rows 4")
         };
         while !queued() {
@@ -59,7 +58,7 @@ async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
         .unwrap();
     let refusal = batcher.score(rows(&services, 2), None).await.unwrap_err();
     assert_eq!(refusal, Refusal::QueueFull { limit: 5 });
-    let text = services.metrics.render().unwrap();
+    let text = services.metrics.counted();
     assert!(
         text.contains(r#"ostar_requests_refused_total{reason="queue_full"} 1"#),
         "{text}"
@@ -89,7 +88,7 @@ async fn a_request_that_has_waited_too_long_is_refused_and_never_scored() {
     let refusal = batcher.score(rows(&services, 1), None).await.unwrap_err();
     assert_eq!(refusal, Refusal::WaitedTooLong { limit });
     Workers::start(&batcher, &settings).unwrap().finish();
-    let text = services.metrics.render().unwrap();
+    let text = services.metrics.counted();
     let unscored = r#"ostar_scoring_batch_rows_count{path="request"} 0"#;
     assert!(text.contains(unscored), "{text}");
 }
@@ -111,8 +110,7 @@ async fn finishing_answers_all_that_was_accepted_in_batches_of_the_size_that_is_
     let deadline = Instant::now() + Duration::from_secs(10);
     while !services
         .metrics
-        .render()
-        .unwrap()
+        .counted()
         .contains("ostar_request_queue_rows 20")
     {
         assert!(Instant::now() < deadline, "not all were queued");
@@ -125,7 +123,7 @@ async fn finishing_answers_all_that_was_accepted_in_batches_of_the_size_that_is_
     let answers = requests.join_all().await;
     assert_eq!(answers.len(), 10);
     assert!(answers.iter().all(|answer| answer.probabilities.len() == 4));
-    let text = services.metrics.render().unwrap();
+    let text = services.metrics.counted();
     assert!(
         text.contains(r#"ostar_scoring_batch_rows_bucket{path="request",le="4"} 5"#),
         "{text}"
@@ -165,7 +163,7 @@ async fn stopping_under_load_answers_every_request_that_was_accepted() {
         });
     }
     let answered = || {
-        let text = metrics.render().unwrap();
+        let text = metrics.counted();
         let mut lines = text.lines();
         let line = lines.find(|line| line.starts_with("ostar_request_rows_total "))?;
         line.rsplit(' ').next()?.parse::<u64>().ok()
@@ -178,7 +176,7 @@ async fn stopping_under_load_answers_every_request_that_was_accepted() {
     running.stop(Duration::from_secs(10)).await;
     let received = clients.join_all().await.into_iter().sum();
     assert_eq!(answered(), Some(received), "each answer arrived");
-    let text = metrics.render().unwrap();
+    let text = metrics.counted();
     let others = text
         .lines()
         .filter(|line| line.starts_with("ostar_requests_total"));

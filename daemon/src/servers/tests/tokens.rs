@@ -74,7 +74,7 @@ async fn requests_need_the_token_as_it_is_now() {
         .check(HealthCheckRequest::default())
         .await;
     health.expect("health is open to all");
-    let text = metrics.render().unwrap();
+    let text = metrics.counted();
     assert!(
         text.contains(r#"ostar_unauthenticated_requests_total{listener="grpc"} 2"#),
         "{text}"
@@ -188,7 +188,7 @@ async fn each_role_has_its_tokens_and_strangers_learn_no_addresses() {
     };
     for (path, good, bad) in [
         ("/metrics", "scrape", "predict"),
-        ("/status", "scrape", "predict"),
+        ("/state", "scrape", "predict"),
         ("/v2", "predict", "scrape"),
     ] {
         assert_eq!(get(path, Some(good)).await.0, 200, "{path}");

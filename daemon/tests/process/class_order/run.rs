@@ -47,7 +47,7 @@ fn the_first_200_labels_tell_a_running_daemon_that_its_classes_are_in_the_wrong_
         } else {
             daemon.metric_is("ostar_condition{condition=\"class_order\"}", 1.0)?;
             let status = until("the condition in words", TIMEOUT, || {
-                let (_, status) = daemon.get("/status")?;
+                let (_, status) = daemon.get("/state")?;
                 Ok(status.contains("class_order").then_some(status))
             })?;
             for wanted in [

@@ -132,7 +132,7 @@ async fn wrong_requests_are_refused_in_words_and_harm_nothing() {
     };
     let status = client.model_ready(unknown).await.unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
-    let text = metrics.render().unwrap();
+    let text = metrics.counted();
     for line in [
         format!(
             r#"ostar_requests_total{{code="InvalidArgument",method="ModelInfer"}} {}"#,

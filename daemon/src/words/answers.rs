@@ -1,0 +1,461 @@
+//! The five answers at the top of the live page, and remarks on the process.
+
+use serde::Serialize;
+
+use super::numbers::{UNKNOWN, count, interval, percent, rate, span};
+use crate::{
+    facts::shares_are_known,
+    proto::{
+        Alarm, Alarms, CandidateState, ClassProportions, GateState, GateTest, InputField, Mode,
+        ShareByLabels, State, StreamState,
+    },
+};
+
+/// How urgent something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Look {
+    Ok,
+    /// Worth a look.
+    Look,
+    Bad,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Answer {
+    pub(crate) state: Look,
+    pub(crate) answer: String,
+    pub(crate) evidence: String,
+}
+
+/// A few words on the process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Remark {
+    pub(crate) state: Look,
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Answers {
+    /// What moved?
+    moved: Answer,
+    /// Only shares, or more?
+    shape: Answer,
+    /// What is served, and why?
+    served: Answer,
+    /// How often is it right?
+    right: Answer,
+    /// Are events flowing?
+    stream: Answer,
+}
+
+/// What the adapted model waits for.
+pub(super) const READY: &str = "The adapted model explains the stream and is ready. It waits for labels: without them it may be wrong.";
+
+impl Answers {
+    /// `events_per_second` is `None` until it is known.
+    pub(crate) fn new(state: &State, events_per_second: Option<f64>) -> Self {
+        let gate = state.gate.clone().unwrap_or_default();
+        Self {
+            moved: moved(state, &gate),
+            shape: shape(state, &gate),
+            served: served(state, &gate),
+            right: right(state),
+            stream: flows(state, events_per_second),
+        }
+    }
+}
+
+fn answer(state: Look, answer: impl Into<String>, evidence: impl Into<String>) -> Answer {
+    Answer {
+        state,
+        answer: answer.into(),
+        evidence: evidence.into(),
+    }
+}
+
+/// The candidate whose predictions callers get.
+pub(crate) fn candidate(state: &State) -> &str {
+    match state.mode() {
+        Mode::Auto | Mode::Unspecified => {
+            state.gate.as_ref().map_or("frozen", |gate| &gate.candidate)
+        }
+        Mode::Frozen | Mode::Shadow => "frozen",
+        Mode::Prior => "prior",
+        Mode::Adapted => "adapted",
+    }
+}
+
+/// A candidate's name in sentences.
+pub(super) fn model_name(candidate: &str) -> &str {
+    match candidate {
+        "frozen" => "frozen model",
+        "prior" => "prior-corrected model",
+        "adapted" => "adapted model",
+        other => other,
+    }
+}
+
+/// Instead of shares that are not known.
+pub(super) fn untold(gate: &GateState) -> &'static str {
+    if gate.refuted {
+        "cannot be told: the classes changed"
+    } else {
+        "cannot be told yet"
+    }
+}
+
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase());
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+/// How far a share is from training. Two classes always move by the same amount: the one that grew comes first.
+fn far(share: f64, training: f64) -> f64 {
+    (share - training).abs() + if share > training { 1e-6 } else { 0.0 }
+}
+
+/// The share by labels that is farthest from training; `None` while there are too few labels.
+fn by_labels(state: &State) -> Option<String> {
+    let shares = state.shares_by_labels.as_ref()?;
+    let classes = shares.classes.iter().zip(&state.classes);
+    let far =
+        |(found, class): &(&ShareByLabels, &ClassProportions)| far(found.share, class.training);
+    let (found, class) = classes.max_by(|left, right| far(left).total_cmp(&far(right)))?;
+    Some(format!(
+        "By {} labels {} is {} [{}], {} in training.",
+        count(shares.labels as f64),
+        class.name,
+        percent(found.share),
+        interval(found.low, found.high),
+        percent(class.training)
+    ))
+}
+
+/// The class whose share moved most.
+fn moved(state: &State, gate: &GateState) -> Answer {
+    if gate.proportions_unknown {
+        let told = if gate.refuted {
+            " Labels would tell."
+        } else {
+            ""
+        };
+        let evidence = by_labels(state);
+        let evidence = evidence.unwrap_or_else(|| format!("Shares {}.{told}", untold(gate)));
+        let moved = if gate.refuted {
+            "More than the shares"
+        } else {
+            "Too early to say"
+        };
+        return answer(Look::Look, moved, evidence);
+    }
+    if !shares_are_known(state) {
+        return waiting(state);
+    }
+    let mut classes: Vec<_> = state.classes.iter().collect();
+    let far = |class: &ClassProportions| far(class.served, class.training);
+    classes.sort_by(|left, right| far(right).total_cmp(&far(left)));
+    let apart = |class: &&&ClassProportions| {
+        class.training < class.served_low || class.training > class.served_high
+    };
+    if let Some(most) = classes.iter().find(apart) {
+        return answer(
+            Look::Look,
+            format!("{} is {}", most.name, percent(most.served)),
+            format!(
+                "95 % interval {}; {} in training{}.",
+                interval(most.served_low, most.served_high),
+                percent(most.training),
+                times(most.served / most.training)
+            ),
+        );
+    }
+    let largest = classes.first().map_or_else(String::new, |class| {
+        format!(
+            "Largest difference: {}, {} [{}], {} in training.",
+            class.name,
+            percent(class.served),
+            interval(class.served_low, class.served_high),
+            percent(class.training)
+        )
+    });
+    answer(Look::Ok, "Shares are as in training", largest)
+}
+
+fn times(factor: f64) -> String {
+    if factor >= 1.5 {
+        format!(", {factor:.1} times as much")
+    } else if factor <= 0.67 {
+        format!(", {:.1} times less", 1.0 / factor)
+    } else {
+        String::new()
+    }
+}
+
+fn waiting(state: &State) -> Answer {
+    if state.standby {
+        let evidence = "Another process learns; this one serves its newest checkpoint.";
+        return answer(Look::Look, "Standing by", evidence);
+    }
+    let evidence = "The first block of events is not complete yet.";
+    answer(Look::Look, "No events yet", evidence)
+}
+
+/// A test's statistic or limit.
+pub(super) fn measure(test: &GateTest, value: f64) -> String {
+    if test.name == "support" {
+        percent(value)
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+fn against(test: &GateTest) -> String {
+    let name = match test.name.as_str() {
+        "support" => "rows unlike training",
+        name => name,
+    };
+    let (statistic, limit) = (measure(test, test.statistic), measure(test, test.limit));
+    format!("{name} {statistic} of at most {limit}")
+}
+
+/// Whether more than the shares moved, by the gate's tests.
+fn shape(state: &State, gate: &GateState) -> Answer {
+    if gate.tests.is_empty() {
+        let reason = format!("{}.", capital(&gate.explanation));
+        return answer(Look::Ok, "Not measured yet", reason);
+    }
+    let fails = |test: &&GateTest| test.statistic > test.limit;
+    let mut tests: Vec<&GateTest> = gate.tests.iter().collect();
+    if gate.refuted && tests.iter().any(|test| fails(&test)) {
+        tests.retain(fails);
+    }
+    let tests: Vec<String> = tests.into_iter().map(against).collect();
+    let compared = format!(
+        "Compared with training at the stream's shares: {}.",
+        tests.join(", ")
+    );
+    if gate.refuted {
+        let evidence = compared + &broken_first(state);
+        return answer(Look::Look, "Classes changed shape, too", evidence);
+    }
+    if gate.proportions_unknown {
+        answer(Look::Look, "Too early to say", compared)
+    } else {
+        answer(Look::Ok, "Shares explain it", compared)
+    }
+}
+
+/// Inputs that are not what training had.
+pub(super) fn broken_inputs(state: &State) -> impl Iterator<Item = &InputField> {
+    let inputs = state.alarms.iter().flat_map(|alarms| &alarms.inputs);
+    inputs.filter(|field| field.broken)
+}
+
+/// What is wrong with each of them, without full stops.
+fn broken(state: &State) -> Vec<String> {
+    broken_inputs(state)
+        .map(|field| field.explanation.clone())
+        .collect()
+}
+
+/// Where to look before believing that classes changed; empty if no input broke.
+fn broken_first(state: &State) -> String {
+    let broken = broken(state);
+    if broken.is_empty() {
+        return String::new();
+    }
+    format!(" Look at the inputs first: {}.", broken.join("; "))
+}
+
+/// What is served, and why: the gate's reason in mode auto, else what the guard says about the newest adapted state.
+fn served(state: &State, gate: &GateState) -> Answer {
+    let candidate = candidate(state);
+    let serves = capital(model_name(candidate));
+    let version = state.version.unwrap_or_default();
+    let version = format!(
+        "Mode {}, version {}.{}.",
+        state.mode().name(),
+        version.epoch,
+        version.step
+    );
+    if state.mode() == Mode::Auto {
+        let mut evidence = format!("{}.", capital(&gate.explanation));
+        if gate.since_block > 0 {
+            evidence += &format!(" Since block {}.", count(gate.since_block as f64));
+        }
+        if gate.adapted_ready && candidate != "adapted" {
+            evidence += &format!(" {READY}");
+        }
+        if gate.refuted {
+            evidence += &broken_first(state);
+        }
+        let look = if gate.refuted { Look::Look } else { Look::Ok };
+        return answer(look, serves, format!("{evidence} {version}"));
+    }
+    let adapts = state.mode() == Mode::Adapted;
+    let (look, guard) = match &state.refresh {
+        None if adapts => (Look::Ok, "Nothing was learned yet.".to_owned()),
+        None => (Look::Ok, String::new()),
+        Some(refresh) if refresh.accepted => {
+            let newest = if adapts {
+                "newest state"
+            } else {
+                "newest adapted state"
+            };
+            (Look::Ok, format!("The guard accepts the {newest}."))
+        }
+        Some(refresh) => {
+            let instead = if adapts {
+                "The last good one is served."
+            } else {
+                "It would not be served in this mode."
+            };
+            let why = refusal(&refresh.reason);
+            let look = if adapts { Look::Look } else { Look::Ok };
+            (
+                look,
+                format!("The guard refuses the newest adapted state: {why}. {instead}"),
+            )
+        }
+    };
+    answer(look, serves, format!("{version} {guard}"))
+}
+
+/// Why the guard refuses, in short.
+pub(crate) fn refusal(reason: &str) -> &str {
+    match reason {
+        "non_finite" => "a value in it is not finite",
+        "class_movement" => "it moves a class too far",
+        "class_deformation" => "it deforms a class too much",
+        "held_out_loss" => "it is worse than the frozen model on held-out training rows",
+        "ill_conditioned" => "shares cannot be estimated from its predictions",
+        "one_class" => "it predicts nearly everything as one class",
+        "map_does_not_help" => {
+            "training rows are no nearer to the stream after its map than before"
+        }
+        other => other,
+    }
+}
+
+/// Accuracy of what is served: measured if there are late labels, else estimated.
+fn right(state: &State) -> Answer {
+    let of = |name: &str| state.candidates.iter().find(|one| one.name == name);
+    let own = candidate(state);
+    if let (Some(accuracy), Some(frozen)) = (
+        of(own).and_then(|one| one.accuracy),
+        of("frozen").and_then(|one| one.accuracy),
+    ) {
+        let gain = 100.0 * (accuracy - frozen);
+        let labels = state.stream.as_ref().map_or(0, |stream| stream.labels);
+        let mut evidence = format!(
+            "Measured on the newest of {} late labels.",
+            count(labels as f64)
+        );
+        if own != "frozen" {
+            let sign = if gain >= 0.0 { "+" } else { "−" };
+            let (frozen, gain) = (percent(frozen), gain.abs());
+            evidence += &format!(" Frozen model: {frozen} ({sign}{gain:.1} points).");
+        }
+        let look = if gain < -1.0 { Look::Bad } else { Look::Ok };
+        return answer(look, percent(accuracy), evidence);
+    }
+    match of(own) {
+        Some(CandidateState {
+            estimated: Some(estimated),
+            estimated_low: Some(low),
+            estimated_high: Some(high),
+            ..
+        }) => answer(
+            Look::Ok,
+            format!("about {}", percent(*estimated)),
+            format!(
+                "Estimated without labels, 95 % interval {}; right if only shares moved.",
+                interval(*low, *high)
+            ),
+        ),
+        _ => answer(
+            Look::Ok,
+            "Not known",
+            "No late labels, and no estimate yet.",
+        ),
+    }
+}
+
+/// Records that are not read yet, and how old the oldest is; `None` until it is known.
+pub(super) fn lag(stream: &StreamState) -> (Option<f64>, Option<f64>) {
+    let records = stream.partitions.iter().map(|lag| lag.records as f64);
+    let seconds = stream.partitions.iter().filter_map(|lag| lag.seconds);
+    (records.reduce(|a, b| a + b), seconds.reduce(f64::max))
+}
+
+/// Whether events come in and predictions go out.
+fn flows(state: &State, events_per_second: Option<f64>) -> Answer {
+    let stream = state.stream.clone().unwrap_or_default();
+    let (records, seconds) = lag(&stream);
+    let records = records.map_or_else(|| UNKNOWN.to_owned(), count);
+    let behind = seconds.map_or_else(String::new, |seconds| format!(" ({})", span(seconds)));
+    let bad: u64 = stream.rejected.values().sum();
+    let letters = if bad > 0 {
+        format!(" {} events could not be used.", count(bad as f64))
+    } else {
+        String::new()
+    };
+    let evidence = format!("{records} records behind{behind}.{letters}");
+    if stream.stopped {
+        let evidence = "`ostard ctl read-on` continues reading.";
+        return answer(Look::Bad, "Stopped: too many bad events", evidence);
+    }
+    if !stream.connected {
+        return answer(Look::Bad, "No broker answers", evidence);
+    }
+    let is_late = seconds.is_some_and(|seconds| seconds > 60.0);
+    let look = if is_late { Look::Bad } else { Look::Ok };
+    let rate = events_per_second.map_or_else(|| UNKNOWN.to_owned(), rate);
+    answer(look, format!("{rate} events/s"), evidence)
+}
+
+/// Whether it can predict, and what is wrong nevertheless.
+pub(crate) fn readiness(state: &State) -> Remark {
+    let remark = |state, text| Remark { state, text };
+    if !state.not_ready.is_empty() {
+        return remark(Look::Bad, format!("not ready: {}", state.not_ready));
+    }
+    let wrong = state.conditions.iter();
+    let wrong: Vec<String> = wrong
+        .map(|(part, reason)| format!("{part}: {reason}"))
+        .collect();
+    if wrong.is_empty() {
+        return remark(Look::Ok, "ready".to_owned());
+    }
+    remark(Look::Look, format!("ready, but {}", wrong.join("; ")))
+}
+
+/// Whether it learns.
+pub(crate) fn learning(state: &State) -> Remark {
+    let (state, text) = match (state.standby, state.paused) {
+        (true, _) => (Look::Look, "standing by"),
+        (false, true) => (Look::Look, "learning paused"),
+        (false, false) => (Look::Ok, "learning"),
+    };
+    let text = text.to_owned();
+    Remark { state, text }
+}
+
+/// The newest alarm of each series that stands.
+pub(super) fn standing_alarms(alarms: &Alarms) -> impl Iterator<Item = &Alarm> {
+    let stands = alarms.series.iter().filter(|series| series.firing);
+    stands.filter_map(|series| {
+        let mut newest_first = alarms.history.iter().rev();
+        newest_first.find(|alarm| alarm.alarm == series.alarm && alarm.class == series.class)
+    })
+}
+
+/// Alarms that stand, then inputs that broke, each in a sentence without a full stop.
+pub(crate) fn standing(state: &State) -> Vec<String> {
+    let alarms = state.alarms.iter().flat_map(standing_alarms);
+    let mut told: Vec<String> = alarms.map(|alarm| alarm.explanation.clone()).collect();
+    told.extend(broken(state));
+    told
+}
