@@ -55,7 +55,7 @@ pub(crate) use self::{
     block_learner::{BlockLearner, Pace, Publisher, load_learner},
     checkpoints::{Checkpoints, Store, show_damaged},
     commits::Emitted,
-    learner_thread::carry_out_before_reading,
+    learner_thread::carry_out,
     sampling::SampleShare,
     scored::FrozenScoring,
     scoring::Scoring,
