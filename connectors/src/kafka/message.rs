@@ -65,6 +65,26 @@ impl Output {
 // === impl Message ===
 
 impl Message {
+    /// Of the event at this partition and offset.
+    pub(super) fn new(
+        output: Output,
+        destination: Destination,
+        (partition, offset): (i32, i64),
+        payload: Vec<u8>,
+    ) -> Self {
+        Self {
+            output,
+            destination,
+            partition,
+            offset,
+            key: None,
+            payload,
+            extra: Vec::new(),
+            alone: false,
+            refused_since: None,
+        }
+    }
+
     /// Bytes that it keeps in memory, about.
     pub(super) fn size(&self) -> usize {
         let key = self.key.as_ref().map_or(0, Vec::len);
