@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use twox_hash::XxHash64;
 
 use super::Position;
-use crate::clock::now_ms;
+use crate::{clock::now_ms, proto};
 
 /// Format version of manifests that this build reads and writes, in folders and in topics.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -58,12 +58,6 @@ pub struct Version {
     pub epoch: u64,
     /// Blocks and alignment steps that the state has taken.
     pub step: u64,
-}
-
-impl From<Version> for crate::proto::Version {
-    fn from(Version { epoch, step }: Version) -> Self {
-        Self { epoch, step }
-    }
 }
 
 /// The bundle, settings and topic that a state belongs to.
@@ -184,6 +178,13 @@ impl StateBytes {
 }
 
 // === impl Version ===
+
+impl From<Version> for proto::Version {
+    fn from(version: Version) -> Self {
+        let Version { epoch, step } = version;
+        Self { epoch, step }
+    }
+}
 
 impl fmt::Display for Version {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,10 +10,10 @@ mod manifest;
 mod position;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::{
-    fs::{self, File, TryLockError},
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -22,9 +22,8 @@ pub(crate) use manifest::{FORMAT_VERSION, read_manifest};
 pub use manifest::{Identity, Manifest, Orders, Shares, StateBytes, Version, digest};
 use ostar_bundle::{SMALL_FILE, read_text_file};
 pub use position::Position;
+pub use writer::CheckpointWriter;
 
-/// File in the parent folder that the writer locks.
-const LOCK: &str = "lock";
 /// File in the parent folder with the epoch of the newest writer.
 const EPOCH: &str = "epoch";
 
@@ -33,14 +32,6 @@ const EPOCH: &str = "epoch";
 pub struct CheckpointStore {
     folder: PathBuf,
     keep: usize,
-}
-
-/// The right to write. Released by drop, and by the kernel when the process ends in any way.
-#[derive(Debug)]
-pub struct WriterLock {
-    folder: PathBuf,
-    /// Holds the lock until it is closed.
-    _file: File,
 }
 
 /// A checkpoint whose digests match.
@@ -157,35 +148,6 @@ impl CheckpointStore {
         &self.folder
     }
 
-    /// Becomes the writer and removes what a killed writer left behind. `None` while another process, or another lock
-    /// of this one, is the writer.
-    pub fn try_lock(&self) -> Result<Option<WriterLock>, StoreError> {
-        let path = self.folder.join(LOCK);
-        let opened = File::options().create(true).append(true).open(&path);
-        let file = opened.map_err(|source| failed("open", &path, source))?;
-        match file.try_lock() {
-            Ok(()) => (),
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(source)) => return Err(failed("lock", &path, source)),
-        }
-        self.remove_temporary()?;
-        Ok(Some(WriterLock {
-            folder: self.folder.clone(),
-            _file: file,
-        }))
-    }
-
-    /// Takes the next epoch for this writer: one more than any before, and than `newest`. Writers of older epochs are
-    /// refused from now on.
-    pub fn claim_epoch(&self, lock: &WriterLock, newest: u64) -> Result<u64, StoreError> {
-        debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
-        let epoch = self.claimed_epoch()?.max(newest) + 1;
-        let path = self.folder.join(EPOCH);
-        files::replace(&self.folder, EPOCH, format!("{epoch}\n").as_bytes())
-            .map_err(|problem| failed("write", &path, problem))?;
-        Ok(epoch)
-    }
-
     /// Epoch of the newest writer; 0 if none has claimed one.
     fn claimed_epoch(&self) -> Result<u64, StoreError> {
         let path = self.folder.join(EPOCH);
@@ -197,57 +159,10 @@ impl CheckpointStore {
         }
     }
 
-    /// Writes a checkpoint durably, then removes the oldest ones beyond `keep`, or moves them aside if they are damaged. The
-    /// manifest is [sealed](Manifest::sealed) with the state.
-    pub fn write(
-        &self,
-        lock: &WriterLock,
-        manifest: &Manifest,
-        state: &[u8],
-    ) -> Result<PathBuf, StoreError> {
-        debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
-        let theirs = self.claimed_epoch()?;
-        let ours = manifest.version.epoch;
-        if theirs > ours {
-            return Err(StoreError::Superseded {
-                folder: self.folder.clone(),
-                ours,
-                theirs,
-            });
-        }
-        let names = self.names()?;
-        let sequence = self.next_number()?;
-        let path = files::write(&self.folder, sequence, manifest, state)?;
-        // `names` was read before the new one was written.
-        let surplus = (names.len() + 1).saturating_sub(self.keep);
-        for (_, name) in &names[..surplus] {
-            let old = self.folder.join(name);
-            match files::read(&old) {
-                Err(problem @ StoreError::Corrupt { .. }) => self.set_aside(name, &problem),
-                _ => fs::remove_dir_all(&old).map_err(|source| failed("remove", &old, source))?,
-            }
-        }
-        Ok(path)
-    }
-
     /// The newest intact checkpoint; damaged ones are skipped with a warning.
     pub fn newest(&self) -> Result<Option<Checkpoint>, StoreError> {
         self.search(|name, problem| {
             tracing::warn!(checkpoint = name, %problem, "skipped a damaged checkpoint");
-        })
-    }
-
-    /// The newest intact checkpoint, for the writer to go on from. Damaged ones that are newer are moved aside.
-    pub fn resume(&self, lock: &WriterLock) -> Result<Newest, StoreError> {
-        debug_assert_eq!(lock.folder, self.folder, "the lock is for this folder");
-        let mut damaged = Vec::new();
-        let checkpoint = self.search(|name, problem| {
-            self.set_aside(name, &problem);
-            damaged.push(problem);
-        })?;
-        Ok(Newest {
-            checkpoint,
-            damaged,
         })
     }
 

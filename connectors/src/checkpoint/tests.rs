@@ -40,7 +40,7 @@ fn store(last: u64, keep: usize) -> (TempDir, CheckpointStore) {
     let store = CheckpointStore::open(folder.path().join("checkpoints"), keep).unwrap();
     let lock = store.try_lock().unwrap().unwrap();
     for step in 1..=last {
-        store.write(&lock, &manifest(step), &state(step)).unwrap();
+        lock.write(&manifest(step), &state(step)).unwrap();
     }
     (folder, store)
 }
@@ -118,7 +118,7 @@ fn damaged_checkpoints_are_skipped_and_numbers_are_not_used_again() {
     let whole = listed.iter().filter(|entry| entry.manifest.is_ok()).count();
     assert_eq!((listed.len(), whole), (5, 1));
     let lock = store.try_lock().unwrap().unwrap();
-    let path = store.write(&lock, &manifest(6), &state(6)).unwrap();
+    let path = lock.write(&manifest(6), &state(6)).unwrap();
     assert_eq!(path, folder_of(&store, 6));
     assert_eq!(newest_step(&store), Some(6));
 }
@@ -166,10 +166,7 @@ fn a_checkpoint_of_another_version_is_an_error_and_neither_skipped_nor_moved_asi
     let lock = store.try_lock().unwrap().unwrap();
     for (manifest, expected) in cases {
         write_manifest(&folder, manifest.as_bytes());
-        for error in [
-            store.newest().unwrap_err(),
-            store.resume(&lock).unwrap_err(),
-        ] {
+        for error in [store.newest().unwrap_err(), lock.resume().unwrap_err()] {
             let error = error.to_string();
             assert!(error.contains(&expected), "{error}");
             assert!(error.contains("use the ostard that wrote it"), "{error}");
@@ -187,7 +184,7 @@ fn what_a_killed_writer_left_is_never_read_and_goes_with_the_next_writer() {
     assert_eq!(newest_step(&store), Some(1));
     let lock = store.try_lock().unwrap().unwrap();
     assert!(!left.exists());
-    store.write(&lock, &manifest(2), &state(2)).unwrap();
+    lock.write(&manifest(2), &state(2)).unwrap();
     assert_eq!(newest_step(&store), Some(2));
 }
 
@@ -221,15 +218,15 @@ fn a_writer_of_an_older_epoch_is_refused() {
     let (_folder, store) = store(1, 9);
     let lock = store.try_lock().unwrap().unwrap();
     // The manifests of these tests have epoch 3.
-    assert_eq!(store.claim_epoch(&lock, 2).unwrap(), 3);
-    store.write(&lock, &manifest(2), &state(2)).unwrap();
-    assert_eq!(store.claim_epoch(&lock, 3).unwrap(), 4);
-    let refused = store.write(&lock, &manifest(3), &state(3)).unwrap_err();
+    assert_eq!(lock.claim_epoch(2).unwrap(), 3);
+    lock.write(&manifest(2), &state(2)).unwrap();
+    assert_eq!(lock.claim_epoch(3).unwrap(), 4);
+    let refused = lock.write(&manifest(3), &state(3)).unwrap_err();
     let text = refused.to_string();
     assert!(text.contains("has epoch 4, this one has 3"), "{text}");
     assert_eq!(newest_step(&store), Some(2));
     // An epoch is never used twice, even if its owner wrote no checkpoint.
-    assert_eq!(store.claim_epoch(&lock, 3).unwrap(), 5);
+    assert_eq!(lock.claim_epoch(3).unwrap(), 5);
 }
 
 #[test]
@@ -240,10 +237,7 @@ fn a_checkpoint_that_cannot_be_read_is_an_error_and_not_taken_for_damaged() {
     // Reading a folder as a file fails like a bad disk.
     fs::create_dir(&state).unwrap();
     let lock = store.try_lock().unwrap().unwrap();
-    for error in [
-        store.newest().unwrap_err(),
-        store.resume(&lock).unwrap_err(),
-    ] {
+    for error in [store.newest().unwrap_err(), lock.resume().unwrap_err()] {
         let text = error.to_string();
         let start = format!("cannot read {}: ", state.display());
         assert!(text.starts_with(&start), "{text}");
@@ -262,7 +256,7 @@ fn damaged_checkpoints_are_moved_aside_and_rotation_leaves_them_alone() {
     let (_folder, store) = store(3, 3);
     (1..=3).for_each(|sequence| damage(&store, sequence));
     let lock = store.try_lock().unwrap().unwrap();
-    let found = store.resume(&lock).unwrap();
+    let found = lock.resume().unwrap();
     assert_eq!(found.checkpoint, None);
     assert_eq!(found.damaged.len(), 3);
     let newest = found.damaged[0].to_string();
@@ -271,7 +265,7 @@ fn damaged_checkpoints_are_moved_aside_and_rotation_leaves_them_alone() {
         "{newest}"
     );
     for step in 4..=9 {
-        store.write(&lock, &manifest(step), &state(step)).unwrap();
+        lock.write(&manifest(step), &state(step)).unwrap();
     }
     let kept = ["damaged-00000001", "damaged-00000002", "damaged-00000003"];
     assert_eq!(store.damaged().unwrap(), kept);
@@ -279,7 +273,7 @@ fn damaged_checkpoints_are_moved_aside_and_rotation_leaves_them_alone() {
     assert_eq!(bytes.unwrap(), b"sta");
     // Numbers are not used again.
     assert_eq!(store.list().unwrap()[0].name, "checkpoint-00000007");
-    let found = store.resume(&lock).unwrap();
+    let found = lock.resume().unwrap();
     assert_eq!(found.checkpoint.unwrap().manifest.version.step, 9);
     assert!(found.damaged.is_empty());
 }
@@ -291,11 +285,11 @@ fn the_newest_intact_checkpoint_is_resumed_from_and_an_older_damaged_one_is_kept
     damage(&store, 1);
     damage(&store, 4);
     let lock = store.try_lock().unwrap().unwrap();
-    let found = store.resume(&lock).unwrap();
+    let found = lock.resume().unwrap();
     assert_eq!(found.checkpoint.unwrap().manifest.version.step, 3);
     assert_eq!(store.damaged().unwrap(), ["damaged-00000004"]);
     for step in 5..=7 {
-        store.write(&lock, &manifest(step), &state(step)).unwrap();
+        lock.write(&manifest(step), &state(step)).unwrap();
     }
     let kept = ["damaged-00000001", "damaged-00000004"];
     assert_eq!(store.damaged().unwrap(), kept);
@@ -308,14 +302,14 @@ fn a_damaged_checkpoint_takes_a_free_name_and_the_first_ten_are_kept() {
     let taken = store.folder().join("damaged-00000001");
     fs::write(&taken, "somebody's").unwrap();
     damage(&store, 1);
-    store.resume(&lock).unwrap();
+    lock.resume().unwrap();
     let kept = ["damaged-00000001", "damaged-00000001-2"];
     assert_eq!(store.damaged().unwrap(), kept);
     assert_eq!(fs::read(&taken).unwrap(), b"somebody's");
     for step in 2..=20 {
-        let path = store.write(&lock, &manifest(step), &state(step)).unwrap();
+        let path = lock.write(&manifest(step), &state(step)).unwrap();
         fs::remove_file(path.join("state.safetensors")).unwrap();
-        assert_eq!(store.resume(&lock).unwrap().damaged.len(), 1);
+        assert_eq!(lock.resume().unwrap().damaged.len(), 1);
     }
     let damaged = store.damaged().unwrap();
     assert_eq!(damaged.len(), 10);

@@ -3,7 +3,8 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Serialize;
 
-use super::{message::Message, outputs::DeadLetter};
+use super::message::Message;
+use crate::event::Rejected;
 
 #[derive(Serialize)]
 struct DeadLetterLine<'a> {
@@ -45,17 +46,22 @@ struct ParkedLine<'a> {
 /// Most bytes kept of a parked message's key and of its payload: in Base64 both fit into a record of a megabyte.
 const PARKED_BYTES: usize = 300_000;
 
-pub(super) fn dead_letter(topic: &str, letter: &DeadLetter<'_>) -> Vec<u8> {
+pub(super) fn dead_letter(
+    topic: &str,
+    rejected: &Rejected,
+    key: Option<&[u8]>,
+    payload: &[u8],
+) -> Vec<u8> {
     to_bytes(&DeadLetterLine {
         topic,
-        partition: letter.partition,
-        offset: letter.offset,
-        reason: letter.reason,
-        detail: letter.detail,
-        size: letter.size,
-        key: letter.key.map(|key| STANDARD.encode(key)),
-        key_size: letter.key_size,
-        payload: STANDARD.encode(letter.payload),
+        partition: rejected.partition,
+        offset: rejected.offset,
+        reason: rejected.reject.reason.as_str(),
+        detail: &rejected.reject.detail,
+        size: rejected.size,
+        key: key.map(|key| STANDARD.encode(key)),
+        key_size: rejected.key_size,
+        payload: STANDARD.encode(payload),
     })
 }
 

@@ -14,7 +14,7 @@ use rdkafka::{
 
 use super::*;
 use crate::{
-    event::{EventMeta, Offsets},
+    event::{EventMeta, Offsets, Reject, RejectReason, Rejected},
     proto::Prediction,
     settings::Period,
 };
@@ -259,15 +259,14 @@ fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
     // Without a topic a prediction goes nowhere, and no broker is asked for.
     outputs.send_prediction(&event(0), &Prediction::default())?;
     for offset in 0..2 {
-        outputs.send_dead_letter(&DeadLetter {
+        outputs.send_dead_letter(&Rejected {
+            reject: Reject::new(RejectReason::Malformed, "no object"),
             partition: 1,
             offset,
-            key: Some(b"a long key"),
+            key: Some(b"a long key".to_vec()),
             key_size: 10,
-            payload: b"hello",
+            payload: b"hello".to_vec(),
             size: 5,
-            reason: "bad_json",
-            detail: "no object",
         })?;
     }
     outputs.flush(TIMEOUT)?;
@@ -278,7 +277,7 @@ fn dead_letters_are_lines_of_a_file_and_cut_to_size() -> anyhow::Result<()> {
         .collect::<Result<_, _>>()?;
     assert_eq!(lines.len(), 2);
     let expected = serde_json::json!({
-        "topic": "events", "partition": 1, "offset": 1, "reason": "bad_json", "detail": "no object",
+        "topic": "events", "partition": 1, "offset": 1, "reason": "malformed", "detail": "no object",
         "size": 5, "key": "YSBs", "key_size": 10, "payload": "aGVs",
     });
     assert_eq!(lines[1], expected);

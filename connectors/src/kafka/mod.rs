@@ -41,7 +41,7 @@ pub use leadership::{Leadership, LeadershipKeeper};
 pub use limits::{LimitExceeded, RejectLimits};
 pub use message::Output;
 pub use options::{Options, is_secret};
-pub use outputs::{DeadLetter, OutputCounts, OutputError, Outputs};
+pub use outputs::{OutputCounts, OutputError, Outputs};
 pub use progress::{LossCause, LostOffsets, PartitionLag};
 pub use reader::{Notice, Polled, Reader};
 pub use record::Record;

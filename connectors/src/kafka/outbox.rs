@@ -403,17 +403,15 @@ impl Outbox {
             }
         };
         self.bytes = self.bytes.saturating_sub(message.size());
+        let line = lines::parked(&self.destinations.event_topic, &message, reason);
+        let (partition, offset) = (message.partition, message.offset);
         let parked = Message {
             destination,
-            key: None,
-            payload: lines::parked(&self.destinations.event_topic, &message, reason),
             extra: vec![
                 ("ostar-output", message.output.as_str().to_owned()),
                 ("ostar-reason", reason.to_owned()),
             ],
-            alone: false,
-            refused_since: None,
-            ..message
+            ..Message::new(message.output, partition, offset, None, line)
         };
         self.bytes += parked.size();
         self.last_parked = Some(reason.to_owned());

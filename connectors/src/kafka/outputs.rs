@@ -17,7 +17,7 @@ use super::{
     },
 };
 use crate::{
-    event::{EventMeta, Offsets},
+    event::{EventMeta, Offsets, Rejected},
     proto::Prediction,
     samples::Sample,
 };
@@ -30,27 +30,6 @@ pub struct Outputs {
     dead_letters: Option<Destination>,
     max_bytes: usize,
     outbox: Outbox,
-}
-
-/// A rejected event, borrowed from its chunk.
-#[derive(Debug, Clone, Copy)]
-pub struct DeadLetter<'a> {
-    /// Partition it was read from.
-    pub partition: i32,
-    /// Offset in that partition.
-    pub offset: i64,
-    /// The record's key, or the beginning of it; `None` if it has none.
-    pub key: Option<&'a [u8]>,
-    /// Bytes of the record's key before it was cut.
-    pub key_size: usize,
-    /// The record's value, or the beginning of it.
-    pub payload: &'a [u8],
-    /// Bytes of the record's value before it was cut.
-    pub size: usize,
-    /// Name of the [`RejectReason`](crate::event::RejectReason), which metrics count by.
-    pub reason: &'a str,
-    /// What is wrong and what was expected, for people.
-    pub detail: &'a str,
 }
 
 /// What became of the messages of one output since it was last asked.
@@ -190,34 +169,29 @@ impl Outputs {
 
     /// Sends or writes a rejected event, its key and its payload each cut to `dead_letters.max_bytes`. Does nothing if
     /// neither a topic nor a file is configured. After [`OutputError::Full`] call again.
-    pub fn send_dead_letter(&mut self, letter: &DeadLetter<'_>) -> Result<(), OutputError> {
+    pub fn send_dead_letter(&mut self, rejected: &Rejected) -> Result<(), OutputError> {
         let Some(destination) = self.dead_letters else {
             return Ok(());
         };
         self.outbox.make_room()?;
-        let cut = |bytes: &[u8]| bytes.len().min(self.max_bytes);
-        let letter = DeadLetter {
-            key: letter.key.map(|key| &key[..cut(key)]),
-            payload: &letter.payload[..cut(letter.payload)],
-            ..*letter
+        let key = rejected.key.as_deref().map(|key| cut(key, self.max_bytes));
+        let payload = cut(&rejected.payload, self.max_bytes);
+        let (partition, offset) = (rejected.partition, rejected.offset);
+        let message =
+            |key, payload| Message::new(Output::DeadLetters, partition, offset, key, payload);
+        let message = match destination {
+            Destination::File => {
+                let line = lines::dead_letter(&self.event_topic, rejected, key, payload);
+                message(None, line)
+            }
+            _ => Message {
+                extra: letter_headers(rejected, key),
+                ..message(key.map(<[u8]>::to_vec), payload.to_vec())
+            },
         };
-        let (key, payload, extra) = match destination {
-            Destination::File => (
-                None,
-                lines::dead_letter(&self.event_topic, &letter),
-                Vec::new(),
-            ),
-            _ => (
-                letter.key.map(<[u8]>::to_vec),
-                letter.payload.to_vec(),
-                letter_headers(&letter),
-            ),
-        };
-        let (partition, offset) = (letter.partition, letter.offset);
         self.outbox.send(Message {
             destination,
-            extra,
-            ..Message::new(Output::DeadLetters, partition, offset, key, payload)
+            ..message
         });
         Ok(())
     }
@@ -261,14 +235,18 @@ impl Outputs {
     }
 }
 
-fn letter_headers(letter: &DeadLetter<'_>) -> Vec<(&'static str, String)> {
+fn cut(bytes: &[u8], most: usize) -> &[u8] {
+    &bytes[..bytes.len().min(most)]
+}
+
+fn letter_headers(rejected: &Rejected, key: Option<&[u8]>) -> Vec<(&'static str, String)> {
     let mut headers = vec![
-        ("ostar-reason", letter.reason.to_owned()),
-        ("ostar-detail", letter.detail.to_owned()),
-        ("ostar-size", letter.size.to_string()),
+        ("ostar-reason", rejected.reject.reason.as_str().to_owned()),
+        ("ostar-detail", rejected.reject.detail.clone()),
+        ("ostar-size", rejected.size.to_string()),
     ];
-    if letter.key.is_some_and(|key| key.len() < letter.key_size) {
-        headers.push(("ostar-key-size", letter.key_size.to_string()));
+    if key.is_some_and(|key| key.len() < rejected.key_size) {
+        headers.push(("ostar-key-size", rejected.key_size.to_string()));
     }
     headers
 }

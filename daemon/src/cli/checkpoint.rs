@@ -119,8 +119,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = CheckpointStore::open(folder.path(), 3).unwrap();
         let lock = store.try_lock().unwrap().unwrap();
-        store.write(&lock, &manifest(500), b"one").unwrap();
-        let newest = store.write(&lock, &manifest(1000), b"two").unwrap();
+        lock.write(&manifest(500), b"one").unwrap();
+        let newest = lock.write(&manifest(1000), b"two").unwrap();
         let listed = list(folder.path()).unwrap();
         let lines: Vec<_> = listed.lines().collect();
         assert_eq!(lines.len(), 2);

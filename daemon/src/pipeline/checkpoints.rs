@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use ostar_connectors::{
-    checkpoint::{CheckpointStore, Identity, Manifest, Position, StoreError, WriterLock},
+    checkpoint::{CheckpointStore, CheckpointWriter, Identity, Manifest, Position, StoreError},
     event::Offsets,
     kafka::state::StateError,
 };
@@ -40,11 +40,8 @@ pub(crate) struct Checkpoints {
 
 /// Where checkpoints are written to.
 pub(crate) enum Store {
-    Folder {
-        store: CheckpointStore,
-        /// Held for the life of the process: whoever has it is the only writer.
-        lock: WriterLock,
-    },
+    /// Held for the life of the process: whoever has it is the only writer.
+    Folder(CheckpointWriter),
     Topic(Box<TopicStore>),
 }
 
@@ -115,7 +112,7 @@ impl Checkpoints {
     fn publish_if_due(&mut self, block_learner: &BlockLearner) -> Result<()> {
         let is_due = match &mut self.store {
             Store::Topic(store) => store.is_due(block_learner),
-            Store::Folder { .. } => false,
+            Store::Folder(_) => false,
         };
         if !is_due {
             return Ok(());
@@ -162,8 +159,8 @@ impl Checkpoints {
                 let checkpoints = &self.metrics.checkpoints;
                 checkpoints.written(start.elapsed(), *bytes as u64);
                 self.health.clear("checkpoints");
-                if let Store::Folder { store, .. } = &self.store {
-                    show_damaged(store, None, &self.health, &self.metrics);
+                if let Store::Folder(writer) = &self.store {
+                    show_damaged(writer.store(), None, &self.health, &self.metrics);
                 }
                 info!(
                     folder = place,
@@ -193,8 +190,8 @@ impl Checkpoints {
         let state = state.context("cannot save the learner's state")?;
         let manifest = self.manifest(block_learner);
         let place = match &mut self.store {
-            Store::Folder { store, lock } => {
-                let folder = store.write(lock, &manifest, &state)?;
+            Store::Folder(writer) => {
+                let folder = writer.write(&manifest, &state)?;
                 folder.display().to_string()
             }
             Store::Topic(store) => store.publish(block_learner, manifest, Some(&state))?,

@@ -11,7 +11,7 @@ use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ostar_connectors::{
     event::Offsets,
-    kafka::{DeadLetter, Output, OutputError, Outputs},
+    kafka::{Output, OutputError, Outputs},
     proto,
 };
 use tracing::{info, warn};
@@ -228,10 +228,7 @@ impl Emission {
                     probabilities: probabilities.to_vec(),
                     class,
                     class_name: self.classes[class as usize].clone(),
-                    version: Some(proto::Version {
-                        epoch: predictions.version.epoch,
-                        step: predictions.version.step,
-                    }),
+                    version: Some(predictions.version.into()),
                 };
                 let sent = self.send(|outputs| outputs.send_prediction(event, &prediction));
                 if let Err(given_up) = sent {
@@ -244,17 +241,7 @@ impl Emission {
             if !self.is_new(rejected.partition, rejected.offset) {
                 continue;
             }
-            let letter = DeadLetter {
-                partition: rejected.partition,
-                offset: rejected.offset,
-                key: rejected.key.as_deref(),
-                key_size: rejected.key_size,
-                payload: &rejected.payload,
-                size: rejected.size,
-                reason: rejected.reject.reason.as_str(),
-                detail: &rejected.reject.detail,
-            };
-            if let Err(given_up) = self.send(|outputs| outputs.send_dead_letter(&letter)) {
+            if let Err(given_up) = self.send(|outputs| outputs.send_dead_letter(rejected)) {
                 self.keep_below(chunk, chunk.events.len(), number);
                 return Err(given_up);
             }

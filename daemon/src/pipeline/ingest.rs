@@ -2,7 +2,7 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -14,7 +14,7 @@ use ostar_connectors::{
 use tracing::{error, info, warn};
 
 use super::{flags::PipelineFlags, source_watch::SourceWatch};
-use crate::{health::Health, metrics::Metrics};
+use crate::{clock::now_ms, health::Health, metrics::Metrics};
 
 /// Most events of a chunk: large enough that threads seldom wait for each other. With a quarter of it the daemon read a
 /// seventh fewer events per second.
@@ -311,10 +311,9 @@ impl Ingest {
 
     /// Measures one event per chunk, the newest.
     fn observe_delay(&self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        if let (Ok(now), Some(event)) = (now, self.chunk.events.last()) {
-            let happened = Duration::from_millis(event.time_ms.max(0) as u64);
-            let delay = now.saturating_sub(happened);
+        if let Some(event) = self.chunk.events.last() {
+            let delay_ms = now_ms().saturating_sub(event.time_ms.max(0) as u64);
+            let delay = Duration::from_millis(delay_ms);
             self.metrics.ingest.observe_delay(delay);
         }
     }

@@ -68,7 +68,7 @@ impl LearnerThread {
                 recv(orders) -> order => match order {
                     Ok(request) => {
                         let stopped = flags.is_reading_stopped();
-                        carry_out(request, &mut block_learner, &mut checkpoints, stopped);
+                        carry_out(request, &mut block_learner, Some(&mut checkpoints), stopped);
                     }
                     // A closed channel is always ready and would keep the loop busy.
                     Err(_) => orders = never(),
@@ -114,34 +114,27 @@ impl LearnerThread {
     }
 }
 
-/// Carries out an order while the process still waits for its topic.
-pub(crate) fn carry_out_before_reading(request: Request, block_learner: &mut BlockLearner) {
-    let outcome = match request.order {
-        Order::Checkpoint => Err(
+/// Carries out an order. There are no checkpoints while the process still waits for its topic.
+pub(crate) fn carry_out(
+    request: Request,
+    block_learner: &mut BlockLearner,
+    checkpoints: Option<&mut Checkpoints>,
+    reading_stopped: bool,
+) {
+    let outcome = match (request.order, checkpoints) {
+        (Order::Checkpoint, None) => Err(
             "the topic cannot be read yet; nothing was learned since the newest checkpoint"
                 .to_owned(),
         ),
-        order => carry_out_in_memory(order, block_learner, false),
-    };
-    // Whoever gave the order may have gone.
-    let _ = request.reply.send(outcome);
-}
-
-fn carry_out(
-    request: Request,
-    block_learner: &mut BlockLearner,
-    checkpoints: &mut Checkpoints,
-    reading_stopped: bool,
-) {
-    let outcome = match request.order {
-        Order::Checkpoint => match checkpoints.write(block_learner) {
+        (Order::Checkpoint, Some(checkpoints)) => match checkpoints.write(block_learner) {
             Ok(place) => Ok(format!("wrote {place}")),
             Err(error) => Err(one_line(&error)),
         },
-        order => {
+        (order, checkpoints) => {
             let outcome = carry_out_in_memory(order, block_learner, reading_stopped);
             // Orders are state: they survive a crash, too. If this fails, the next checkpoint has them.
             if outcome.is_ok()
+                && let Some(checkpoints) = checkpoints
                 && let Err(error) = checkpoints.write(block_learner)
             {
                 error!(error = %one_line(&error), "cannot write a checkpoint");

@@ -50,7 +50,7 @@ pub(crate) use self::{
     checkpoints::{Checkpoints, Store, show_damaged},
     commits::Emitted,
     label_intake::{FromLabels, LabelIntake},
-    learner_thread::carry_out_before_reading,
+    learner_thread::carry_out,
     sampling::SampleShare,
     scored::FrozenScoring,
     threads::Threads,

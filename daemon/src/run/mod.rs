@@ -97,7 +97,7 @@ pub(crate) fn check_resume(
     newest: Option<Checkpoint>,
     commits: &Commits,
 ) -> Result<()> {
-    let resumed = resume(&config.config, &config.bundle_folder, bundle, newest)?;
+    let resumed = resume(&config.config, bundle, newest)?;
     let known = Known::new(&config.config, bundle, resumed.manifest.as_ref());
     known.own(commits, &config.config.kafka)?;
     Ok(())
@@ -127,7 +127,7 @@ impl Process {
         else {
             return Ok((Known::new(config, bundle, None), None));
         };
-        let Resumed { state, manifest } = resume(config, &self.bundle_folder, bundle, newest)?;
+        let Resumed { state, manifest } = resume(config, bundle, newest)?;
         let known = Known::new(config, bundle, manifest.as_ref());
         let learner = load_learner(
             config.learner.device,

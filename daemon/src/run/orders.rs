@@ -3,7 +3,7 @@
 use super::Process;
 use crate::{
     control::{Order, Request},
-    pipeline::{BlockLearner, Pipeline, carry_out_before_reading},
+    pipeline::{BlockLearner, Pipeline, carry_out},
 };
 
 /// Who carries out orders that concern reading and learning.
@@ -36,7 +36,7 @@ impl Process {
             (_, Hands::Nobody) => {
                 Err("this process stands by; give the order to the one that learns".to_owned())
             }
-            (_, Hands::Learner(learner)) => return carry_out_before_reading(request, learner),
+            (_, Hands::Learner(learner)) => return carry_out(request, learner, None, false),
             (_, Hands::Pipeline(pipeline)) => return pipeline.order(request),
         };
         // Whoever gave the order may have gone.

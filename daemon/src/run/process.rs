@@ -37,11 +37,9 @@ const FAILED: Duration = Duration::from_millis(1_500);
 pub(crate) struct Process {
     /// With `kafka.group` filled in.
     pub(crate) config: Config,
-    /// `bundle.path`.
-    pub(super) bundle_folder: PathBuf,
     /// `checkpoints.folder`; `None` if what is learned is kept in a topic, or by others.
     pub(super) checkpoint_folder: Option<PathBuf>,
-    pub(crate) bundle: Arc<Bundle>,
+    pub(crate) bundle: Bundle,
     pub(crate) health: Arc<Health>,
     pub(crate) publisher: Publisher,
     pub(super) orders: mpsc::Receiver<Request>,
@@ -75,69 +73,32 @@ impl Process {
         fail::fail_point!("loading");
         let bundle = Bundle::load(&bundle_folder)
             .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
-        let bundle = Arc::new(bundle);
-        let health = Health::new();
-        let description = bundle.description();
+        let name = &bundle.description().name;
         if config.kafka.group.is_none() {
-            let group = config.kafka.default_group(&description.name);
-            config.kafka.group = Some(group);
+            config.kafka.group = Some(config.kafka.default_group(name));
         }
         info!(
             version = env!("CARGO_PKG_VERSION"),
             role = config.role.name(),
             topic = config.learned_topic(),
             group = config.kafka.group(),
-            bundle = description.name,
+            bundle = name,
             digest = bundle.digest(),
             state = config.state_place(),
             mode = config.serving.mode.name(),
             labels = config.labels.topic,
             "starting"
         );
-        let metrics = Metrics::new(description, &config.metrics)?;
-        // Only for its first snapshot: the learner that learns is made once the checkpoints are this process's.
-        let learner = load_learner(Device::Cpu, &bundle, config.unlabelled_learner(), None)?;
-        let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
-        let (status, watched) = watch::channel(Status {
-            device: config.learner.device,
-            role: config.role,
-            ..Status::default()
-        });
+        let publisher = publisher(&config, &bundle)?;
         let (controller, orders) = Controller::new();
-        let decoder = Decoder::new(&config.events, &description.input, bundle.classes())?;
-        let read_input = move |input, rows: &mut _| {
-            decoder
-                .push_input(input, rows)
-                .map_err(|reject| reject.to_string())
-        };
-        let services = Services {
-            current: Arc::clone(&current),
-            health: Arc::clone(&health),
-            metrics: Arc::clone(&metrics),
-            status: watched,
-            controller,
-            description: description.clone(),
-            read_input: Box::new(read_input),
-            config: config.clone(),
-        };
-        let servers = servers::serve(services, &config.serve_settings()).await?;
-        info!(
-            grpc_address = %servers.grpc_address,
-            control_address = ?servers.control_address,
-            http_address = %servers.http_address,
-            "listening"
-        );
+        let health = Health::new();
+        let servers = bind(&config, &bundle, &publisher, &health, controller).await?;
         Ok(Self {
             config,
-            bundle_folder,
             checkpoint_folder,
             bundle,
             health,
-            publisher: Publisher {
-                current,
-                metrics,
-                status,
-            },
+            publisher,
             orders,
             following: None,
             share: SampleShare::new(),
@@ -165,4 +126,52 @@ impl Process {
     pub(super) fn drain(&self) -> Duration {
         DRAIN.min(self.shutdown_deadline() / 2)
     }
+}
+
+/// Serves the frozen model. Only for its snapshot: the learner that learns is made once the checkpoints are this process's.
+fn publisher(config: &Config, bundle: &Bundle) -> Result<Publisher> {
+    let learner = load_learner(Device::Cpu, bundle, config.unlabelled_learner(), None)?;
+    Ok(Publisher {
+        current: Current::new(learner.snapshot(), Version::default(), config.serving.mode),
+        metrics: Metrics::new(bundle.description(), &config.metrics)?,
+        status: watch::Sender::new(Status {
+            device: config.learner.device,
+            role: config.role,
+            ..Status::default()
+        }),
+    })
+}
+
+async fn bind(
+    config: &Config,
+    bundle: &Bundle,
+    publisher: &Publisher,
+    health: &Arc<Health>,
+    controller: Controller,
+) -> Result<Servers> {
+    let description = bundle.description();
+    let decoder = Decoder::new(&config.events, &description.input, bundle.classes())?;
+    let read_input = move |input, rows: &mut _| {
+        decoder
+            .push_input(input, rows)
+            .map_err(|reject| reject.to_string())
+    };
+    let services = Services {
+        current: Arc::clone(&publisher.current),
+        health: Arc::clone(health),
+        metrics: Arc::clone(&publisher.metrics),
+        status: publisher.status.subscribe(),
+        controller,
+        description: description.clone(),
+        read_input: Box::new(read_input),
+        config: config.clone(),
+    };
+    let servers = servers::serve(services, &config.serve_settings()).await?;
+    info!(
+        grpc_address = %servers.grpc_address,
+        control_address = ?servers.control_address,
+        http_address = %servers.http_address,
+        "listening"
+    );
+    Ok(servers)
 }

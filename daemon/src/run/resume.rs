@@ -38,7 +38,6 @@ pub(super) fn identity(config: &Config, bundle: &Bundle, writer: &Writer) -> Ide
 /// Takes over the newest checkpoint as far as it fits the topic and the bundle.
 pub(super) fn resume(
     config: &Config,
-    bundle_folder: &Path,
     bundle: &Bundle,
     newest: Option<Checkpoint>,
 ) -> Result<Resumed> {
@@ -64,12 +63,7 @@ pub(super) fn resume(
     }
     match config.checkpoints.on_bundle_change {
         OnBundleChange::Refuse => {
-            return Err(another_bundle(
-                bundle_folder,
-                bundle,
-                &manifest.identity,
-                &path,
-            ));
+            return Err(another_bundle(config, bundle, &manifest.identity, &path));
         }
         OnBundleChange::StartAnew => {
             warn!("bundle changed: starting with an empty state where the checkpoint ends");
@@ -108,7 +102,7 @@ fn check_topic(config: &Config, identity: &Identity, path: &Path) -> Result<()> 
 }
 
 fn another_bundle(
-    bundle_folder: &Path,
+    config: &Config,
     bundle: &Bundle,
     theirs: &Identity,
     path: &Path,
@@ -120,7 +114,7 @@ fn another_bundle(
         path.display(),
         theirs.bundle_name,
         theirs.bundle_digest,
-        bundle_folder.display(),
+        config.bundle.path.as_deref().unwrap_or(Path::new("")),
         bundle.description().name,
         bundle.digest(),
     )

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::Result;
-use ostar_connectors::checkpoint::{CheckpointStore, Newest, Version, WriterLock};
+use ostar_connectors::checkpoint::{CheckpointStore, CheckpointWriter, Newest, Version};
 use ostar_engine::Device;
 use ostar_method::learner::LoadedSnapshot;
 use tracing::{error, info, warn};
@@ -28,8 +28,8 @@ impl Process {
         let store = CheckpointStore::open(folder, self.config.checkpoints.keep)?;
         let (mut stands_by, mut served) = (false, None);
         let look = |process: &Self| {
-            if let Some(lock) = store.try_lock()? {
-                return Ok(Some(lock));
+            if let Some(writer) = store.try_lock()? {
+                return Ok(Some(writer));
             }
             if !stands_by {
                 stands_by = true;
@@ -40,12 +40,12 @@ impl Process {
             process.health.set_started();
             Ok(None)
         };
-        let lock = self.wait_until(signals, LOOK_EVERY, look).await?;
+        let writer = self.wait_until(signals, LOOK_EVERY, look).await?;
         if stands_by {
             info!("the other process has ended: taking over");
             self.publisher.set_standby(false);
         }
-        self.resume_folder(store, lock)
+        self.resume_folder(writer)
     }
 
     /// Serves the newest checkpoint if it is another one than `served`. One of another bundle is ignored: its state does
@@ -84,11 +84,11 @@ impl Process {
     }
 
     /// The folder is this process's: finds its newest checkpoint and claims the next epoch.
-    fn resume_folder(&self, store: CheckpointStore, lock: WriterLock) -> Result<Held> {
+    fn resume_folder(&self, writer: CheckpointWriter) -> Result<Held> {
         let Newest {
             checkpoint: newest,
             damaged,
-        } = store.resume(&lock)?;
+        } = writer.resume()?;
         let found = damaged.first().map(|first| {
             let instead = match &newest {
                 Some(newest) => format!("resumed from {}", newest.path.display()),
@@ -103,12 +103,12 @@ impl Process {
         if let Some(found) = &found {
             error!(found, "started without damaged checkpoints");
         }
-        show_damaged(&store, found, &self.health, &self.publisher.metrics);
+        show_damaged(writer.store(), found, &self.health, &self.publisher.metrics);
         let last = newest
             .as_ref()
             .map_or(0, |newest| newest.manifest.version.epoch);
         // If the folder cannot be written, checkpoints will fail, too: that is reported at once.
-        let epoch = store.claim_epoch(&lock, last).unwrap_or_else(|error| {
+        let epoch = writer.claim_epoch(last).unwrap_or_else(|error| {
             error!(%error, "cannot write to the checkpoint folder");
             self.publisher.metrics.checkpoints.failed();
             let reason = format!("{error}; a restart learns again what no checkpoint holds");
@@ -116,7 +116,7 @@ impl Process {
             last + 1
         });
         Ok(Held {
-            store: Store::Folder { store, lock },
+            store: Store::Folder(writer),
             newest,
             epoch,
         })

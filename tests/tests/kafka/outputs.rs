@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ostar_connectors::{
-    event::{EventMeta, Offsets},
+    event::{EventMeta, Offsets, Reject, RejectReason, Rejected},
     kafka::{
-        DeadLetter, DeadLetterSettings, LabelReader, OutputError, OutputSettings, Outputs,
-        ParkedSettings, Polled, PredictionSettings,
+        DeadLetterSettings, LabelReader, OutputError, OutputSettings, Outputs, ParkedSettings,
+        Polled, PredictionSettings,
     },
     proto::{Prediction, Version},
 };
@@ -42,15 +42,14 @@ fn outputs_are_delivered_with_headers_that_name_their_event(
     kafka.create_topic("dead", 1, &[])?;
     let mut outputs = open(kafka, "predictions", Some("dead"))?;
     outputs.send_prediction(&event(3, 17), &prediction("mail-1"))?;
-    outputs.send_dead_letter(&DeadLetter {
+    outputs.send_dead_letter(&Rejected {
+        reject: Reject::new(RejectReason::Malformed, "expected value at line 1 column 1"),
         partition: 4,
         offset: 18,
-        key: Some(b"a key that is long"),
+        key: Some(b"a key that is long".to_vec()),
         key_size: 18,
-        payload: &[b'x'; 100],
+        payload: vec![b'x'; 100],
         size: 100,
-        reason: "bad_json",
-        detail: "expected value at line 1 column 1",
     })?;
     outputs.flush(TIMEOUT)?;
 
@@ -75,7 +74,7 @@ fn outputs_are_delivered_with_headers_that_name_their_event(
         ("ostar-topic", "events"),
         ("ostar-partition", "4"),
         ("ostar-offset", "18"),
-        ("ostar-reason", "bad_json"),
+        ("ostar-reason", "malformed"),
         ("ostar-detail", "expected value at line 1 column 1"),
         ("ostar-size", "100"),
         ("ostar-key-size", "18"),

@@ -8,7 +8,7 @@ use std::{
 
 use rdkafka::{
     Message as _, Offset, TopicPartitionList, consumer::Consumer as _,
-    error::KafkaError as RdKafkaError, message::BorrowedMessage,
+    error::KafkaError as RdKafkaError,
 };
 use tracing::debug;
 
@@ -108,9 +108,12 @@ impl StateFollower {
         let deadline = Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let taken = match self.consumer.poll(left) {
+            let (key, value) = match self.consumer.poll(left) {
                 None => return Ok(None),
-                Some(Ok(message)) => Some(Taken::of(&message)),
+                Some(Ok(message)) => {
+                    let key = String::from_utf8_lossy(message.key().unwrap_or_default());
+                    (key.into_owned(), message.payload().map(<[u8]>::to_vec))
+                }
                 Some(Err(RdKafkaError::PartitionEOF(_))) => {
                     self.is_at_end = true;
                     let newest = self.newest.take();
@@ -121,12 +124,10 @@ impl StateFollower {
                 }
                 Some(Err(error)) => {
                     debug!(error = %describe(&error), "librdkafka reported an error of the state topic");
-                    None
+                    continue;
                 }
             };
-            if let Some(taken) = taken
-                && let Some(followed) = self.take(taken)?
-            {
+            if let Some(followed) = self.take(&key, value)? {
                 return Ok(Some(followed));
             }
         }
@@ -164,29 +165,27 @@ impl StateFollower {
         Ok(newest)
     }
 
-    fn take(&mut self, taken: Taken) -> Result<Option<Followed>, StateError> {
-        match taken {
-            Taken::Chunk(kind, number, value) => {
-                let is_wanted = kind == PartKind::Snapshot || self.wanted == Wanted::Everything;
-                match value {
-                    Some(value) if is_wanted && number < MOST_CHUNKS => {
-                        self.chunks.insert((kind, number), value);
-                    }
-                    _ => drop(self.chunks.remove(&(kind, number))),
+    fn take(&mut self, key: &str, value: Option<Vec<u8>>) -> Result<Option<Followed>, StateError> {
+        if let Some((kind, number)) = PartKind::parse(key) {
+            let is_wanted = kind == PartKind::Snapshot || self.wanted == Wanted::Everything;
+            match value {
+                Some(value) if is_wanted && number < MOST_CHUNKS => {
+                    self.chunks.insert((kind, number), value);
                 }
-                Ok(None)
+                _ => drop(self.chunks.remove(&(kind, number))),
             }
-            Taken::Manifest(bytes) => {
-                let manifest = self.read_manifest(&bytes)?;
-                self.newest_epoch = manifest.epoch;
-                if !self.is_at_end {
-                    self.newest = Some(manifest);
-                    return Ok(None);
-                }
-                Ok(self.complete(manifest))
-            }
-            Taken::Other => Ok(None),
+            return Ok(None);
         }
+        let Some(bytes) = value.filter(|_| key == MANIFEST_KEY) else {
+            return Ok(None);
+        };
+        let manifest = self.read_manifest(&bytes)?;
+        self.newest_epoch = manifest.epoch;
+        if !self.is_at_end {
+            self.newest = Some(manifest);
+            return Ok(None);
+        }
+        Ok(self.complete(manifest))
     }
 
     fn read_manifest(&self, bytes: &[u8]) -> Result<StateManifest, StateError> {
@@ -233,23 +232,5 @@ impl StateFollower {
             );
         }
         joined.map(Some)
-    }
-}
-
-enum Taken {
-    Chunk(PartKind, usize, Option<Vec<u8>>),
-    Manifest(Vec<u8>),
-    Other,
-}
-
-impl Taken {
-    fn of(message: &BorrowedMessage<'_>) -> Self {
-        let key = message.key().and_then(|key| std::str::from_utf8(key).ok());
-        let value = message.payload().map(<[u8]>::to_vec);
-        match (key, key.and_then(PartKind::parse), value) {
-            (_, Some((kind, number)), value) => Self::Chunk(kind, number, value),
-            (Some(MANIFEST_KEY), None, Some(value)) => Self::Manifest(value),
-            _ => Self::Other,
-        }
     }
 }
