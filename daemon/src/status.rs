@@ -6,8 +6,8 @@ use ostar_engine::Device;
 use ostar_method::{
     gate::GateState,
     learner::{
-        BlockReport, EstimatedAccuracies, LabelRequest, Measurement, Picture, RefreshReport, SharesByLabels,
-        StepReport,
+        BlockReport, EstimatedAccuracies, LabelRequest, Measurement, Picture, RefreshReport,
+        SharesByLabels, StepReport,
     },
 };
 

@@ -198,7 +198,10 @@ impl Replay {
         }
         let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
         let mut status = self.status.borrow_and_update().clone();
-        let labels = status.block.as_mut().and_then(|block| block.labels.as_mut());
+        let labels = status
+            .block
+            .as_mut()
+            .and_then(|block| block.labels.as_mut());
         if let Some(labels) = labels {
             self.measured.clone_from(&labels.measured.total);
             labels.measured.window.clone_from(&labels.measured.block);

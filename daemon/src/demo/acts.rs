@@ -1,20 +1,18 @@
 //! What came of each act of the demo.
 
-use ostar_engine::argmax;
-use ostar_method::{
-    Candidate,
-    learner::{Predictor, RandomAnswer},
-};
 use serde::Serialize;
 
-use super::stream::{ACTS, Act};
+use super::{
+    meter::Tally,
+    stream::{ACTS, act_of},
+};
 use crate::proto::State;
 
 /// The outcome of an act.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ActFigures {
     pub(super) name: &'static str,
-    /// Accuracies over the act's mails whose labels were asked for at random; `None` if no answer came.
+    /// Accuracies over the act's mails; `None` if none was sent.
     pub(super) accuracy_frozen: Option<f64>,
     pub(super) accuracy_prior: Option<f64>,
     pub(super) accuracy_adapted: Option<f64>,
@@ -30,15 +28,6 @@ pub(super) struct Acts {
     mails: u64,
     /// The gate's choice at the end of each act that has begun.
     choices: Vec<(String, String)>,
-    /// Of the mails of each act.
-    answers: [Answers; ACTS.len()],
-}
-
-/// Answers to requests that were drawn at random, and how many of these mails each predictor had right.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Answers {
-    count: f64,
-    right: [f64; Predictor::ALL.len()],
 }
 
 impl Acts {
@@ -46,87 +35,35 @@ impl Acts {
         Self {
             mails,
             choices: Vec::new(),
-            answers: Default::default(),
         }
     }
 
-    /// The act that a mail belongs to.
-    pub(super) fn current(&self, mail: u64) -> &'static Act {
-        &ACTS[self.number(mail)]
-    }
-
-    fn number(&self, mail: u64) -> usize {
-        let begun = |act: &Act| act.begin * self.mails as f64 <= mail as f64;
-        ACTS.iter().rposition(begun).unwrap_or(0)
-    }
-
-    /// Notes what the gate chose after a block of this many mails, and the answers that came with it.
-    pub(super) fn observe(&mut self, state: &State, answers: &[RandomAnswer], block_mails: usize) {
+    /// Notes what the gate chose after a block.
+    pub(super) fn observe(&mut self, state: &State) {
         let gate = state.gate.clone().unwrap_or_default();
         let choice = (gate.candidate, gate.explanation);
-        let number = self.number(state.events);
-        match self.choices.get_mut(number) {
+        match self.choices.get_mut(act_of(state.events, self.mails)) {
             Some(known) => *known = choice,
             None => self.choices.push(choice),
         }
-        for answer in answers {
-            let number = self.number(answer.block * block_mails as u64);
-            self.answers[number].add(answer);
-        }
-    }
-
-    /// Answers of all acts.
-    pub(super) fn answers(&self) -> Answers {
-        let mut all = Answers::default();
-        for answers in &self.answers {
-            all.count += answers.count;
-            let sums = all.right.iter_mut().zip(&answers.right);
-            sums.for_each(|(sum, right)| *sum += right);
-        }
-        all
     }
 
     /// Of all acts that were seen.
-    pub(super) fn figures(&self) -> Vec<ActFigures> {
-        let acts = ACTS.iter().zip(&self.choices).zip(&self.answers);
-        let figures = acts.map(|((act, (served, reason)), answers)| {
-            let [accuracy_frozen, accuracy_prior, accuracy_adapted, accuracy_served] =
-                Predictor::ALL.map(|predictor| answers.accuracy(predictor));
+    pub(super) fn figures(&self, tallies: &[Tally]) -> Vec<ActFigures> {
+        let acts = ACTS.iter().zip(&self.choices).zip(tallies);
+        let figures = acts.map(|((act, (served, reason)), tally)| {
+            let accuracies = tally.accuracies();
+            let accuracy = |place: usize| accuracies.map(|all| all[place]);
             ActFigures {
                 name: act.name,
-                accuracy_frozen,
-                accuracy_prior,
-                accuracy_adapted,
-                accuracy_served,
+                accuracy_frozen: accuracy(0),
+                accuracy_prior: accuracy(1),
+                accuracy_adapted: accuracy(2),
+                accuracy_served: accuracy(3),
                 served: served.clone(),
                 reason: reason.clone(),
             }
         });
         figures.collect()
-    }
-}
-
-impl Answers {
-    fn add(&mut self, answer: &RandomAnswer) {
-        self.count += 1.0;
-        let classes = answer.probabilities.len() / Candidate::ALL.len();
-        for (right, predictor) in self.right.iter_mut().zip(Predictor::ALL) {
-            let candidate = match predictor {
-                Predictor::Candidate(candidate) => candidate,
-                Predictor::Served => answer.served,
-            };
-            let row = &answer.probabilities[candidate as usize * classes..][..classes];
-            *right += f64::from(argmax(row) == answer.class as usize);
-        }
-    }
-
-    pub(super) fn count(&self) -> f64 {
-        self.count
-    }
-
-    /// `None` without answers.
-    pub(super) fn accuracy(&self, predictor: Predictor) -> Option<f64> {
-        let place = Predictor::ALL.iter().position(|one| *one == predictor)?;
-        (self.count > 0.0).then(|| self.right[place] / self.count)
     }
 }

@@ -19,6 +19,7 @@ use serde_json::json;
 use super::{
     EVENTS_TOPIC, LABELS_TOPIC,
     answers::Requests,
+    meter::Meter,
     stream::{CLASSES, Mail, MailStream, Phase},
 };
 
@@ -58,6 +59,7 @@ pub(super) fn send(
     plan: Plan,
     brokers: &str,
     encoder: &Encoder,
+    meter: &mut Meter,
     stop: impl Fn() -> bool,
 ) -> Result<()> {
     let producer: BaseProducer = ClientConfig::new()
@@ -75,7 +77,9 @@ pub(super) fn send(
         while sent < due.min(plan.mails) {
             let (mail, class) = stream.next(Phase::at(sent as f64 / plan.mails as f64));
             let id = id_of(sent);
-            let payload = encoder.encode(Some(&id), None, &row(mail));
+            let row = row(mail);
+            meter.add(sent, &row, class)?;
+            let payload = encoder.encode(Some(&id), None, &row);
             send_record(&producer, EVENTS_TOPIC, &id, &payload)?;
             truth.classes.push(class);
             sent += 1;
@@ -84,6 +88,7 @@ pub(super) fn send(
                 send_record(&producer, EVENTS_TOPIC, "broken", broken.as_bytes())?;
             }
         }
+        meter.score()?;
         for number in requests.asked() {
             if let Some(class) = truth.answer(number) {
                 let id = id_of(number);

@@ -6,6 +6,7 @@ mod acts;
 mod answers;
 mod bundle;
 mod feed;
+mod meter;
 mod stream;
 mod summary;
 mod table;
@@ -29,7 +30,7 @@ use ostar_engine::Device;
 use rdkafka::mocking::MockCluster;
 use tokio::{sync::watch, task::spawn_blocking};
 
-use self::{summary::Summary, table::Table};
+use self::{meter::Meter, summary::Summary, table::Table};
 use crate::{
     config::{Config, RunConfig},
     current::ServingMode,
@@ -109,11 +110,17 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
         table.say(&format!("gRPC       {grpc}"));
         table.say("");
         let plan = plan(options);
-        let sender = process.publisher.status.clone();
+        let (sender, current) = (process.publisher.status.clone(), &process.publisher.current);
+        let meter = Meter::new(
+            &process.config.events,
+            &bundle,
+            Arc::clone(current),
+            plan.mails,
+        );
         let feeding = tokio::spawn({
             let (status, stopped) = (sender.subscribe(), Arc::clone(&stopped));
             async move {
-                let fed = feed_and_wait(plan, brokers, encoder, status, stopped).await;
+                let fed = feed_and_wait(plan, brokers, encoder, meter, status, stopped).await;
                 ended.notify_one();
                 fed
             }
@@ -121,7 +128,7 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
         let mut summary = Summary::new(plan.mails, BLOCK);
         let watched = sender.clone();
         let description = process.bundle.description().clone();
-        let current = Arc::clone(&process.publisher.current);
+        let current = Arc::clone(current);
         let watching = tokio::spawn(async move {
             let state = |status: &Status| learned(&description, &current, status);
             table.watch(watched, state, &mut summary).await;
@@ -137,8 +144,8 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
     status.send_modify(|status| status.ended = true);
     let (table, summary) = watching.await.context("the demo's table panicked")?;
     lived?;
-    feeding.await.context("the demo's feed panicked")??;
-    table.conclude(&summary);
+    let meter = feeding.await.context("the demo's feed panicked")??;
+    table.conclude(&summary, &meter);
     Ok(())
 }
 
@@ -147,21 +154,27 @@ async fn feed_and_wait(
     plan: feed::Plan,
     brokers: String,
     encoder: Encoder,
+    meter: Result<Meter>,
     mut status: watch::Receiver<Status>,
     stopped: Arc<AtomicBool>,
-) -> Result<()> {
+) -> Result<Meter> {
+    let mut meter = meter?;
     // The daemon reads labels from the end of their topic, so none may be sent before it reads.
     let begun = status.wait_for(|status| status.ended || status.version.epoch > 0);
     if begun.await?.ended {
-        return Ok(());
+        return Ok(meter);
     }
     let stop = move || stopped.load(Ordering::Relaxed);
-    spawn_blocking(move || feed::send(plan, &brokers, &encoder, stop)).await??;
+    let meter = spawn_blocking(move || {
+        feed::send(plan, &brokers, &encoder, &mut meter, stop)?;
+        anyhow::Ok(meter)
+    });
+    let meter = meter.await??;
     let whole_blocks = plan.mails - plan.mails % BLOCK as u64;
     let caught_up = status.wait_for(|status| status.ended || status.events >= whole_blocks);
     // The demo also ends if the learner cannot keep up.
     let _ = tokio::time::timeout(Duration::from_secs(10), caught_up).await;
-    Ok(())
+    Ok(meter)
 }
 
 fn encoder(config: &Config, bundle: &Bundle) -> Result<Encoder> {

@@ -46,6 +46,12 @@ pub(super) struct Act {
     pub(super) begin: f64,
 }
 
+/// The number of the act that a mail belongs to, from 0.
+pub(super) fn act_of(mail: u64, mails: u64) -> usize {
+    let begun = |act: &Act| act.begin * mails as f64 <= mail as f64;
+    ACTS.iter().rposition(begun).unwrap_or(0)
+}
+
 /// The acts, in order.
 pub(super) const ACTS: [Act; 3] = [
     Act {

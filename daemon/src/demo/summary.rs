@@ -1,15 +1,12 @@
 //! The demo's result in numbers.
 
 use ostar_connectors::proto::Version;
-use ostar_method::{
-    Candidate,
-    learner::{Predictor, RandomAnswer},
-};
 use serde::Serialize;
 
 use super::{
-    acts::{ActFigures, Acts, Answers},
-    stream::{Act, Phase},
+    acts::{ActFigures, Acts},
+    meter::Meter,
+    stream::{ACTS, Act, Phase, act_of},
 };
 use crate::{facts::has_shares, proto::State};
 
@@ -30,7 +27,7 @@ pub(super) struct Summary {
 /// The last line of `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
-    /// Over the mails whose labels were asked for at random.
+    /// Over all mails.
     pub(super) accuracy_frozen: f64,
     pub(super) accuracy_prior: f64,
     pub(super) accuracy_adapted: f64,
@@ -57,11 +54,11 @@ impl Summary {
     }
 
     /// Adds the block that a new state reports, if it reports one.
-    pub(super) fn observe(&mut self, state: &State, answers: &[RandomAnswer]) {
+    pub(super) fn observe(&mut self, state: &State) {
         let events = self.last.as_ref().map_or(0, |last| last.events);
         if state.events > events && has_shares(state) {
             self.blocks += 1;
-            self.acts.observe(state, answers, self.block);
+            self.acts.observe(state);
             self.distances += 2.0 * (state.classes[SPAM].served - self.truth(state)).abs();
         }
         self.last = Some(state.clone());
@@ -73,32 +70,32 @@ impl Summary {
         Phase::at(middle / self.mails as f64).spam
     }
 
-    /// Answers to requests that were drawn at random.
-    pub(super) fn answers(&self) -> Answers {
-        self.acts.answers()
-    }
-
     /// The act that the newest block belongs to.
     pub(super) fn act(&self, state: &State) -> &'static Act {
-        self.acts.current(state.events)
+        &ACTS[act_of(state.events, self.mails)]
     }
 
-    /// `None` before the first answer.
-    pub(super) fn figures(&self) -> Option<Figures> {
-        let answers = self.answers();
+    /// `None` before the first block and the first mail.
+    pub(super) fn figures(&self, meter: &Meter) -> Option<Figures> {
+        let [
+            accuracy_frozen,
+            accuracy_prior,
+            accuracy_adapted,
+            accuracy_served,
+        ] = meter.all().accuracies()?;
         let last = self.last.as_ref()?;
         let Version { epoch, step } = last.version.unwrap_or_default();
         Some(Figures {
-            accuracy_frozen: answers.accuracy(Predictor::Candidate(Candidate::Frozen))?,
-            accuracy_prior: answers.accuracy(Predictor::Candidate(Candidate::Prior))?,
-            accuracy_adapted: answers.accuracy(Predictor::Candidate(Candidate::Adapted))?,
-            accuracy_served: answers.accuracy(Predictor::Served)?,
+            accuracy_frozen,
+            accuracy_prior,
+            accuracy_adapted,
+            accuracy_served,
             proportion_l1_mean: self.distances / self.blocks.max(1) as f64,
             events: last.events,
             steps: last.steps,
             skipped_steps: last.skipped_steps,
             model_version: format!("{epoch}.{step}"),
-            acts: self.acts.figures(),
+            acts: self.acts.figures(meter.acts()),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use console::Term;
 use tokio::sync::watch;
 
-use super::{Options, summary::Summary};
+use super::{Options, meter::Meter, summary::Summary};
 use crate::{facts::has_shares, proto::State, status::Status, words};
 
 /// How often the table is drawn on a terminal, and a line printed elsewhere.
@@ -50,16 +50,16 @@ impl Table {
         // It may have ended before anybody watched.
         status.mark_changed();
         while status.changed().await.is_ok() {
-            let reported = status.borrow_and_update().clone();
-            let now = state(&reported);
-            let block = reported.block.as_ref();
-            let labels = block.and_then(|block| block.labels.as_ref());
-            summary.observe(&now, labels.map_or(&[], |labels| &labels.random_answers));
-            if reported.ended {
+            let (now, shown, ended) = {
+                let status = status.borrow_and_update();
+                (state(&status), status.act, status.ended)
+            };
+            summary.observe(&now);
+            if ended {
                 break;
             }
             let act = summary.act(&now).title;
-            if reported.act != Some(act) {
+            if shown != Some(act) {
                 sender.send_modify(|status| status.act = Some(act));
             }
             let every = if self.term.is_term() {
@@ -82,9 +82,9 @@ impl Table {
         }
     }
 
-    pub(super) fn conclude(&self, summary: &Summary) {
-        let Some(figures) = summary.figures() else {
-            return self.say("stopped before the first labels arrived");
+    pub(super) fn conclude(&self, summary: &Summary, meter: &Meter) {
+        let Some(figures) = summary.figures(meter) else {
+            return self.say("stopped before the first block was full");
         };
         let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
         self.say("");

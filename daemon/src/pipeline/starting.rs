@@ -111,11 +111,7 @@ impl Starting<'_> {
     }
 
     /// Starts the threads that read events, score them and write outputs.
-    pub(super) fn scorer(
-        &mut self,
-        events: EventSource,
-        sink: SampleSink,
-    ) -> Result<()> {
+    pub(super) fn scorer(&mut self, events: EventSource, sink: SampleSink) -> Result<()> {
         let EventSource {
             reader,
             committer,
