@@ -7,7 +7,7 @@ use ostar_bundle::Description;
 use ostar_method::{
     Candidate,
     diagnostics::OrderCheck,
-    learner::{LabelMeasures, Measurement, Predictor},
+    learner::{LabelMeasures, Measurement, Measures, Predictor},
 };
 use serde_json::{Value, json};
 
@@ -64,19 +64,23 @@ impl Moment {
     fn figures(&self) -> Value {
         let block = self.status.block.as_ref();
         let measured = self.measured().and_then(|measured| measured.block.as_ref());
+        let by_predictor = |figure: fn(&Measures) -> f64| {
+            let figures = measured?.by_predictor.iter().map(figure);
+            let names = Predictor::ALL.iter().map(|predictor| predictor.name());
+            Some(names.zip(figures).collect::<BTreeMap<_, _>>())
+        };
         json!({
             "events": self.status.events,
+            "steps": self.status.steps,
             "time_ms": self.time_ms,
             "frozen": block.map(|block| &block.frozen),
             "adapted": block.map(|block| &block.adapted),
             "served": block.map(|block| &block.served),
             "candidate": block.map(|block| block.verdict.candidate),
+            "reason": block.map(|block| block.verdict.reason.label()),
             "true_proportions": &self.truth,
-            "accuracies": measured.map(|measured| {
-                let accuracies = measured.by_predictor.iter().map(|measures| measures.accuracy);
-                Predictor::ALL.iter().map(|candidate| candidate.name()).zip(accuracies)
-                    .collect::<BTreeMap<_, _>>()
-            }),
+            "accuracies": by_predictor(|measures| measures.accuracy),
+            "log_losses": by_predictor(|measures| measures.log_loss),
         })
     }
 }
@@ -176,7 +180,10 @@ impl Report {
                     )?;
                 }
             }
-            match moment.measured().and_then(|measured| measured.block.as_ref()) {
+            match moment
+                .measured()
+                .and_then(|measured| measured.block.as_ref())
+            {
                 Some(measured) => {
                     write!(text, "  ")?;
                     for measures in &measured.by_predictor {

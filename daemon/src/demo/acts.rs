@@ -69,7 +69,10 @@ impl Acts {
             Some(known) => *known = choice,
             None => self.choices.push(choice),
         }
-        let labels = status.block.as_ref().and_then(|block| block.labels.as_ref());
+        let labels = status
+            .block
+            .as_ref()
+            .and_then(|block| block.labels.as_ref());
         for answer in labels.iter().flat_map(|labels| &labels.random_answers) {
             let number = self.number(answer.block * block_mails as u64);
             self.answers[number].add(answer);
@@ -91,8 +94,12 @@ impl Acts {
     pub(super) fn figures(&self) -> Vec<ActFigures> {
         let acts = ACTS.iter().zip(&self.choices).zip(&self.answers);
         let figures = acts.map(|((act, (served, reason)), answers)| {
-            let [accuracy_frozen, accuracy_prior, accuracy_adapted, accuracy_served] =
-                Predictor::ALL.map(|predictor| answers.accuracy(predictor));
+            let [
+                accuracy_frozen,
+                accuracy_prior,
+                accuracy_adapted,
+                accuracy_served,
+            ] = Predictor::ALL.map(|predictor| answers.accuracy(predictor));
             ActFigures {
                 name: act.name,
                 accuracy_frozen,

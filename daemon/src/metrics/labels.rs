@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use ostar_method::{
     gate::LabelEvidence,
-    learner::{JoinCounts, LabelBlock, LabelRequest, Measurement, Predictor, SentClasses, SharesByLabels},
+    learner::{
+        JoinCounts, LabelBlock, LabelRequest, Measurement, Predictor, SentClasses, SharesByLabels,
+    },
 };
 use prometheus::{IntCounterVec, IntGauge};
 
@@ -37,15 +39,17 @@ pub(crate) struct LabelMetrics {
 
 impl LabelMetrics {
     pub(super) fn new(families: &Families<'_>, classes: &Arc<ClassLabels>) -> Self {
+        let outcomes = families.counters(
+            "ostar_labels_total",
+            "Labels and events by what became of them, since the start of the process.",
+            &["outcome"],
+        );
+        outcomes.with_label_values(&["rejected"]);
         let figure = |name, help| families.measured(name, help, &["candidate"]);
         let by_class = |name, help| families.measured(name, help, &["class"]);
         Self {
             classes: Arc::clone(classes),
-            outcomes: families.counters(
-                "ostar_labels_total",
-                "Labels and events by what became of them, since the start of the process.",
-                &["outcome"],
-            ),
+            outcomes,
             sent: families.counters(
                 "ostar_sent_classes_total",
                 "Events by whether callers were sent the class that the learner's own candidate predicts.",

@@ -227,7 +227,10 @@ impl Learner {
     fn check_arrivals(&self, events: &[BlockEvent<'_>], labels: &[ArrivedLabel]) -> Result<()> {
         let rows = self.open.len();
         if rows == 0 {
-            return Err(Error::setting("block", "has no rows, expected at least one"));
+            return Err(Error::setting(
+                "block",
+                "has no rows, expected at least one",
+            ));
         }
         if !events.is_empty() {
             checks::length("events of a block", events.len(), rows)?;

@@ -420,7 +420,10 @@ mod tests {
             looks.extend(check.map(|_| number + 1));
         }
         assert_eq!(looks, [200, 400, 800, 1_600, 3_200, 6_400, 12_800]);
-        assert!(meter.check_order().unwrap().is_some(), "at the end of a file");
+        assert!(
+            meter.check_order().unwrap().is_some(),
+            "at the end of a file"
+        );
     }
 
     #[test]
