@@ -116,9 +116,10 @@ impl Learner {
             self.effort.end();
         }
         self.blocks += 1;
-        let steps_due = match self.is_ready() {
-            true => self.effort.spend(self.plan, verdict.refuted),
-            false => 0,
+        let steps_due = if self.is_ready() {
+            self.effort.spend(self.plan, verdict.refuted)
+        } else {
+            0
         };
         Ok(BlockReport {
             labels,

@@ -154,11 +154,11 @@ impl Joined {
     /// Probabilities by one of [`Predictor::ALL`].
     pub(super) fn by(&self, predictor: usize) -> &[f32] {
         let classes = self.probabilities.len() / Candidate::ALL.len();
-        let candidate = match predictor < Candidate::ALL.len() {
-            true => predictor,
-            false => self.served as usize,
+        let candidate = match Predictor::ALL[predictor] {
+            Predictor::Candidate(candidate) => candidate,
+            Predictor::Served => self.served,
         };
-        &self.probabilities[candidate * classes..][..classes]
+        &self.probabilities[candidate as usize * classes..][..classes]
     }
 }
 
