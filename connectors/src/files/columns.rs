@@ -50,8 +50,7 @@ impl Columns {
         let label = finder.optional("--label", &settings.label, "label")?;
         let id = finder.optional("--id", &settings.id, "id")?;
         let time = finder.optional("--time", &settings.time, "time_ms")?;
-        let label_time =
-            finder.optional("--label-time", &settings.label_time, "label_time_ms")?;
+        let label_time = finder.optional("--label-time", &settings.label_time, "label_time_ms")?;
         let kind = kind.or(settings.input).unwrap_or_else(|| finder.guess());
         let (input, classes) = finder.input(kind, [label, id, time, label_time])?;
         Ok(Self {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
+mod backtest;
 mod class_order;
 mod early_stop;
 mod faults;

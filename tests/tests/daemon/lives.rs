@@ -4,9 +4,10 @@ use std::{fs, process::Command, time::Duration};
 
 use anyhow::{Result, ensure};
 use ostar_tests::{
-    daemon::{Daemon, checkpoint_reaches},
+    daemon::{Daemon, TIMEOUT, checkpoint_reaches},
     gaussians,
     kafka::Kafka,
+    until,
 };
 
 use ostar_harness::Place;
@@ -114,11 +115,13 @@ fn missing_labels(kafka: &Kafka) -> Result<()> {
     let settings = place
         .settings(kafka, "unlabelled", "state")
         .with("events.format", "json")
+        .with("labels.settle", "0s")
         .with("labels.topic", "labels-to-come");
     let daemon = start(&settings)?;
     let (rows, _) = gaussians::draw(250, 0.4, 0.0, 5);
     let row = |(number, row): (usize, &Vec<f32>)| gaussians::json(&number.to_string(), row);
-    kafka.produce("unlabelled", 0, rows.iter().enumerate().map(row))?;
+    let events: Vec<_> = rows.iter().enumerate().map(row).collect();
+    kafka.produce("unlabelled", 0, &events)?;
     daemon.metric_is(LEARNED, 250.0)?;
     daemon.metric_is("ostar_condition{condition=\"labels\"}", 1.0)?;
     let (status, body) = daemon.get("/readyz")?;
@@ -129,7 +132,12 @@ fn missing_labels(kafka: &Kafka) -> Result<()> {
     kafka.create_topic("labels-to-come", 1, &[])?;
     daemon.metric_is("ostar_condition{condition=\"labels\"}", 0.0)?;
     kafka.produce("labels-to-come", 0, ["{\"id\": \"7\", \"label\": \"ham\"}"])?;
-    daemon.metric_reaches("ostar_labels_total{outcome=\"joined\"}", 1.0)?;
+    // It takes effect with the first block after it was read.
+    until("a joined label", TIMEOUT, || {
+        kafka.produce("unlabelled", 0, &events)?;
+        let joined = daemon.metric("ostar_labels_total{outcome=\"joined\"}")?;
+        Ok(joined.filter(|joined| *joined >= 1.0).map(|_| ()))
+    })?;
     daemon.stop_cleanly()
 }
 

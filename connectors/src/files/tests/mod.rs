@@ -190,14 +190,15 @@ fn the_same_fields_in_csv_and_json_are_the_same_rows() {
 fn events_have_ids_times_labels_and_inputs() {
     let content = "latent0,latent1,label,id,time_ms,label_time_ms\n1,2,spam,7,1000,2000\n3,4,,,,\n5,6,0,x,3000,\n";
     let read = events("a.csv", content, &LATENT, &FileSettings::default()).unwrap();
-    let event = |row, id: Option<&str>, times: [Option<i64>; 2], label, input: [f32; 2]| FileEvent {
-        row,
-        id: id.map(str::to_owned),
-        time_ms: times[0],
-        label,
-        label_time_ms: times[1],
-        input: Row::Dense(input.to_vec()),
-    };
+    let event =
+        |row, id: Option<&str>, times: [Option<i64>; 2], label, input: [f32; 2]| FileEvent {
+            row,
+            id: id.map(str::to_owned),
+            time_ms: times[0],
+            label,
+            label_time_ms: times[1],
+            input: Row::Dense(input.to_vec()),
+        };
     let expected = [
         event(2, Some("7"), [Some(1000), Some(2000)], Some(1), [1.0, 2.0]),
         event(3, None, [None, None], None, [3.0, 4.0]),

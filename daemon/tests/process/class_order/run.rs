@@ -29,7 +29,9 @@ fn the_first_200_labels_tell_a_running_daemon_that_its_classes_are_in_the_wrong_
             &bundle,
             &folder.path().join(format!("{name}-state")),
         )
-        .with("labels.topic", &labels);
+        .with("labels.topic", &labels)
+        .with("labels.settle", "0s")
+        .with("learner.when_behind", "wait");
         let id = |number: usize| format!("{name}-{number}");
         let lines = |count: usize, line: &dyn Fn(usize) -> serde_json::Value| {
             (0..count)
@@ -39,8 +41,9 @@ fn the_first_200_labels_tell_a_running_daemon_that_its_classes_are_in_the_wrong_
         let event = |n: usize| json!({"id": id(n), "probabilities": rows[n].0});
         let label = |n: usize| json!({"id": id(n), "label": set.classes[rows[n].1]});
         let daemon = Daemon::start(PROGRAM, &settings)?;
-        mock.produce(&events, 0, lines(500, &event))?;
+        // A block of 500 events takes the labels that were written before it.
         mock.produce(&labels, 0, lines(500, &label))?;
+        mock.produce(&events, 0, lines(500, &event))?;
         if name == "right" {
             daemon.logged("labels confirm the order of the classes")?;
             daemon.metric_is("ostar_condition{condition=\"class_order\"}", 0.0)?;

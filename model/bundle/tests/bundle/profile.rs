@@ -268,8 +268,7 @@ fn a_field_that_is_broken_from_the_start_is_told_at_once() {
 fn a_restart_remembers_what_broke() {
     let bundle = bundle();
     let settings = LearnerSettings::default();
-    let mut learner =
-        Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
+    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
     let mut stream = Stream::new(&bundle, 5);
     let mut report = None;
     for _ in 0..4 {
@@ -287,9 +286,7 @@ fn a_restart_remembers_what_broke() {
     let report = report.unwrap();
     assert!(report.inputs[1].broken, "{report:?}");
     let saved = learner.save().unwrap();
-    let restored =
-        Learner::load(&bundle.deployed().unwrap(), settings, &saved)
-            .unwrap();
+    let restored = Learner::load(&bundle.deployed().unwrap(), settings, &saved).unwrap();
     let remembered = restored.alarms().inputs;
     assert!(remembered[1].broken);
     assert_eq!(remembered[1].since_block, report.inputs[1].since_block);
@@ -318,9 +315,7 @@ fn the_profile_is_kept_with_the_bundle_and_earlier_bundles_load_without_one() {
     let without = Bundle::load(folder.path()).unwrap();
     assert_eq!(without.inputs(), None);
     assert_eq!(without.digest(), bundle.digest());
-    let learner =
-        Learner::new(&without.deployed().unwrap(), Default::default())
-            .unwrap();
+    let learner = Learner::new(&without.deployed().unwrap(), Default::default()).unwrap();
     assert!(learner.alarms().inputs.is_empty());
 }
 

@@ -68,11 +68,7 @@ fn settings() -> LearnerSettings {
 
 fn observe(learner: &mut Learner, latents: &[f32]) -> BlockReport {
     learner.plan_steps(STEPS);
-    learn(
-        learner,
-        Inputs::Dense(Rows::new(latents, WIDTH).unwrap()),
-    )
-    .unwrap()
+    learn(learner, Inputs::Dense(Rows::new(latents, WIDTH).unwrap())).unwrap()
 }
 
 #[test]

@@ -191,8 +191,7 @@ fn a_restart_after_every_block_and_within_blocks_gives_the_bytes_of_an_undisturb
             .follow(block.scores.rows(0..ROWS / 2), None)
             .unwrap();
         let state = restarted.save().unwrap();
-        restarted =
-            Learner::load(&bundle.deployed().unwrap(), settings.clone(), &state).unwrap();
+        restarted = Learner::load(&bundle.deployed().unwrap(), settings.clone(), &state).unwrap();
         let report = learn(&mut learner, block, &due);
         let again = learn(&mut restarted, block, &due);
         assert_eq!(report, again);

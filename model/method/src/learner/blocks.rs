@@ -116,9 +116,10 @@ impl Learner {
             self.effort.end();
         }
         self.blocks += 1;
-        let steps_due = match self.is_ready() {
-            true => self.effort.spend(self.plan, verdict.refuted),
-            false => 0,
+        let steps_due = if self.is_ready() {
+            self.effort.spend(self.plan, verdict.refuted)
+        } else {
+            0
         };
         Ok(BlockReport {
             labels,
@@ -227,7 +228,10 @@ impl Learner {
     fn check_arrivals(&self, events: &[BlockEvent<'_>], labels: &[ArrivedLabel]) -> Result<()> {
         let rows = self.open.len();
         if rows == 0 {
-            return Err(Error::setting("block", "has no rows, expected at least one"));
+            return Err(Error::setting(
+                "block",
+                "has no rows, expected at least one",
+            ));
         }
         if !events.is_empty() {
             checks::length("events of a block", events.len(), rows)?;

@@ -34,6 +34,7 @@ fn bytes(layout: Layout) -> isize {
     layout.size().next_multiple_of(16) as isize
 }
 
+// SAFETY: every call goes to `System`, with the same arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(bytes(layout), Ordering::Relaxed);
@@ -55,7 +56,11 @@ fn rows(count: usize, generator: &mut Generator) -> (Vec<f32>, Vec<u32>) {
         let label = u32::from(generator.uniform() < 0.5);
         let right = 0.6 + 0.4 * generator.uniform() as f32;
         let wrong = 1.0 - right;
-        rows.extend(if label == 0 { [right, wrong] } else { [wrong, right] });
+        rows.extend(if label == 0 {
+            [right, wrong]
+        } else {
+            [wrong, right]
+        });
         labels.push(label);
     }
     (rows, labels)

@@ -154,11 +154,11 @@ impl Joined {
     /// Probabilities by one of [`Predictor::ALL`].
     pub(super) fn by(&self, predictor: usize) -> &[f32] {
         let classes = self.probabilities.len() / Candidate::ALL.len();
-        let candidate = match predictor < Candidate::ALL.len() {
-            true => predictor,
-            false => self.served as usize,
+        let candidate = match Predictor::ALL[predictor] {
+            Predictor::Candidate(candidate) => candidate,
+            Predictor::Served => self.served,
         };
-        &self.probabilities[candidate * classes..][..classes]
+        &self.probabilities[candidate as usize * classes..][..classes]
     }
 }
 
@@ -420,7 +420,10 @@ mod tests {
             looks.extend(check.map(|_| number + 1));
         }
         assert_eq!(looks, [200, 400, 800, 1_600, 3_200, 6_400, 12_800]);
-        assert!(meter.check_order().unwrap().is_some(), "at the end of a file");
+        assert!(
+            meter.check_order().unwrap().is_some(),
+            "at the end of a file"
+        );
     }
 
     #[test]
