@@ -44,16 +44,22 @@ const EXACT: f64 = (1u64 << 53) as f64;
 impl<'a> Cell<'a> {
     /// Converts the value to what a field of this kind takes: booleans become 0 and 1 or words, and a whole number
     /// becomes a token of a category or a text. A value that does not fit is returned unchanged; the schema rejects it.
-    pub(crate) fn read_as(self, kind: FieldKind) -> Self {
+    pub(crate) fn read_as(mut self, kind: FieldKind) -> Self {
+        self.read_in_place(kind);
+        self
+    }
+
+    /// [`Cell::read_as`]; most values are what their field takes, and stay where they are.
+    pub(crate) fn read_in_place(&mut self, kind: FieldKind) {
         let number = matches!(kind, FieldKind::Number { .. });
-        match self {
+        *self = match *self {
             Self::Bool(value) if number => Self::Number(f64::from(u8::from(value))),
             Self::Integer(value) if number => Self::Number(value as f64),
             Self::Bool(_) | Self::Integer(_) => Self::Text(self.to_string().into()),
             Self::Number(value) if !number && value.fract() == 0.0 && value.abs() <= EXACT => {
                 Self::Text((value as i64).to_string().into())
             }
-            other => other,
+            _ => return,
         }
     }
 

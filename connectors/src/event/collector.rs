@@ -33,8 +33,8 @@ enum Input<'a, 'p> {
         layout: DenseLayout,
         /// Rows of other events, then the numbers of this one.
         values: &'a mut Vec<f32>,
-        /// Where the numbers of this event begin.
-        start: usize,
+        /// Where the numbers of this event end, if they are as many as the bundle takes.
+        end: usize,
     },
     /// In the schema's order; `None` for a field that the event does not have.
     Fields(Vec<Option<Cell<'p>>>),
@@ -57,13 +57,13 @@ impl<'a, 'p> Collector<'a, 'p> {
         layout: DenseLayout,
         values: &'a mut Vec<f32>,
     ) -> Self {
-        let start = values.len();
+        let end = values.len() + layout.width;
         Self::new(
             names,
             Input::Vector {
                 layout,
                 values,
-                start,
+                end,
             },
         )
     }
@@ -156,32 +156,48 @@ impl<'a, 'p> Collector<'a, 'p> {
         matches!(self.input, Input::Fields(_))
     }
 
+    /// The values of the vector so far, and how many there may be; `None` if fields are wanted.
+    pub(super) fn values(&mut self) -> Option<(&mut Vec<f32>, usize)> {
+        match &mut self.input {
+            Input::Vector { values, end, .. } => Some((values, *end)),
+            Input::Fields(_) => None,
+        }
+    }
+
     /// Appends a number of the vector. A vector that is too long ends with the first number beyond its width.
+    #[cfg(feature = "schemas")]
     pub(super) fn number(&mut self, number: f32) -> Result<(), Reject> {
-        if let Input::Vector {
-            layout,
-            values,
-            start,
-        } = &mut self.input
-        {
-            if values.len() - *start == layout.width {
-                return Err(layout.wrong_width(format!("more than {}", layout.width)));
+        if let Some((values, end)) = self.values() {
+            if values.len() == end {
+                return Err(self.too_wide());
             }
             values.push(number);
         }
         Ok(())
     }
 
-    /// Appends numbers that the payload has one after the other, as little-endian words.
-    pub(super) fn words(&mut self, words: &[[u8; 4]]) {
-        self.numbers(words.iter().map(|word| f32::from_le_bytes(*word)));
+    pub(super) fn too_wide(&self) -> Reject {
+        match &self.input {
+            Input::Vector { layout, .. } => {
+                layout.wrong_width(format!("more than {}", layout.width))
+            }
+            Input::Fields(_) => Reject::wrong_type("the event has a vector, expected named fields"),
+        }
     }
 
-    /// Appends numbers of which there are not more than the payload has bytes; the layout checks how many.
-    pub(super) fn numbers(&mut self, numbers: impl Iterator<Item = f32>) {
+    /// Appends numbers that the payload has one after the other, as little-endian words. The layout checks how many.
+    pub(super) fn words(&mut self, words: &[[u8; 4]]) {
         self.has_input = true;
-        if let Input::Vector { values, .. } = &mut self.input {
-            values.extend(numbers);
+        if let Some((values, _)) = self.values() {
+            values.extend(words.iter().map(|word| f32::from_le_bytes(*word)));
+        }
+    }
+
+    /// Appends a vector that was decoded as a whole. The layout checks how many numbers it has.
+    pub(super) fn numbers(&mut self, numbers: &[f32]) {
+        self.has_input = true;
+        if let Some((values, _)) = self.values() {
+            values.extend_from_slice(numbers);
         }
     }
 

@@ -1,7 +1,5 @@
 //! The bundle's input as decoders and encoders need it, and the checks of a row.
 
-use std::collections::HashMap;
-
 use ostar_bundle::{
     Input, InputKind,
     fields::{FieldSchema, FieldValue, LARGEST_NUMBER},
@@ -38,7 +36,6 @@ pub(crate) struct DenseLayout {
 #[derive(Debug, Clone)]
 pub(crate) struct FieldLayout {
     schema: FieldSchema,
-    positions: HashMap<String, usize>,
 }
 
 // === impl Layout ===
@@ -54,14 +51,9 @@ impl Layout {
         match input {
             Input::Probabilities | Input::Logits => dense(classes),
             Input::Latent { width } | Input::Dense { width } => dense(*width),
-            Input::Fields(schema) => {
-                let names = schema.fields.iter().enumerate();
-                let positions = names.map(|(position, field)| (field.name.clone(), position));
-                Self::Fields(FieldLayout {
-                    positions: positions.collect(),
-                    schema: schema.clone(),
-                })
-            }
+            Input::Fields(schema) => Self::Fields(FieldLayout {
+                schema: schema.clone(),
+            }),
         }
     }
 
@@ -72,7 +64,7 @@ impl Layout {
     ) -> Result<(), UnsuitableSettings> {
         let known = |name: &str| match self {
             Self::Dense(dense) => dense.kind.as_str() == name,
-            Self::Fields(fields) => fields.positions.contains_key(name),
+            Self::Fields(fields) => fields.schema.fields.iter().any(|field| field.name == name),
         };
         if let Some(name) = settings.fields.keys().find(|name| !known(name)) {
             return Err(UnsuitableSettings(format!(
@@ -252,10 +244,12 @@ impl FieldLayout {
         rows: &mut InputRows,
     ) -> Result<(), Reject> {
         for (cell, field) in cells.iter_mut().zip(&self.schema.fields) {
-            *cell = cell.take().map(|cell| cell.read_as(field.kind));
+            if let Some(cell) = cell {
+                cell.read_in_place(field.kind);
+            }
         }
-        rows.push_fields(&self.schema, |name| {
-            let cell = cells[self.positions[name]].as_ref();
+        rows.push_fields(&self.schema, |place| {
+            let cell = cells[place].as_ref();
             cell.map_or(FieldValue::Missing, Cell::field_value)
         })
     }

@@ -148,9 +148,9 @@ impl InputRows {
     pub(super) fn push_fields<'v>(
         &mut self,
         schema: &FieldSchema,
-        value: impl Fn(&str) -> FieldValue<'v>,
+        value: impl Fn(usize) -> FieldValue<'v>,
     ) -> Result<(), Reject> {
-        schema.push(value, &mut self.block)?;
+        schema.push(|place, _| value(place), &mut self.block)?;
         self.count += 1;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Reads a labelled file into memory, for `fit`.
 
-use std::{collections::HashMap, path::Path};
+use std::path::Path;
 
 use ostar_bundle::{
     InputKind,
@@ -285,17 +285,13 @@ fn hash_fields(
         .into_iter()
         .map(|record| field_cells(&record, columns, &schema, reader))
         .collect::<Result<_, _>>()?;
-    let names = schema.fields.iter().enumerate();
-    let positions: HashMap<String, usize> =
-        names.map(|(n, field)| (field.name.clone(), n)).collect();
-    let positions = &positions;
     let wrong = |error: ostar_engine::Error| FileError::Columns {
         path: reader.path.clone(),
         problem: error.to_string(),
     };
     let values = rows
         .iter()
-        .map(|row| move |name: &str| row[positions[name]].field_value());
+        .map(|row| move |place: usize, _: &str| row[place].field_value());
     if measure {
         schema.measure(values.clone()).map_err(wrong)?;
     }

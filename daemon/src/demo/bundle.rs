@@ -36,11 +36,13 @@ pub(super) fn train(seed: u64) -> Result<Bundle> {
         ],
         buckets: BUCKETS,
     };
-    let rows = mails.iter().map(|(mail, _)| |name: &str| value(mail, name));
+    let rows = mails
+        .iter()
+        .map(|(mail, _)| |_: usize, name: &str| value(mail, name));
     schema.measure(rows)?;
     let mut block = FieldBlock::default();
     for (mail, _) in &mails {
-        schema.push(|name| value(mail, name), &mut block)?;
+        schema.push(|_, name| value(mail, name), &mut block)?;
     }
     let settings = FitSettings {
         name: "demo".to_owned(),

@@ -105,17 +105,21 @@ impl FieldSchema {
         self.fields.len() - self.numbers()
     }
 
-    /// Appends one event. `value` returns the value of the field with a given name. On an error the block is unchanged.
+    /// Appends one event. `value` returns the value of the field with a given place in the schema and name. On an error
+    /// the block is unchanged.
     pub fn push<'v>(
         &self,
-        value: impl Fn(&str) -> FieldValue<'v>,
+        value: impl Fn(usize, &str) -> FieldValue<'v>,
         block: &mut FieldBlock,
     ) -> Result<()> {
         let (numbers, tokens, bags) = block.lengths();
         let pushed = self
             .fields
             .iter()
-            .try_for_each(|field| self.push_field(field, value(&field.name), block));
+            .enumerate()
+            .try_for_each(|(place, field)| {
+                self.push_field(field, value(place, &field.name), block)
+            });
         if pushed.is_err() {
             block.truncate(numbers, tokens, bags);
         }
@@ -331,7 +335,7 @@ mod tests {
 
     fn push(block: &mut FieldBlock, values: [FieldValue<'_>; 3]) -> Result<()> {
         schema().push(
-            |name| match name {
+            |_, name| match name {
                 "price" => values[0],
                 "country" => values[1],
                 _ => values[2],

@@ -297,10 +297,15 @@ impl<'de> Visitor<'de> for Numbers<'_, '_, '_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<(), A::Error> {
+        let Some((values, end)) = self.0.event.values() else {
+            return Ok(());
+        };
         while let Some(number) = numbers.next_element()? {
-            if let Err(reject) = self.0.event.number(number) {
+            if values.len() == end {
+                let reject = self.0.event.too_wide();
                 return Err(self.0.refuse(reject));
             }
+            values.push(number);
         }
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Inputs {
             Some(Kind::Fields(_)) | None => return Ok(()),
         };
         if kind == self.kind {
-            event.numbers(vector.values.into_iter());
+            event.numbers(&vector.values);
         }
         Ok(())
     }

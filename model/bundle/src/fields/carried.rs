@@ -90,7 +90,7 @@ mod tests {
         let schema = schema();
         let mut block = FieldBlock::default();
         for text in ["one", "", "two more words"] {
-            let value = |name: &str| match name {
+            let value = |_: usize, name: &str| match name {
                 "price" if text.is_empty() => FieldValue::Missing,
                 "price" => FieldValue::Number(2.5),
                 _ => FieldValue::Text(text),

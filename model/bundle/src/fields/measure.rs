@@ -45,17 +45,17 @@ impl FieldSchema {
 
     /// Sets the mean and deviation of every number field to those of `rows`, ignoring missing values. A field that
     /// is constant or always missing gets a deviation of 1.
-    pub fn measure<'v, R: Fn(&str) -> FieldValue<'v>>(
+    pub fn measure<'v, R: Fn(usize, &str) -> FieldValue<'v>>(
         &mut self,
         rows: impl IntoIterator<Item = R>,
     ) -> Result<()> {
         let mut moments = vec![Moments::default(); self.fields.len()];
         for (row, value) in rows.into_iter().enumerate() {
-            for (field, moments) in self.fields.iter().zip(&mut moments) {
+            for (place, (field, moments)) in self.fields.iter().zip(&mut moments).enumerate() {
                 if !matches!(field.kind, FieldKind::Number { .. }) {
                     continue;
                 }
-                match value(&field.name) {
+                match value(place, &field.name) {
                     FieldValue::Missing => (),
                     FieldValue::Number(number) if number.is_finite() => moments.add(number),
                     FieldValue::Number(number) => {
@@ -111,7 +111,7 @@ mod tests {
         let mut measured = schema();
         let prices = [Some(2.0), None, Some(4.0), Some(9.0)];
         let rows = prices.map(|price| {
-            move |name: &str| match (name, price) {
+            move |_: usize, name: &str| match (name, price) {
                 ("price", Some(price)) => FieldValue::Number(price),
                 _ => FieldValue::Missing,
             }
@@ -122,7 +122,7 @@ mod tests {
         };
         assert!((mean - 5.0).abs() < 1e-12, "{mean}");
         assert!((deviation - (26f64 / 3.0).sqrt()).abs() < 1e-12);
-        let infinite = measured.measure([|_: &str| FieldValue::Number(f64::NAN)]);
+        let infinite = measured.measure([|_: usize, _: &str| FieldValue::Number(f64::NAN)]);
         assert_eq!(
             infinite.unwrap_err().to_string(),
             "field `price`: of row 0 is NaN, expected a finite number"

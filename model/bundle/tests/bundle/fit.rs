@@ -188,7 +188,11 @@ fn mail_schema(mails: &[Mail]) -> FieldSchema {
         buckets: 256,
     };
     schema
-        .measure(mails.iter().map(|mail| |field: &str| value(mail, field)))
+        .measure(
+            mails
+                .iter()
+                .map(|mail| |_: usize, field: &str| value(mail, field)),
+        )
         .unwrap();
     schema
 }
@@ -196,7 +200,9 @@ fn mail_schema(mails: &[Mail]) -> FieldSchema {
 fn block(schema: &FieldSchema, mails: &[Mail]) -> FieldBlock {
     let mut block = FieldBlock::default();
     for mail in mails {
-        schema.push(|field| value(mail, field), &mut block).unwrap();
+        schema
+            .push(|_, field| value(mail, field), &mut block)
+            .unwrap();
     }
     block
 }

@@ -90,7 +90,7 @@ fn schema(values: &[f32]) -> FieldSchema {
     };
     let rows = values.chunks_exact(WIDTH);
     schema
-        .measure(rows.map(|row| move |name: &str| value(row, name)))
+        .measure(rows.map(|row| move |_: usize, name: &str| value(row, name)))
         .unwrap();
     schema
 }
@@ -98,7 +98,7 @@ fn schema(values: &[f32]) -> FieldSchema {
 fn block(schema: &FieldSchema, values: &[f32]) -> FieldBlock {
     let mut block = FieldBlock::default();
     for row in values.chunks_exact(WIDTH) {
-        schema.push(|name| value(row, name), &mut block).unwrap();
+        schema.push(|_, name| value(row, name), &mut block).unwrap();
     }
     block
 }

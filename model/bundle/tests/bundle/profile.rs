@@ -79,7 +79,9 @@ fn orders(random: &mut Generator, count: usize, frauds: f64) -> (Vec<Order>, Vec
 fn block(schema: &FieldSchema, orders: &[Order]) -> FieldBlock {
     let mut block = FieldBlock::default();
     for order in orders {
-        schema.push(|name| value(order, name), &mut block).unwrap();
+        schema
+            .push(|_, name| value(order, name), &mut block)
+            .unwrap();
     }
     block
 }
@@ -89,7 +91,7 @@ fn bundle() -> Bundle {
     let mut schema = schema();
     let rows = orders
         .iter()
-        .map(|order| move |name: &str| value(order, name));
+        .map(|order| move |_: usize, name: &str| value(order, name));
     schema.measure(rows).unwrap();
     let block = block(&schema, &orders);
     let classes = ["good", "fraud"].map(str::to_owned);
@@ -346,7 +348,7 @@ fn a_hundred_events_show_what_is_wrong() {
     // Several countries of one order count as one order.
     let texts = [Cow::Borrowed("DE"), Cow::Borrowed("XX")];
     let mut rows = FieldBlock::default();
-    let country = |name: &str| match name {
+    let country = |_: usize, name: &str| match name {
         "country" => FieldValue::Texts(&texts),
         _ => FieldValue::Missing,
     };

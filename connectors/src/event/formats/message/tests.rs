@@ -91,7 +91,8 @@ fn order(bytes: &[u8]) -> DynamicMessage {
     let message = |name: &str| DynamicMessage::new(pool.get_message_by_name(name).unwrap());
     let mut item = message("shop.Item");
     item.set_field_by_name("price", Value::F64(9.5));
-    let tags = ["a", "b"].map(|tag| Value::String(tag.into()));
+    // An empty text is a missing one.
+    let tags = ["a", "", "b"].map(|tag| Value::String(tag.into()));
     item.set_field_by_name("tags", Value::List(tags.into()));
     let mut at = message("google.protobuf.Timestamp");
     at.set_field_by_name("seconds", Value::I64(1_767_225_600));

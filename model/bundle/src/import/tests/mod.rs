@@ -229,7 +229,7 @@ fn texts_are_categories_by_name_and_missing_numbers_are_the_mean() {
         .chain([(None, "DE")])
         .collect();
     for (age, country) in &rows {
-        let value = |name: &str| match (name, age) {
+        let value = |_: usize, name: &str| match (name, age) {
             ("age", Some(age)) => FieldValue::Number(*age),
             ("age", None) => FieldValue::Missing,
             _ => FieldValue::Text(country),
