@@ -119,10 +119,8 @@ DASHBOARD = dashboard(
             timeseries(
                 "Requests for labels",
                 "cps",
-                "Labels asked for per second, by reason, and labels and events per second by what became of them. Requests "
-                "need labels.requests.topic.",
+                "Labels asked for per second, by reason. Requests need labels.requests.topic.",
                 query(total(rate("ostar_label_requests_total"), by="reason"), "asked for: {{reason}}"),
-                query(total(rate("ostar_label_evidence_total"), by="outcome"), "{{outcome}}"),
                 min=0,
             ),
         ],
@@ -167,7 +165,7 @@ DASHBOARD = dashboard(
             timeseries(
                 "Labels",
                 "cps",
-                "Late labels per second, by outcome.",
+                "Late labels and events per second, by what became of them.",
                 query(total(rate("ostar_labels_total"), by="outcome"), "{{outcome}}"),
                 min=0,
             ),

@@ -96,7 +96,8 @@ fn run(options: &Options, bundle: &Bundle, inbox: &Data, seed: u64) -> Result<(O
     let spam = target.labels.iter().sum::<u32>() as f64 / target.labels.len() as f64;
     let mut learner = Learner::new(&bundle.deployed()?, settings(&options.pace.settings, seed)?)?;
     let decisions = learn(&mut learner, &target, &options.pace, |_, _| Ok(()))?;
-    let refresh = learner.refresh_proportions()?;
+    let (_, refresh) = learner.step()?;
+    let refresh = refresh.context("the steps are no multiple of refresh_every")?;
     let mut scores = Scores::default();
     learner.snapshot().score(target.inputs()?, &mut scores)?;
     let right = |probabilities: &[f32]| accuracy(probabilities, &target.labels);

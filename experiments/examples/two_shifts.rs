@@ -8,14 +8,14 @@
 
 mod stream;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use ostar_bundle::{
     Bundle,
     fit::{FitSettings, Labelled, LabelledRows, fit},
 };
 use ostar_engine::Generator;
-use ostar_method::learner::{Learner, LearnerSettings, RefreshReport, Scores};
+use ostar_method::learner::{Learner, LearnerSettings, RefreshReport, Scores, StepPlan};
 
 use stream::{Data, Pace, accuracy, l1, learn, settings};
 
@@ -126,6 +126,10 @@ fn follow(options: &Options, degrees: f64, translation: f64, seed: u64) -> Resul
     oracle.snapshot().score(test.inputs()?, &mut scores)?;
     let oracle = accuracy(&scores.frozen, &test.labels);
     println!("{degrees} {translation} seed {seed}: oracle {oracle:.3}");
+    learner.plan_steps(StepPlan {
+        usual: STEPS,
+        always: true,
+    });
     let rows = unmoved
         .rows
         .chunks(BLOCK * WIDTH)
@@ -133,8 +137,8 @@ fn follow(options: &Options, degrees: f64, translation: f64, seed: u64) -> Resul
     let rows = rows.chain(target.rows.chunks(BLOCK * WIDTH).map(|block| (block, true)));
     for (number, (block, shifted)) in rows.enumerate() {
         let inputs = ostar_engine::Inputs::Dense(ostar_engine::Rows::new(block, WIDTH)?);
-        let report = learner.observe(inputs)?;
-        let due = learner.steps_due(STEPS, true);
+        let report = ostar_experiments::learn(&mut learner, inputs)?;
+        let due = report.steps_due;
         for _ in 0..due {
             learner.step()?;
         }
@@ -183,8 +187,9 @@ fn run(options: &Options, degrees: f64, translation: f64, seed: u64) -> Result<O
         }
         Ok(())
     })?;
-    let refresh = learner.refresh_proportions()?;
-    let estimate = learner.observe(target.inputs()?)?;
+    let (_, refresh) = learner.step()?;
+    let refresh = refresh.context("the steps are no multiple of refresh_every")?;
+    let estimate = ostar_experiments::learn(&mut learner, target.inputs()?)?;
     learner.snapshot().score(test.inputs()?, &mut scores)?;
     let right = |probabilities: &[f32]| accuracy(probabilities, &test.labels);
     let mut outcome = Outcome {

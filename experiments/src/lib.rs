@@ -19,3 +19,13 @@ pub mod stream;
 pub mod task;
 pub mod train;
 pub mod transport;
+
+use ostar_engine::{Inputs, Result};
+use ostar_method::learner::{BlockReport, Learner};
+
+/// Learns from rows as one block, of which nothing else is known.
+pub fn learn(learner: &mut Learner, inputs: Inputs<'_>) -> Result<BlockReport> {
+    let scores = learner.model().scores(inputs)?;
+    learner.follow(scores.all(), None)?;
+    learner.close(&[], &[])
+}

@@ -52,14 +52,14 @@ pub fn replay(
     let settings = LearnerSettings {
         threads: 1,
         seed,
+        labels: Some(LabelUse {
+            random: requests,
+            seed,
+            ..LabelUse::default()
+        }),
         ..LearnerSettings::default()
     };
     let mut learner = Learner::new(&bundle.deployed()?, settings)?;
-    learner.use_labels(Some(LabelUse {
-        random: requests,
-        seed,
-        ..LabelUse::default()
-    }));
     let mut outcome = ShareOutcome::default();
     let mut answers: Vec<ArrivedLabel> = Vec::new();
     let mut known: Vec<Known> = Vec::new();
@@ -69,19 +69,17 @@ pub fn replay(
         let inputs = Inputs::Dense(Rows::new(rows, stream.width)?);
         let model = learner.model().clone();
         model.score(inputs, &mut scratch, &mut frozen)?;
-        let group = learner.group_rows();
-        for first in (0..BLOCK).step_by(group) {
-            learner.track(frozen.rows(first..(first + group).min(BLOCK)))?;
-        }
+        learner.follow(frozen.all(), None)?;
         let ids: Vec<String> = (number * BLOCK..(number + 1) * BLOCK)
             .map(|row| row.to_string())
             .collect();
         let event = |id| BlockEvent {
             id: Some(id),
             time_ms: 0,
+            sent: None,
         };
         let events: Vec<BlockEvent<'_>> = ids.iter().map(|id| event(id.as_str())).collect();
-        let report = learner.close_labelled_block(frozen.rows(0..BLOCK), &events, &answers)?;
+        let report = learner.close(&events, &answers)?;
         known.push(Known {
             probabilities: frozen.probabilities().to_vec(),
             labels: labels.to_vec(),

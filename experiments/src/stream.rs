@@ -15,6 +15,7 @@ use ostar_method::{
 };
 
 use crate::{
+    learn,
     score::l1,
     task::{Domain, proportions},
 };
@@ -249,7 +250,7 @@ impl Replay {
         for candidate in &mut self.corrected {
             candidate.observe(&block)?;
         }
-        let report = self.learner.observe(inputs)?;
+        let report = learn(&mut self.learner, inputs)?;
         for _ in 0..STEPS {
             if self.learner.is_ready() {
                 self.learner.step()?;

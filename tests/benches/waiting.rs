@@ -105,7 +105,7 @@ fn main() -> Result<()> {
             without.resident_megabytes()?,
             with.metric("ostar_label_waiting_one_of")?
                 .context("no rate")?,
-            with.metric("ostar_label_evidence_total{outcome=\"negative\"}")?
+            with.metric("ostar_labels_total{outcome=\"negative\"}")?
                 .unwrap_or(0.0),
         );
     }

@@ -4,12 +4,13 @@ use std::{borrow::Cow, fmt};
 
 use ostar_bundle::fields::{FieldKind, FieldValue};
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer, Serialize,
     de::{self, Visitor},
 };
 
 /// A value that no schema has interpreted yet.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Cell<'a> {
     /// Absent, null or an empty cell.
     Missing,
@@ -34,6 +35,9 @@ pub enum Row {
     Fields(std::collections::BTreeMap<String, Cell<'static>>),
 }
 
+/// Most texts of a list that are used, as the model uses no more tokens of a field.
+const MOST_TEXTS: usize = 4_096;
+
 /// All whole numbers up to this one are exact in double precision.
 const EXACT: f64 = (1u64 << 53) as f64;
 
@@ -51,6 +55,20 @@ impl<'a> Cell<'a> {
             }
             other => other,
         }
+    }
+
+    /// Adds the value to a list of categories; null adds nothing. `Err` says what is wrong with the list.
+    pub(crate) fn add_to(self, texts: &mut Vec<Cow<'a, str>>) -> Result<(), String> {
+        match self.read_as(FieldKind::Category) {
+            Self::Text(text) if texts.len() < MOST_TEXTS => texts.push(text),
+            Self::Missing | Self::Text(_) => (),
+            other => {
+                return Err(format!(
+                    "a list has {other}, expected texts or whole numbers"
+                ));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn field_value(&self) -> FieldValue<'_> {
@@ -92,19 +110,6 @@ impl fmt::Display for Cell<'_> {
             Self::Number(value) => write!(formatter, "{value}"),
             Self::Text(text) => formatter.write_str(text),
             Self::Texts(texts) => write!(formatter, "[{}]", texts.join(", ")),
-        }
-    }
-}
-
-impl Serialize for Cell<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Missing => serializer.serialize_unit(),
-            Self::Bool(value) => serializer.serialize_bool(*value),
-            Self::Integer(value) => serializer.serialize_i64(*value),
-            Self::Number(value) => serializer.serialize_f64(*value),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Texts(texts) => serializer.collect_seq(texts),
         }
     }
 }
@@ -159,14 +164,7 @@ impl<'de> Visitor<'de> for CellVisitor {
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
         let mut texts = Vec::new();
         while let Some(element) = elements.next_element::<Cell<'de>>()? {
-            match element.read_as(FieldKind::Category) {
-                Cell::Missing => (),
-                Cell::Text(text) => texts.push(text),
-                other => {
-                    let wrong = format!("a list has {other}, expected texts or whole numbers");
-                    return Err(de::Error::custom(wrong));
-                }
-            }
+            element.add_to(&mut texts).map_err(de::Error::custom)?;
         }
         Ok(Cell::Texts(texts))
     }

@@ -1,36 +1,28 @@
 //! Decodes a record's bytes into an input row and the event's id, time and position.
 
-use std::{collections::HashMap, sync::Arc};
-
-use ostar_bundle::{Input, InputKind};
-use prost::Message;
+use ostar_bundle::Input;
 
 use super::{
-    Cell, Chunk, EventFormat, EventMeta, EventSettings, InputRows, Reject, RejectReason, Row,
-    json::{self, JsonNames},
-    layout::{DenseLayout, FieldLayout, Layout, UnsuitableSettings},
-    places,
-    schemas::{RegistryAway, Schemas},
+    Cell, Chunk, EventMeta, EventSettings, InputRows, Leaf, Reject, Row,
+    collector::{Collector, Header, HeaderNames},
+    formats::{Inputs, Source},
+    header::id_of_key,
+    layout::{Layout, UnsuitableSettings},
     times::TimeLimit,
-    wire,
 };
-use crate::proto::{self, input::Kind, value};
-
-/// Longest id, in bytes. Up to `labels.cache` ids wait in memory for their labels.
-pub(crate) const MAX_ID_BYTES: usize = 256;
+use crate::proto;
 
 /// Decodes events for one bundle. Rows that pass its checks never fail in the model.
 #[derive(Debug, Clone)]
 pub struct Decoder {
-    format: EventFormat,
+    /// Shared: whatever one decoder has fetched, its clones know.
+    source: Source,
     max_bytes: usize,
-    names: JsonNames,
-    /// Positions of fields by their keys in `ostar.v1.Event`; none for vectors.
-    keys: HashMap<String, Vec<usize>>,
-    /// `None` for formats without schemas. Shared: whatever one decoder has fetched, its clones know.
-    schemas: Option<Arc<Schemas>>,
+    names: HeaderNames,
     times: TimeLimit,
     layout: Layout,
+    /// How inputs of requests are read.
+    inputs: Inputs,
 }
 
 /// What Kafka says about a record.
@@ -46,11 +38,14 @@ pub struct RecordMeta<'a> {
     pub key: Option<&'a [u8]>,
 }
 
-/// Id and time that the event itself carries.
-#[derive(Debug, Default)]
-pub(super) struct Header {
-    pub(super) id: Option<Box<str>>,
-    pub(super) time_ms: Option<i64>,
+/// The schema registry does not answer. Reading waits and tries again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the schema registry does not answer: {reason}")]
+pub struct RegistryAway {
+    /// What was tried, and what came back.
+    pub reason: String,
+    /// How long to wait before the next try.
+    pub retry_after: std::time::Duration,
 }
 
 // === impl Decoder ===
@@ -63,18 +58,12 @@ impl Decoder {
         classes: usize,
     ) -> Result<Self, UnsuitableSettings> {
         let layout = Layout::new(input, classes);
-        layout.check_settings(settings)?;
         Ok(Self {
-            format: settings.format,
+            source: Source::new(settings, &layout)?,
             max_bytes: settings.max_bytes,
-            names: JsonNames::new(settings, &layout)?,
-            schemas: Schemas::new(settings, &layout, &places::tree(settings, &layout)?)?
-                .map(Arc::new),
-            keys: match &layout {
-                Layout::Fields(fields) => fields.event_keys(settings),
-                Layout::Dense(_) => HashMap::new(),
-            },
+            names: HeaderNames::new(settings),
             times: TimeLimit::new(settings),
+            inputs: Inputs::named(&layout),
             layout,
         })
     }
@@ -93,16 +82,13 @@ impl Decoder {
         if payload.len() > self.max_bytes {
             return Err(Reject::too_large(payload.len(), self.max_bytes));
         }
-        let (rows, written_ms) = (&mut chunk.rows, record.timestamp_ms);
-        let header = match self.format {
-            EventFormat::Json => self.push_json(self.body(payload)?, written_ms, rows)?,
-            EventFormat::Avro => self.push_by_schema(payload, written_ms, rows)?,
-            EventFormat::Protobuf if self.schemas.is_some() => {
-                self.push_by_schema(payload, written_ms, rows)?
-            }
-            EventFormat::Protobuf => self.push_protobuf(payload, written_ms, rows)?,
-            EventFormat::Raw => self.push_raw(payload, written_ms, rows)?,
-        };
+        let header = self.source.with(payload, |format, body| {
+            self.push(
+                |event| format.read(body, event),
+                record.timestamp_ms,
+                &mut chunk.rows,
+            )
+        })?;
         chunk.events.push(EventMeta {
             id: header.id.or_else(|| id_of_key(record.key)),
             time_ms: header.time_ms.or(record.timestamp_ms).unwrap_or(0),
@@ -113,269 +99,107 @@ impl Decoder {
         Ok(())
     }
 
-    /// The fields of an event in the order of the bundle's schema, before they are checked. None for a bundle that takes
-    /// vectors.
-    pub fn fields(&self, payload: &[u8]) -> Result<Vec<Cell<'static>>, Reject> {
-        let Layout::Fields(layout) = &self.layout else {
-            return Ok(Vec::new());
-        };
-        let cells = match self.format {
-            EventFormat::Avro | EventFormat::Protobuf if self.schemas.is_some() => {
-                let schemas = self.schemas.as_ref();
-                schemas.map_or_else(|| Ok(Vec::new()), |schemas| schemas.fields(payload))?
-            }
-            EventFormat::Avro => Vec::new(),
-            EventFormat::Json => {
-                let read = json::read_fields(self.body(payload)?, &self.names, layout)?;
-                read.ok_or_else(|| self.layout.missing())?.1
-            }
-            EventFormat::Protobuf => {
-                let event = decode_event(payload)?;
-                let Some(Kind::Fields(fields)) = event.input.and_then(|input| input.kind) else {
-                    return Err(self.layout.missing());
-                };
-                let cells = self.event_cells(layout, &fields);
-                cells.into_iter().map(Cell::into_owned).collect()
-            }
-            EventFormat::Raw => Vec::new(),
-        };
-        let cells = cells.into_iter().zip(&layout.schema().fields);
-        Ok(cells
-            .map(|(cell, field)| cell.into_owned().read_as(field.kind))
-            .collect())
-    }
-
-    /// The id of a schema that the payload needs and that was not fetched yet.
-    pub fn schema_to_fetch(&self, payload: &[u8]) -> Option<u32> {
-        self.schemas.as_ref()?.to_fetch(payload)
-    }
-
-    /// Asks the registry for a schema; `tries` is how often that failed before. An id that the registry does not know is
-    /// no error: its events are rejected.
-    pub fn fetch_schema(&self, id: u32, tries: u32) -> Result<(), RegistryAway> {
-        match &self.schemas {
-            Some(schemas) => schemas.fetch(id, tries),
-            None => Ok(()),
-        }
-    }
-
-    /// A JSON payload without the id of its schema.
-    fn body<'p>(&self, payload: &'p [u8]) -> Result<&'p [u8], Reject> {
-        match &self.schemas {
-            Some(schemas) => schemas.json_body(payload),
-            None => Ok(payload),
-        }
-    }
-
-    fn push_by_schema(
+    /// Appends what is collected as a row; on an error the rows are unchanged.
+    fn push<'p>(
         &self,
-        payload: &[u8],
-        written_ms: Option<i64>,
-        rows: &mut InputRows,
-    ) -> Result<Header, Reject> {
-        let Some(schemas) = &self.schemas else {
-            return Err(self.layout.missing());
-        };
-        schemas.read(payload, |header, cells, values, has_input| {
-            self.times.check(header.time_ms, written_ms)?;
-            match &self.layout {
-                _ if !has_input => return Err(self.layout.missing()),
-                Layout::Dense(layout) => push_slice(layout, values, rows)?,
-                Layout::Fields(layout) => layout.push(cells, rows)?,
-            }
-            Ok(header)
-        })
-    }
-
-    /// Cells of an event's fields, by the keys that events have.
-    fn event_cells<'f>(&self, layout: &FieldLayout, fields: &'f proto::Fields) -> Vec<Cell<'f>> {
-        let mut cells = vec![Cell::Missing; layout.len()];
-        for (name, value) in &fields.values {
-            for position in self.keys.get(name).into_iter().flatten() {
-                cells[*position] = cell_of(value);
-            }
-        }
-        cells
-    }
-
-    /// Appends one input of a request; on an error the rows are unchanged.
-    pub fn push_input(&self, input: &proto::Input, rows: &mut InputRows) -> Result<(), Reject> {
-        match (&self.layout, &input.kind) {
-            (Layout::Fields(layout), Some(Kind::Fields(fields))) => {
-                push_proto_fields(layout, fields, rows)
-            }
-            (Layout::Dense(layout), Some(kind)) => {
-                let (kind, vector) = match kind {
-                    Kind::Probabilities(vector) => (InputKind::Probabilities, vector),
-                    Kind::Logits(vector) => (InputKind::Logits, vector),
-                    Kind::Latent(vector) => (InputKind::Latent, vector),
-                    Kind::Dense(vector) => (InputKind::Dense, vector),
-                    Kind::Fields(_) => return Err(self.layout.missing()),
-                };
-                if kind != layout.kind {
-                    return Err(self.layout.missing());
-                }
-                push_slice(layout, &vector.values, rows)
-            }
-            _ => Err(self.layout.missing()),
-        }
-    }
-
-    /// Appends a row from a file or a generator; on an error the rows are unchanged.
-    pub fn push_row(&self, row: &Row, rows: &mut InputRows) -> Result<(), Reject> {
-        match (&self.layout, row) {
-            (Layout::Dense(layout), Row::Dense(values)) => push_slice(layout, values, rows),
-            (Layout::Fields(layout), Row::Fields(named)) => layout.push_named(named, rows),
-            _ => Err(self.layout.missing()),
-        }
-    }
-
-    fn push_json(
-        &self,
-        payload: &[u8],
+        read: impl FnOnce(&mut Collector<'_, 'p>) -> Result<(), Reject>,
         written_ms: Option<i64>,
         rows: &mut InputRows,
     ) -> Result<Header, Reject> {
         match &self.layout {
             Layout::Dense(layout) => rows.push_dense(|values| {
                 let start = values.len();
-                let header = json::read_dense(payload, &self.names, layout, values)?
-                    .ok_or_else(|| self.layout.missing())?;
+                let mut event = Collector::vector(&self.names, *layout, values);
+                read(&mut event)?;
+                self.check(&event, written_ms)?;
+                let header = event.header;
                 layout.check(&values[start..])?;
-                self.times.check(header.time_ms, written_ms)?;
                 Ok(header)
             }),
             Layout::Fields(layout) => {
-                let (header, cells) = json::read_fields(payload, &self.names, layout)?
-                    .ok_or_else(|| self.layout.missing())?;
-                self.times.check(header.time_ms, written_ms)?;
-                layout.push(cells, rows)?;
+                let mut event = Collector::fields(&self.names, layout.len());
+                read(&mut event)?;
+                self.check(&event, written_ms)?;
+                let header = std::mem::take(&mut event.header);
+                layout.push(event.cells(), rows)?;
                 Ok(header)
             }
         }
     }
 
-    fn push_protobuf(
-        &self,
-        payload: &[u8],
-        written_ms: Option<i64>,
-        rows: &mut InputRows,
-    ) -> Result<Header, Reject> {
-        // Fast path: vectors go from the payload into the rows. Whatever `wire` does not know is left to prost.
-        if let Layout::Dense(layout) = &self.layout
-            && let Some(event) = wire::read(payload)
-            && event.kind == layout.kind
-        {
-            let header = Header {
-                id: checked_id(event.id)?,
-                time_ms: event.time_ms,
-            };
-            self.times.check(header.time_ms, written_ms)?;
-            push_words(layout, event.values, rows)?;
-            return Ok(header);
+    fn check(&self, event: &Collector<'_, '_>, written_ms: Option<i64>) -> Result<(), Reject> {
+        if !event.has_input {
+            return Err(self.layout.missing());
         }
-        let event = decode_event(payload)?;
-        let header = Header {
-            id: checked_id(&event.id)?,
-            time_ms: event.time_ms,
+        self.times.check(event.header.time_ms, written_ms)
+    }
+
+    /// The fields of an event in the order of the bundle's schema, before they are checked. None for a bundle that takes
+    /// vectors.
+    pub fn fields(&self, payload: &[u8]) -> Result<Vec<Cell<'static>>, Reject> {
+        let Layout::Fields(layout) = &self.layout else {
+            return Ok(Vec::new());
         };
-        self.times.check(header.time_ms, written_ms)?;
-        let kind = event.input.as_ref().map(|input| &input.kind);
-        match (&event.input, &self.layout, kind) {
-            (_, Layout::Fields(layout), Some(Some(Kind::Fields(fields)))) => {
-                layout.push(self.event_cells(layout, fields), rows)?;
+        self.source.with(payload, |format, body| {
+            let mut event = Collector::fields(&self.names, layout.len());
+            format.read(body, &mut event)?;
+            if !event.has_input {
+                return Err(self.layout.missing());
             }
-            (Some(input), ..) => self.push_input(input, rows)?,
-            (None, ..) => return Err(self.layout.missing()),
-        }
-        Ok(header)
+            let cells = event.cells().into_iter().zip(&layout.schema().fields);
+            let read = cells.map(|(cell, field)| match cell {
+                None => Cell::Missing,
+                Some(cell) => cell.into_owned().read_as(field.kind),
+            });
+            Ok(read.collect())
+        })
     }
 
-    fn push_raw(
-        &self,
-        payload: &[u8],
-        written_ms: Option<i64>,
-        rows: &mut InputRows,
-    ) -> Result<Header, Reject> {
-        let Layout::Dense(layout) = &self.layout else {
-            unreachable!("`Decoder::new` refuses raw events with named fields");
-        };
-        let (words, rest) = payload.as_chunks::<4>();
-        if !rest.is_empty() {
-            let detail = format!(
-                "the payload has {} bytes, expected {} numbers of 4",
-                payload.len(),
-                layout.width
-            );
-            return Err(Reject::new(RejectReason::WrongWidth, detail));
-        }
-        self.times.check(None, written_ms)?;
-        push_words(layout, words, rows)?;
-        Ok(Header::default())
+    /// All values of an event that a path could name, wanted or not; none if it cannot be read.
+    pub fn leaves(&self, payload: &[u8]) -> Vec<Leaf> {
+        let leaves = self
+            .source
+            .with(payload, |format, body| Ok(format.leaves(body)));
+        leaves.unwrap_or_default()
     }
-}
 
-/// Appends little-endian numbers straight from the payload.
-fn push_words(layout: &DenseLayout, words: &[[u8; 4]], rows: &mut InputRows) -> Result<(), Reject> {
-    if words.len() != layout.width {
-        return Err(layout.wrong_width(words.len()));
-    }
-    rows.push_dense(|values| {
-        let start = values.len();
-        values.extend(words.iter().map(|word| f32::from_le_bytes(*word)));
-        layout.check(&values[start..])
-    })
-}
-
-fn push_slice(layout: &DenseLayout, row: &[f32], rows: &mut InputRows) -> Result<(), Reject> {
-    layout.check(row)?;
-    rows.push_dense(|values| {
-        values.extend_from_slice(row);
-        Ok(())
-    })
-}
-
-fn push_proto_fields(
-    layout: &FieldLayout,
-    fields: &proto::Fields,
-    rows: &mut InputRows,
-) -> Result<(), Reject> {
-    let mut cells = vec![Cell::Missing; layout.len()];
-    for (name, value) in &fields.values {
-        if let Some(position) = layout.position(name) {
-            cells[position] = cell_of(value);
+    /// The id of a schema that the payload needs and that was not fetched yet.
+    pub fn schema_to_fetch(&self, payload: &[u8]) -> Option<u32> {
+        match &self.source {
+            Source::One(_) => None,
+            Source::Registry(registry) => registry.to_fetch(payload),
         }
     }
-    layout.push(cells, rows)
-}
 
-fn cell_of(value: &proto::Value) -> Cell<'_> {
-    match &value.kind {
-        None => Cell::Missing,
-        Some(value::Kind::Number(number)) => Cell::Number(*number),
-        Some(value::Kind::Text(text)) => Cell::Text(text.as_str().into()),
+    /// Asks the registry for a schema; `tries` is how often that failed before. An id that the registry does not know is
+    /// no error: its events are rejected.
+    pub fn fetch_schema(&self, id: u32, tries: u32) -> Result<(), RegistryAway> {
+        match &self.source {
+            Source::One(_) => Ok(()),
+            Source::Registry(registry) => registry.fetch(id, tries),
+        }
     }
-}
 
-fn decode_event(payload: &[u8]) -> Result<proto::Event, Reject> {
-    proto::Event::decode(payload)
-        .map_err(|error| Reject::new(RejectReason::Malformed, error.to_string()))
-}
-
-/// `None` for an empty id; an error for one over [`MAX_ID_BYTES`].
-pub(crate) fn checked_id(id: &str) -> Result<Option<Box<str>>, Reject> {
-    match id.len() {
-        0 => Ok(None),
-        1..=MAX_ID_BYTES => Ok(Some(id.into())),
-        bytes => Err(Reject::new(
-            RejectReason::BadId,
-            format!("the id has {bytes} bytes, expected at most {MAX_ID_BYTES}"),
-        )),
+    /// Appends one input of a request; on an error the rows are unchanged.
+    pub fn push_input(&self, input: proto::Input, rows: &mut InputRows) -> Result<(), Reject> {
+        self.push(|event| self.inputs.collect(input, event), None, rows)
+            .map(drop)
     }
-}
 
-/// A key that is unusable as an id gives no id. That is not an error: the producer may use keys for partitioning.
-fn id_of_key(key: Option<&[u8]>) -> Option<Box<str>> {
-    let key = key.filter(|key| (1..=MAX_ID_BYTES).contains(&key.len()))?;
-    std::str::from_utf8(key).ok().map(Box::from)
+    /// Appends a row from a file or a generator; on an error the rows are unchanged.
+    pub fn push_row(&self, row: &Row, rows: &mut InputRows) -> Result<(), Reject> {
+        match (&self.layout, row) {
+            (Layout::Dense(layout), Row::Dense(values)) => rows.push_dense(|row| {
+                layout.check(values)?;
+                row.extend_from_slice(values);
+                Ok(())
+            }),
+            (Layout::Fields(layout), Row::Fields(named)) => {
+                let fields = layout.schema().fields.iter();
+                let cells = fields.map(|field| named.get(&field.name).cloned());
+                layout.push(cells.collect(), rows)
+            }
+            _ => Err(self.layout.missing()),
+        }
+    }
 }

@@ -1,16 +1,37 @@
 //! The id and the time of an event, in the types that producers use.
 
-use super::{Cell, Reject, RejectReason, decoder::checked_id, settings::TimeUnit};
+use super::{Cell, Reject, RejectReason, settings::TimeUnit};
+
+/// Longest id, in bytes. Up to `labels.cache` ids wait in memory for their labels.
+pub(crate) const MAX_ID_BYTES: usize = 256;
+
+/// `None` for an empty id; an error for one over [`MAX_ID_BYTES`].
+pub(super) fn checked_id(id: &str) -> Result<Option<Box<str>>, Reject> {
+    match id.len() {
+        0 => Ok(None),
+        1..=MAX_ID_BYTES => Ok(Some(id.into())),
+        bytes => Err(Reject::new(
+            RejectReason::BadId,
+            format!("the id has {bytes} bytes, expected at most {MAX_ID_BYTES}"),
+        )),
+    }
+}
+
+/// A key that is unusable as an id gives no id. That is not an error: the producer may use keys for partitioning.
+pub(super) fn id_of_key(key: Option<&[u8]>) -> Option<Box<str>> {
+    let key = key.filter(|key| (1..=MAX_ID_BYTES).contains(&key.len()))?;
+    std::str::from_utf8(key).ok().map(Box::from)
+}
 
 /// The id from a text or a whole number; `None` if it is missing or empty.
 pub(super) fn id(name: &str, cell: &Cell<'_>) -> Result<Option<Box<str>>, Reject> {
     match cell {
         Cell::Missing => Ok(None),
-        Cell::Integer(_) | Cell::Text(_) => checked_id(&cell.to_string()),
-        Cell::Bool(_) | Cell::Number(_) | Cell::Texts(_) => Err(Reject::new(
-            RejectReason::WrongType,
-            format!("`{name}` is {cell}, expected a text or a whole number"),
-        )),
+        Cell::Text(text) => checked_id(text),
+        Cell::Integer(id) => checked_id(&id.to_string()),
+        Cell::Bool(_) | Cell::Number(_) | Cell::Texts(_) => Err(Reject::wrong_type(format!(
+            "`{name}` is {cell}, expected a text or a whole number"
+        ))),
     }
 }
 
@@ -26,13 +47,10 @@ pub(super) fn time_ms(name: &str, cell: &Cell<'_>, unit: TimeUnit) -> Result<Opt
     };
     match time {
         Some(time) => Ok(Some(time)),
-        None => Err(Reject::new(
-            RejectReason::WrongType,
-            format!(
-                "`{name}` is {cell}, expected {} since 1970 or a time like 2026-01-31T12:00:00Z",
-                unit.in_words()
-            ),
-        )),
+        None => Err(Reject::wrong_type(format!(
+            "`{name}` is {cell}, expected {} since 1970 or a time like 2026-01-31T12:00:00Z",
+            unit.in_words()
+        ))),
     }
 }
 

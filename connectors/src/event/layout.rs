@@ -1,10 +1,10 @@
 //! The bundle's input as decoders and encoders need it, and the checks of a row.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use ostar_bundle::{
     Input, InputKind,
-    fields::{FieldSchema, LARGEST_NUMBER},
+    fields::{FieldSchema, FieldValue, LARGEST_NUMBER},
 };
 
 use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason, path::Path};
@@ -72,7 +72,7 @@ impl Layout {
     ) -> Result<(), UnsuitableSettings> {
         let known = |name: &str| match self {
             Self::Dense(dense) => dense.kind.as_str() == name,
-            Self::Fields(fields) => fields.position(name).is_some(),
+            Self::Fields(fields) => fields.positions.contains_key(name),
         };
         if let Some(name) = settings.fields.keys().find(|name| !known(name)) {
             return Err(UnsuitableSettings(format!(
@@ -233,52 +233,30 @@ impl FieldLayout {
         fields.map(|field| path(&field.name)).collect()
     }
 
-    /// Positions of the fields by the keys that `ostar.v1.Fields` of events have.
-    pub(crate) fn event_keys(&self, settings: &EventSettings) -> HashMap<String, Vec<usize>> {
-        let mut keys: HashMap<String, Vec<usize>> = HashMap::new();
-        for (position, field) in self.schema.fields.iter().enumerate() {
-            let key = settings.fields.get(&field.name).unwrap_or(&field.name);
-            keys.entry(key.clone()).or_default().push(position);
-        }
-        keys
+    /// Names of the fields, in the schema's order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let fields = self.schema.fields.iter();
+        fields.map(|field| field.name.clone()).collect()
     }
 
-    /// Position of the field in the schema; `None` if the schema does not have it.
-    pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.positions.get(name).copied()
-    }
-
-    /// Converts the value as [`Cell::read_as`] does for the field of this name.
-    pub(crate) fn read_as_field<'a>(&self, name: &str, cell: Cell<'a>) -> Cell<'a> {
-        match self.position(name) {
-            Some(position) => cell.read_as(self.schema.fields[position].kind),
-            None => cell,
-        }
+    /// Keys of the fields in `ostar.v1.Fields` of events, in the schema's order.
+    pub(crate) fn event_keys(&self, settings: &EventSettings) -> Vec<String> {
+        let key = |name| settings.fields.get(&name).cloned().unwrap_or(name);
+        self.names().into_iter().map(key).collect()
     }
 
     /// Appends a row; `cells` are in the schema's order.
     pub(crate) fn push(
         &self,
-        mut cells: Vec<Cell<'_>>,
+        mut cells: Vec<Option<Cell<'_>>>,
         rows: &mut InputRows,
     ) -> Result<(), Reject> {
         for (cell, field) in cells.iter_mut().zip(&self.schema.fields) {
-            let read = std::mem::replace(cell, Cell::Missing).read_as(field.kind);
-            *cell = read;
+            *cell = cell.take().map(|cell| cell.read_as(field.kind));
         }
         rows.push_fields(&self.schema, |name| {
-            cells[self.positions[name]].field_value()
+            let cell = cells[self.positions[name]].as_ref();
+            cell.map_or(FieldValue::Missing, Cell::field_value)
         })
-    }
-
-    /// Appends a row of cells by name; names that the schema does not have are ignored.
-    pub(crate) fn push_named(
-        &self,
-        named: &BTreeMap<String, Cell<'static>>,
-        rows: &mut InputRows,
-    ) -> Result<(), Reject> {
-        let cell = |name: &String| named.get(name).cloned().unwrap_or(Cell::Missing);
-        let cells = self.schema.fields.iter().map(|field| cell(&field.name));
-        self.push(cells.collect(), rows)
     }
 }

@@ -1,44 +1,32 @@
 //! Events: the inputs that the deployed classifier saw, decoded from records into rows that can be scored.
 
-#[cfg(feature = "schemas")]
-mod avro;
 mod cell;
+mod collector;
 mod decoder;
 mod encoder;
+mod formats;
 mod header;
-mod json;
 mod layout;
-mod look;
-#[cfg(feature = "schemas")]
-mod message;
 mod path;
 mod places;
 mod reject;
 mod rows;
-#[cfg(feature = "schemas")]
-mod schemas;
-#[cfg(not(feature = "schemas"))]
-#[path = "schemas/absent.rs"]
-mod schemas;
 mod settings;
-#[cfg(feature = "schemas")]
-mod slots;
 #[cfg(test)]
 mod tests;
 mod times;
-mod wire;
 
 use std::collections::BTreeMap;
 
 pub use cell::{Cell, Row};
-pub(crate) use decoder::MAX_ID_BYTES;
-pub use decoder::{Decoder, RecordMeta};
+pub use decoder::{Decoder, RecordMeta, RegistryAway};
 pub use encoder::Encoder;
+pub(crate) use formats::JsonKeys;
+pub use formats::Leaf;
+pub(crate) use header::MAX_ID_BYTES;
 pub use layout::UnsuitableSettings;
-pub use look::{Leaf, leaves};
 pub use reject::{Reject, RejectReason};
 pub use rows::InputRows;
-pub use schemas::RegistryAway;
 pub use settings::{EventFormat, EventSettings, RegistrySettings, TimeUnit};
 pub use times::TimeLimit;
 

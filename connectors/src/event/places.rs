@@ -1,6 +1,6 @@
 //! What stands where in an event, as a tree of keys.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::{
     EventSettings,
@@ -21,13 +21,35 @@ pub(super) enum Use {
 #[derive(Debug, Clone)]
 pub(super) enum Node {
     Object {
-        children: HashMap<String, Node>,
+        children: BTreeMap<String, Node>,
         /// Whether an event without it has no input.
         is_input: bool,
     },
     Value(Vec<Use>),
     /// The input's numbers.
     Numbers,
+}
+
+/// How many fields the uses are.
+#[cfg(feature = "schemas")]
+pub(super) fn fields(uses: &[Use]) -> usize {
+    let is_field = |used: &&Use| matches!(used, Use::Field(_));
+    uses.iter().filter(is_field).count()
+}
+
+/// Some keys of an object, each for the field at its place in the list.
+pub(super) fn keys(names: &[&str]) -> Node {
+    let mut children = BTreeMap::new();
+    for (position, name) in names.iter().enumerate() {
+        let node = children.entry((*name).to_owned());
+        if let Node::Value(uses) = node.or_insert(Node::Value(Vec::new())) {
+            uses.push(Use::Field(position));
+        }
+    }
+    Node::Object {
+        children,
+        is_input: false,
+    }
 }
 
 /// The tree of an event with these settings.
@@ -54,9 +76,18 @@ pub(super) fn tree(settings: &EventSettings, layout: &Layout) -> Result<Node, Un
     Ok(root)
 }
 
+impl Node {
+    pub(super) fn child(&self, key: &str) -> Option<&Self> {
+        match self {
+            Self::Object { children, .. } => children.get(key),
+            Self::Value(_) | Self::Numbers => None,
+        }
+    }
+}
+
 fn object(is_input: bool) -> Node {
     Node::Object {
-        children: HashMap::new(),
+        children: BTreeMap::new(),
         is_input,
     }
 }

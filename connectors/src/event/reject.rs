@@ -114,6 +114,19 @@ impl Reject {
         Self { reason, detail }
     }
 
+    pub(crate) fn malformed(detail: impl Into<String>) -> Self {
+        Self::new(RejectReason::Malformed, detail)
+    }
+
+    pub(crate) fn wrong_type(detail: impl Into<String>) -> Self {
+        Self::new(RejectReason::WrongType, detail)
+    }
+
+    pub(crate) fn too_deep(max_depth: usize) -> Self {
+        let detail = format!("the event is nested deeper than {max_depth} levels");
+        Self::new(RejectReason::TooDeep, detail)
+    }
+
     pub(crate) fn empty() -> Self {
         Self::new(RejectReason::Empty, "the payload has no bytes")
     }
@@ -136,6 +149,12 @@ impl From<serde_json::Error> for Reject {
             RejectReason::Malformed
         };
         Self::new(reason, text)
+    }
+}
+
+impl From<prost::DecodeError> for Reject {
+    fn from(error: prost::DecodeError) -> Self {
+        Self::malformed(error.to_string())
     }
 }
 

@@ -150,6 +150,10 @@ pub enum EventFormat {
 }
 
 impl EventFormat {
+    /// The formats whose events need no schema.
+    #[cfg(test)]
+    pub(crate) const PLAIN: [Self; 3] = [Self::Json, Self::Protobuf, Self::Raw];
+
     /// Whether an event has named fields, an id and a time of its own. Without them it is a vector, and the record has
     /// the id and the time.
     pub(crate) const fn has_names(self) -> bool {
@@ -158,7 +162,7 @@ impl EventFormat {
 }
 
 /// Most that `max_depth` may be: serde_json stops at 128 levels.
-const DEEPEST: usize = 100;
+pub(super) const DEEPEST: usize = 100;
 
 impl Default for EventSettings {
     fn default() -> Self {
@@ -192,6 +196,11 @@ impl EventSettings {
     pub(crate) fn has_own_message(&self) -> bool {
         self.format == EventFormat::Protobuf
             && (self.schema_file.is_some() || self.registry.url.is_some())
+    }
+
+    /// Whether payloads can only be read with a schema, from a file or a registry.
+    pub(crate) fn has_schema(&self) -> bool {
+        self.format == EventFormat::Avro || self.has_own_message() || self.registry.url.is_some()
     }
 
     /// Adds what is wrong to `problems`.

@@ -1,4 +1,4 @@
-//! Finds the columns of label, id, time and input.
+//! Finds the columns of label, id, times and input.
 
 use std::path::Path;
 
@@ -15,6 +15,7 @@ pub(super) struct Columns {
     pub(super) label: Option<usize>,
     pub(super) id: Option<usize>,
     pub(super) time: Option<usize>,
+    pub(super) label_time: Option<usize>,
     pub(super) kind: InputKind,
     pub(super) input: InputColumns,
     /// The class of each number, where the columns' names have it: `probabilities.spam`.
@@ -27,7 +28,7 @@ pub(super) enum InputColumns {
     Vector(usize),
     /// Several columns, one number per cell, in the order of the vector.
     Numbers(Vec<usize>),
-    /// All columns that are not label, id, time or ignored.
+    /// All columns that are not label, id, times or ignored.
     Fields(Vec<usize>),
 }
 
@@ -49,12 +50,15 @@ impl Columns {
         let label = finder.optional("--label", &settings.label, "label")?;
         let id = finder.optional("--id", &settings.id, "id")?;
         let time = finder.optional("--time", &settings.time, "time_ms")?;
+        let label_time =
+            finder.optional("--label-time", &settings.label_time, "label_time_ms")?;
         let kind = kind.or(settings.input).unwrap_or_else(|| finder.guess());
-        let (input, classes) = finder.input(kind, [label, id, time])?;
+        let (input, classes) = finder.input(kind, [label, id, time, label_time])?;
         Ok(Self {
             label,
             id,
             time,
+            label_time,
             kind,
             input,
             classes,
@@ -124,11 +128,11 @@ impl Finder<'_> {
         }
     }
 
-    /// The columns of an input of this kind, and the classes in their names; `taken` are those of label, id and time.
+    /// The columns of an input of this kind, and the classes in their names; `taken` are those of label, id and times.
     fn input(
         &self,
         kind: InputKind,
-        taken: [Option<usize>; 3],
+        taken: [Option<usize>; 4],
     ) -> Result<(InputColumns, Option<Vec<String>>), FileError> {
         let mut classes = None;
         let input = match kind {
@@ -198,7 +202,7 @@ impl Finder<'_> {
     }
 
     /// Columns that are neither taken nor ignored.
-    fn others(&self, taken: [Option<usize>; 3]) -> Vec<usize> {
+    fn others(&self, taken: [Option<usize>; 4]) -> Vec<usize> {
         let ignored = |name: &String| self.settings.kinds.get(name) == Some(&ColumnKind::Ignore);
         let free =
             |(index, name): &(usize, &String)| !taken.contains(&Some(*index)) && !ignored(name);

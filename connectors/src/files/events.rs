@@ -36,6 +36,8 @@ pub struct FileEvent {
     pub time_ms: Option<i64>,
     /// Index of the class; `None` if the file has no label column or the cell is empty.
     pub label: Option<u32>,
+    /// When the label was known, in milliseconds since 1970; `None` if the file does not say so.
+    pub label_time_ms: Option<i64>,
     /// The input of the model, not checked against the bundle yet.
     pub input: Row,
 }
@@ -71,6 +73,16 @@ impl FileEvents {
         Ok(events)
     }
 
+    /// Whether events have times.
+    pub fn has_times(&self) -> bool {
+        self.columns.time.is_some()
+    }
+
+    /// Whether events have labels.
+    pub fn has_labels(&self) -> bool {
+        self.columns.label.is_some()
+    }
+
     /// Refuses a file without any of the model's fields: it is most likely the wrong one.
     fn check_fields(&self) -> Result<(), FileError> {
         let known = |name: &String| self.kinds.contains_key(name);
@@ -92,11 +104,11 @@ impl FileEvents {
                 place.text(cell)
             }
         };
-        let time_ms = match self.columns.time {
-            None => None,
+        let time = |column: Option<usize>| match column {
+            None => Ok(None),
             Some(column) => {
                 let (cell, place) = at(column);
-                place.integer(cell)?
+                place.integer(cell)
             }
         };
         let label = match (text(self.columns.label)?, self.columns.label) {
@@ -109,8 +121,9 @@ impl FileEvents {
         Ok(FileEvent {
             row: record.row,
             id: text(self.columns.id)?,
-            time_ms,
+            time_ms: time(self.columns.time)?,
             label,
+            label_time_ms: time(self.columns.label_time)?,
             input: self.input(record)?,
         })
     }

@@ -93,25 +93,14 @@ fn is_named_by_class(name: &str) -> bool {
 }
 
 fn to_cell(value: Value) -> FileCell {
-    FileCell::Scalar(match value {
-        Value::Null => Cell::Missing,
-        Value::Bool(value) => Cell::Bool(value),
-        Value::String(text) => Cell::Text(text.into()),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(integer), _) => Cell::Integer(integer),
-            (None, Some(number)) => Cell::Number(number),
-            (None, None) => return FileCell::Unusable,
-        },
-        Value::Array(values) => {
-            let number = |value: &Value| value.as_f64().map(|number| number as f32);
-            let numbers: Option<Vec<f32>> = values.iter().map(number).collect();
-            if let Some(numbers) = numbers {
-                return FileCell::Vector(numbers);
-            }
-            // A bag of categories.
-            let list = <Cell<'static> as Deserialize<'static>>::deserialize(Value::Array(values));
-            return list.map_or(FileCell::Unusable, FileCell::Scalar);
+    if let Value::Array(values) = &value {
+        let number = |value: &Value| value.as_f64().map(|number| number as f32);
+        let numbers: Option<Vec<f32>> = values.iter().map(number).collect();
+        if let Some(numbers) = numbers {
+            return FileCell::Vector(numbers);
         }
-        Value::Object(_) => return FileCell::Unusable,
-    })
+    }
+    // A list of categories is a value, an object is not.
+    let cell = <Cell<'static> as Deserialize<'static>>::deserialize(value);
+    cell.map_or(FileCell::Unusable, FileCell::Scalar)
 }

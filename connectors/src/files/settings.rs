@@ -14,6 +14,9 @@ pub struct FileSettings {
     pub id: Option<String>,
     /// `--time`: column of the events' times, in milliseconds since 1970. By default `time_ms`, if there is one.
     pub time: Option<String>,
+    /// `--label-time`: column of the times at which labels were known, in milliseconds since 1970. By default
+    /// `label_time_ms`, if there is one, else the events' times.
+    pub label_time: Option<String>,
     /// `--input`: what the rows are. A bundle's own kind comes first; without either the columns' names decide.
     pub input: Option<InputKind>,
     /// `--columns`, for vectors: a column of lists, or the prefix of numbered columns (`z` for z0, z1...). By default

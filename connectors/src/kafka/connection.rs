@@ -15,7 +15,7 @@ use super::{
     progress::Progress,
     reader::Reader,
     settings::{KafkaSettings, Start},
-    topic::{Found, Topic, first_reason},
+    topic::{Found, Topic, Watermarks, first_reason},
     writer::Writer,
 };
 use crate::event::Offsets;
@@ -138,32 +138,19 @@ impl Connection {
     /// Starts to read all partitions from the offsets given, or from `kafka.start` if there are none at all. A
     /// partition that is missing among other offsets is new and read from its beginning.
     pub fn read_from(self, resume: &Offsets, timeout: Duration) -> Result<Reader, KafkaError> {
-        let by_time = match (resume.is_empty(), self.settings.start) {
-            (true, Start::Timestamp) => self.offsets_at_start_time(timeout)?,
-            _ => Offsets::new(),
+        let offsets = if resume.is_empty() {
+            &first_offsets(&self.settings, &self.topic, &self.found, timeout)?
+        } else {
+            resume
         };
         let mut progress = Progress::default();
         for (partition, watermarks) in &self.found.partitions {
-            let next = match resume.get(partition) {
-                Some(next) => *next,
-                None if !resume.is_empty() => watermarks.low,
-                None => match self.settings.start {
-                    Start::Earliest => watermarks.low,
-                    Start::Latest => watermarks.high,
-                    Start::Timestamp => *by_time.get(partition).unwrap_or(&watermarks.high),
-                },
-            };
-            progress.start(*partition, next, *watermarks);
+            let next = offsets.get(partition).unwrap_or(&watermarks.low);
+            progress.start(*partition, *next, *watermarks);
         }
         // Without offsets there is nothing that another topic could have had.
         let expected = self.expected_id.filter(|_| !resume.is_empty());
         Reader::start(self.settings, self.topic, progress, self.found, expected)
-    }
-
-    fn offsets_at_start_time(&self, timeout: Duration) -> Result<Offsets, KafkaError> {
-        let time_ms = self.settings.start_time_ms.unwrap_or_default();
-        let partitions = self.found.partitions.keys().copied();
-        offsets_at(&self.topic, partitions, time_ms, timeout)
     }
 }
 
@@ -236,20 +223,32 @@ pub(super) fn committed(
     Ok(commits)
 }
 
-/// The first offsets with a time stamp of `time_ms` or later; partitions without one are absent.
-pub(super) fn offsets_at(
+/// Where `kafka.start` says that partitions begin.
+pub(super) fn first_offsets(
+    settings: &KafkaSettings,
     topic: &Topic,
-    partitions: impl Iterator<Item = i32>,
-    time_ms: i64,
+    found: &Found,
     timeout: Duration,
 ) -> Result<Offsets, KafkaError> {
-    let asked = partition_list(
-        &topic.name,
-        partitions.map(|partition| (partition, time_ms)),
-    )?;
-    let found = topic.consumer.offsets_for_times(asked, timeout);
-    let found = found.map_err(|error| topic.unreachable(&error))?;
-    Ok(numeric_offsets(&found))
+    let partitions = found.partitions.iter();
+    let edge = |watermarks: &Watermarks| match settings.start {
+        Start::Earliest => watermarks.low,
+        Start::Latest | Start::Timestamp => watermarks.high,
+    };
+    let mut offsets: Offsets = partitions.map(|(n, marks)| (*n, edge(marks))).collect();
+    if settings.start == Start::Timestamp {
+        let time_ms = settings.start_time_ms.unwrap_or_default();
+        let asked = found
+            .partitions
+            .keys()
+            .map(|partition| (*partition, time_ms));
+        let asked = partition_list(&topic.name, asked)?;
+        let by_time = topic.consumer.offsets_for_times(asked, timeout);
+        let by_time = by_time.map_err(|error| topic.unreachable(&error))?;
+        // Partitions without an event of that time or later are absent.
+        offsets.extend(numeric_offsets(&by_time));
+    }
+    Ok(offsets)
 }
 
 /// Converts offsets to librdkafka's type.

@@ -12,10 +12,10 @@ use rdkafka::{Offset, TopicPartitionList, consumer::Consumer as _};
 
 use super::{
     client::{Consumer, Rebalance},
-    connection::{Commits, committed, offsets_at, partition_list},
+    connection::{Commits, committed, first_offsets, partition_list},
     error::{KafkaError, describe},
     progress::Progress,
-    settings::{KafkaSettings, Start},
+    settings::KafkaSettings,
     topic::{Found, Topic},
     writer::Writer,
 };
@@ -100,25 +100,12 @@ impl Membership {
         let found = topic.look(TIMEOUT)?;
         let commits = committed(topic, settings.group(), arriving.iter().copied(), TIMEOUT)?;
         self.check_writers(&commits, settings)?;
-        let by_time = match settings.start {
-            Start::Timestamp => {
-                let time_ms = settings.start_time_ms.unwrap_or_default();
-                offsets_at(topic, arriving.iter().copied(), time_ms, TIMEOUT)?
+        let mut offsets = first_offsets(settings, topic, &found, TIMEOUT)?;
+        offsets.retain(|partition, _| arriving.contains(partition));
+        for (partition, next) in &mut offsets {
+            if let Some(commit) = commits.get(partition) {
+                *next = commit.offset;
             }
-            Start::Earliest | Start::Latest => Offsets::new(),
-        };
-        let mut offsets = Offsets::new();
-        for partition in arriving {
-            let Some(watermarks) = found.partitions.get(partition) else {
-                continue;
-            };
-            let next = match (commits.get(partition), settings.start) {
-                (Some(commit), _) => commit.offset,
-                (None, Start::Earliest) => watermarks.low,
-                (None, Start::Latest) => watermarks.high,
-                (None, Start::Timestamp) => *by_time.get(partition).unwrap_or(&watermarks.high),
-            };
-            offsets.insert(*partition, next);
         }
         Ok(Change::Assigned(found, offsets))
     }

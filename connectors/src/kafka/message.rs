@@ -65,19 +65,20 @@ impl Output {
 // === impl Message ===
 
 impl Message {
-    /// Of the event at this partition and offset.
+    /// A message to the output's topic that was not sent yet.
     pub(super) fn new(
         output: Output,
-        destination: Destination,
-        (partition, offset): (i32, i64),
+        partition: i32,
+        offset: i64,
+        key: Option<Vec<u8>>,
         payload: Vec<u8>,
     ) -> Self {
         Self {
             output,
-            destination,
+            destination: Destination::Topic,
             partition,
             offset,
-            key: None,
+            key,
             payload,
             extra: Vec::new(),
             alone: false,

@@ -296,6 +296,7 @@ fn open(
         dead_letters,
         &parked,
         &outputs,
+        None,
     )?)
 }
 

@@ -404,13 +404,14 @@ impl Outbox {
         };
         self.bytes = self.bytes.saturating_sub(message.size());
         let line = lines::parked(&self.destinations.event_topic, &message, reason);
-        let place = (message.partition, message.offset);
+        let (partition, offset) = (message.partition, message.offset);
         let parked = Message {
+            destination,
             extra: vec![
                 ("ostar-output", message.output.as_str().to_owned()),
                 ("ostar-reason", reason.to_owned()),
             ],
-            ..Message::new(message.output, destination, place, line)
+            ..Message::new(message.output, partition, offset, None, line)
         };
         self.bytes += parked.size();
         self.last_parked = Some(reason.to_owned());

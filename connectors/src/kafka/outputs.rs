@@ -94,19 +94,9 @@ pub enum OutputError {
 // === impl Outputs ===
 
 impl Outputs {
-    /// Opens the files and makes the producer that the configuration asks for. Does not wait for a broker.
+    /// Opens the files and makes the producer that the configuration asks for. Does not wait for a broker. A scorer passes
+    /// on samples to the topic `samples`.
     pub fn open(
-        kafka: &KafkaSettings,
-        predictions: &PredictionSettings,
-        dead_letters: &DeadLetterSettings,
-        parked: &ParkedSettings,
-        outputs: &OutputSettings,
-    ) -> Result<Self, OutputError> {
-        Self::open_with_samples(kafka, predictions, dead_letters, parked, outputs, None)
-    }
-
-    /// [`Outputs::open`] of a scorer, which passes on samples to this topic.
-    pub fn open_with_samples(
         kafka: &KafkaSettings,
         predictions: &PredictionSettings,
         dead_letters: &DeadLetterSettings,
@@ -171,9 +161,9 @@ impl Outputs {
             PredictionFormat::Protobuf => payload = prediction.encode_to_vec(),
         }
         let key = (!prediction.id.is_empty()).then(|| prediction.id.clone().into_bytes());
-        let place = (event.partition, event.offset);
-        let message = Message::new(Output::Predictions, Destination::Topic, place, payload);
-        self.outbox.send(Message { key, ..message });
+        let (partition, offset) = (event.partition, event.offset);
+        let message = Message::new(Output::Predictions, partition, offset, key, payload);
+        self.outbox.send(message);
         Ok(())
     }
 
@@ -184,22 +174,23 @@ impl Outputs {
             return Ok(());
         };
         self.outbox.make_room()?;
-        let key = rejected.key.as_deref().map(|key| cut(key, self.max_bytes));
-        let payload = cut(&rejected.payload, self.max_bytes);
-        let place = (rejected.partition, rejected.offset);
-        let message = |payload| Message::new(Output::DeadLetters, destination, place, payload);
-        self.outbox.send(match destination {
-            Destination::File => message(lines::dead_letter(
-                &self.event_topic,
-                rejected,
-                key,
-                payload,
-            )),
-            _ => Message {
-                key: key.map(<[u8]>::to_vec),
-                extra: letter_headers(rejected, key),
-                ..message(payload.to_vec())
-            },
+        let cut = |bytes: &[u8]| bytes[..bytes.len().min(self.max_bytes)].to_vec();
+        let (key, payload) = (rejected.key.as_deref().map(cut), cut(&rejected.payload));
+        let (key, payload, extra) = match destination {
+            Destination::File => {
+                let line = lines::dead_letter(&self.event_topic, rejected, key, &payload);
+                (None, line, Vec::new())
+            }
+            _ => {
+                let headers = letter_headers(rejected, key.as_deref());
+                (key, payload, headers)
+            }
+        };
+        let (partition, offset) = (rejected.partition, rejected.offset);
+        self.outbox.send(Message {
+            destination,
+            extra,
+            ..Message::new(Output::DeadLetters, partition, offset, key, payload)
         });
         Ok(())
     }
@@ -208,16 +199,11 @@ impl Outputs {
     /// After [`OutputError::Full`] call again.
     pub fn send_sample(&mut self, sample: &Sample) -> Result<(), OutputError> {
         self.outbox.make_room()?;
-        let place = (sample.partition, sample.offset);
-        self.outbox.send(Message {
-            key: Some(sample.partition.to_string().into_bytes()),
-            ..Message::new(
-                Output::Samples,
-                Destination::Topic,
-                place,
-                sample.to_bytes(),
-            )
-        });
+        let (partition, offset) = (sample.partition, sample.offset);
+        let key = Some(partition.to_string().into_bytes());
+        let payload = sample.to_bytes();
+        let message = Message::new(Output::Samples, partition, offset, key, payload);
+        self.outbox.send(message);
         Ok(())
     }
 
@@ -246,10 +232,6 @@ impl Outputs {
     pub fn take_parked_reason(&mut self) -> Option<String> {
         self.outbox.take_parked_reason()
     }
-}
-
-fn cut(bytes: &[u8], most: usize) -> &[u8] {
-    &bytes[..bytes.len().min(most)]
 }
 
 fn letter_headers(rejected: &Rejected, key: Option<&[u8]>) -> Vec<(&'static str, String)> {

@@ -1,19 +1,12 @@
 //! Decodes records of the labels' topic.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-};
+use std::collections::HashMap;
 
 use prost::Message;
-use serde::{
-    Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
 
 use super::{LabelFormat, LabelSettings};
 use crate::{
-    event::{Cell, MAX_ID_BYTES, Reject, RejectReason},
+    event::{Cell, JsonKeys, MAX_ID_BYTES, Reject, RejectReason},
     proto,
 };
 
@@ -33,8 +26,9 @@ pub struct Label {
 #[derive(Debug, Clone)]
 pub struct LabelDecoder {
     format: LabelFormat,
-    id_field: String,
-    label_field: String,
+    /// Of the id and of the label.
+    names: [String; 2],
+    keys: JsonKeys,
     classes: Classes,
 }
 
@@ -48,10 +42,11 @@ pub(crate) struct Classes {
 impl LabelDecoder {
     /// `classes` are the bundle's, in the order of their indices.
     pub fn new(settings: &LabelSettings, classes: &[String]) -> Self {
+        let names = [&settings.id_field, &settings.label_field];
         Self {
             format: settings.format,
-            id_field: settings.id_field.clone(),
-            label_field: settings.label_field.clone(),
+            names: names.map(String::clone),
+            keys: JsonKeys::new(&names.map(String::as_str)),
             classes: Classes::new(classes),
         }
     }
@@ -67,8 +62,7 @@ impl LabelDecoder {
         let (id, label) = match self.format {
             LabelFormat::Json => self.read_json(payload)?,
             LabelFormat::Protobuf => {
-                let label = proto::Label::decode(payload)
-                    .map_err(|error| Reject::new(RejectReason::Malformed, error.to_string()))?;
+                let label = proto::Label::decode(payload)?;
                 (label.id, label.label)
             }
         };
@@ -88,47 +82,16 @@ impl LabelDecoder {
     }
 
     fn read_json(&self, payload: &[u8]) -> Result<(String, String), Reject> {
-        let mut json = serde_json::Deserializer::from_slice(payload);
-        let mut pass = LabelPass {
-            decoder: self,
-            cells: BTreeMap::new(),
-        };
-        json.deserialize_map(&mut pass)?;
-        json.end()?;
-        let mut text = |name: &str| match pass.cells.remove(name) {
+        let cells = self.keys.read(payload)?;
+        let mut texts = self.names.iter().zip(cells).map(|(name, cell)| match cell {
             Some(cell @ (Cell::Integer(_) | Cell::Text(_) | Cell::Bool(_))) => Ok(cell.to_string()),
             Some(Cell::Missing) | None => Ok(String::new()),
-            Some(cell @ (Cell::Number(_) | Cell::Texts(_))) => Err(Reject::new(
-                RejectReason::WrongType,
-                format!("`{name}` is {cell}, expected a text or a whole number"),
-            )),
-        };
-        Ok((text(&self.id_field)?, text(&self.label_field)?))
-    }
-}
-
-struct LabelPass<'a, 'de> {
-    decoder: &'a LabelDecoder,
-    cells: BTreeMap<&'a str, Cell<'de>>,
-}
-
-impl<'de> Visitor<'de> for &mut LabelPass<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object with an id and a label")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let decoder = self.decoder;
-        while let Some(key) = map.next_key::<String>()? {
-            let names = [&decoder.id_field, &decoder.label_field];
-            match names.into_iter().find(|name| **name == key) {
-                Some(name) => drop(self.cells.insert(name, map.next_value()?)),
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(())
+            Some(cell @ (Cell::Number(_) | Cell::Texts(_))) => Err(Reject::wrong_type(format!(
+                "`{name}` is {cell}, expected a text or a whole number"
+            ))),
+        });
+        let mut next = || texts.next().unwrap_or_else(|| Ok(String::new()));
+        Ok((next()?, next()?))
     }
 }
 

@@ -105,7 +105,7 @@ impl Default for LabelSettings {
 }
 
 /// About what a prediction takes while it waits, without its probabilities: its id, times and places in maps.
-const PREDICTION_BYTES: usize = 200;
+const PREDICTION_BYTES: usize = 160;
 
 impl LabelSettings {
     /// Predictions that may wait if each keeps so many probabilities: `cache`, or as many as `cache_bytes` has room for.
@@ -114,7 +114,7 @@ impl LabelSettings {
     }
 
     /// Joined labels that the sliding measures may be taken over, likewise.
-    pub(super) fn most_in_window(&self, probabilities: usize) -> usize {
+    pub fn most_in_window(&self, probabilities: usize) -> usize {
         self.window.min(self.room(probabilities))
     }
 

@@ -102,6 +102,7 @@ mod tests {
             latents: vec![0.1, -2.5],
             probabilities: vec![0.25, 0.75],
             scored_ms: 7,
+            sent: 1,
             input: Some(Input {
                 numbers: vec![1.5],
                 tokens: vec![3, 4, 5],

@@ -1,7 +1,7 @@
 //! The report as a picture: shares with their intervals above, accuracies below.
 
 use anyhow::{Result, anyhow};
-use ostar_connectors::labels::Predictor;
+use ostar_method::learner::Predictor;
 use plotters::{coord::Shift, prelude::*};
 
 use super::report::{Moment, Report};
@@ -87,7 +87,7 @@ fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
             .label(name.clone())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
         let truth = report.moments.iter().filter_map(|moment| {
-            let shares = &moment.labels.window.as_ref()?.proportions;
+            let shares = moment.truth.as_ref()?;
             Some(Circle::new(
                 (moment.status.events as f64, shares[class]),
                 1,
@@ -106,14 +106,14 @@ fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
 
 fn draw_accuracies<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
     let measured = |moment: &Moment, number: usize| {
-        let measures = &moment.labels.window.as_ref()?.by_predictor[number];
+        let measures = &moment.measured()?.block.as_ref()?.by_predictor[number];
         Some((moment.status.events as f64, measures.accuracy))
     };
     let all = report.moments.iter();
     let values = all.flat_map(|m| (0..Predictor::ALL.len()).filter_map(|n| measured(m, n)));
     let lowest = values.map(|(_, accuracy)| accuracy).fold(1.0, f64::min);
     let mut chart = ChartBuilder::on(area)
-        .caption("accuracy per block", TEXT)
+        .caption("accuracy of the labels that came with each block", TEXT)
         .margin(10)
         .x_label_area_size(30)
         .y_label_area_size(40)

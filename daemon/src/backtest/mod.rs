@@ -1,26 +1,25 @@
 //! `ostard backtest`: history from files through the daemon's own code, without a broker.
 //!
-//! Each block is scored with the state that would have been served at the time, and learned from afterwards.
+//! Each event is scored with what was known before it, and learned from afterwards. Labels of the files reach the learner as
+//! those of a topic do, at the borders of blocks.
 
 mod alarms;
 mod chart;
+mod labels;
 mod report;
 
-use std::{
-    ops::ControlFlow,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{ops::ControlFlow, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
-use ostar_bundle::Bundle;
+use ostar_bundle::{Bundle, Description};
 use ostar_connectors::{
     event::{Chunk, Decoder, EventMeta, InputRows},
-    files::{FileEvents, FileSettings},
-    labels::{LabelJoin, LabelReport, LabelSettings, OrderRows},
+    files::{FileEvent, FileEvents, FileSettings},
 };
-use ostar_method::diagnostics::OrderCheck;
+use ostar_method::{diagnostics::OrderCheck, learner::ArrivedLabel};
 use tokio::sync::watch;
+
+use self::labels::FileLabels;
 
 pub(crate) use report::{Moment, Report};
 
@@ -28,7 +27,7 @@ use crate::{
     config::{BundleConfig, Config},
     current::{Current, Version},
     metrics::Metrics,
-    pipeline::{BlockLearner, FrozenScoring, Pace, Publisher, Scoring, load_learner},
+    pipeline::{BlockLearner, FrozenScoring, Pace, Publisher, load_learner},
     status::Status,
 };
 
@@ -45,17 +44,19 @@ pub(crate) struct Options {
 struct Replay {
     decoder: Decoder,
     frozen: FrozenScoring,
-    scoring: Scoring,
     block_learner: BlockLearner,
-    labels: Arc<Mutex<LabelJoin>>,
+    /// `None` if the files have none.
+    labels: Option<FileLabels>,
     status: watch::Receiver<Status>,
     chunk: Chunk,
-    /// Labels of the chunk's events; `None` where the file has none.
+    /// Classes of the chunk's events; `None` where the file has none.
     classes: Vec<Option<u32>>,
+    /// Time of the newest event so far.
+    clock_ms: i64,
     block: usize,
     rejected: u64,
     moments: Vec<Moment>,
-    /// What the first labels say about the order of the classes. `None` before the first look.
+    /// What the labels say about the order of the classes. `None` before the first look.
     order: Option<OrderCheck>,
 }
 
@@ -71,22 +72,15 @@ pub(crate) fn run(
     } = config;
     let bundle = Bundle::load(bundle_folder)
         .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
-    let mut replay = Replay::new(config, &bundle)?;
-    let description = bundle.description();
+    let Description { input, classes, .. } = bundle.description();
+    let open = |path: &PathBuf| FileEvents::open(path, &options.files, input, classes);
+    let files: Vec<FileEvents> = options.data.iter().map(open).collect::<Result<_, _>>()?;
+    let mut replay = Replay::new(config, &bundle, &files)?;
     let mut events = 0;
-    for path in &options.data {
-        let file = FileEvents::open(
-            path,
-            &options.files,
-            &description.input,
-            &description.classes,
-        )?;
-        for event in file {
-            let event = event?;
-            replay.push(event.id, event.time_ms, event.label, &event.input, events)?;
-            events += 1;
-            progress(events);
-        }
+    for event in files.into_iter().flatten() {
+        replay.push(event?, events)?;
+        events += 1;
+        progress(events);
     }
     replay.finish(&bundle)
 }
@@ -94,81 +88,80 @@ pub(crate) fn run(
 // === impl Replay ===
 
 impl Replay {
-    fn new(config: &Config, bundle: &Bundle) -> Result<Self> {
+    fn new(config: &Config, bundle: &Bundle, files: &[FileEvents]) -> Result<Self> {
         let description = bundle.description();
         let classes = bundle.classes();
-        let learner = load_learner(
-            config.learner.device,
-            bundle,
-            &config.learner.method,
-            config.serving.objective,
-            None,
-            None,
-        )?;
+        let has_times = files.iter().all(FileEvents::has_times);
+        let is_labelled = files.iter().any(FileEvents::has_labels);
+        let labels = is_labelled.then(|| FileLabels::new(&config.labels, has_times));
+        let mut settings = config.unlabelled_learner();
+        if is_labelled {
+            settings.labels = Some(config.label_use(&description.classes)?);
+        }
+        let learner = load_learner(config.learner.device, bundle, settings, None)?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
         let (sender, status) = watch::channel(Status::default());
         let publisher = Publisher {
-            current: Arc::clone(&current),
+            current,
             metrics: Metrics::new(description, &config.metrics)?,
             status: sender,
         };
-        let empty = InputRows::new(&description.input, classes);
-        let block = config.learner.block;
-        let labels = LabelSettings {
-            window: block,
-            ..config.labels.clone()
-        };
-        let labels = Arc::new(Mutex::new(LabelJoin::new(&labels, classes)));
-        let metrics = Arc::clone(&publisher.metrics);
-        let block_learner = BlockLearner::new(learner, &config.learner, 1, None, publisher);
+        let section = &config.learner;
+        let mut block_learner = BlockLearner::new(learner, section, 1, None, publisher);
+        let labels = labels.map(|(labels, intake)| {
+            block_learner.set_labels(intake);
+            labels
+        });
+        let model = block_learner.learner().model().clone();
         Ok(Self {
             decoder: Decoder::new(&config.events, &description.input, classes)?,
-            frozen: FrozenScoring::new(
-                block_learner.learner().model().clone(),
-                bundle.inputs().is_some(),
-            ),
-            scoring: Scoring::new(current, metrics, Some(Arc::clone(&labels)), classes),
+            frozen: FrozenScoring::new(model, bundle.inputs().is_some()),
             block_learner,
             labels,
             status,
-            chunk: Chunk::new(empty),
+            chunk: Chunk::new(InputRows::new(&description.input, classes)),
             classes: Vec::new(),
-            block,
+            clock_ms: 0,
+            block: section.block,
             rejected: 0,
             moments: Vec::new(),
             order: None,
         })
     }
 
-    fn push(
-        &mut self,
-        id: Option<String>,
-        time_ms: Option<i64>,
-        label: Option<u32>,
-        row: &ostar_connectors::event::Row,
-        number: u64,
-    ) -> Result<()> {
-        if self.decoder.push_row(row, &mut self.chunk.rows).is_err() {
+    fn push(&mut self, event: FileEvent, number: u64) -> Result<()> {
+        // The last block takes all labels that are left: it is the last one when nothing follows.
+        if self.chunk.len() == self.block {
+            self.take_chunk(false)?;
+        }
+        let pushed = self.decoder.push_row(&event.input, &mut self.chunk.rows);
+        if pushed.is_err() {
             self.rejected += 1;
             return Ok(());
         }
-        // Labels are joined within the block, so any unique id works.
-        let id = id.unwrap_or_else(|| format!("row {number}"));
+        // Any unique id joins a label with its event.
+        let id = event.id.unwrap_or_else(|| format!("row {number}"));
+        let time_ms = event.time_ms.unwrap_or(self.clock_ms);
+        self.clock_ms = self.clock_ms.max(time_ms);
+        if let (Some(labels), Some(class)) = (&mut self.labels, event.label) {
+            labels.add(ArrivedLabel {
+                id: id.as_str().into(),
+                class,
+                time_ms: event.label_time_ms.unwrap_or(time_ms),
+            });
+        }
+        self.classes.push(event.label);
         self.chunk.events.push(EventMeta {
             id: Some(id.into()),
-            time_ms: time_ms.unwrap_or(0),
-            recorded_ms: 0,
+            time_ms,
+            recorded_ms: time_ms,
             partition: 0,
             offset: number as i64,
         });
-        self.classes.push(label);
-        if self.chunk.len() == self.block {
-            self.take_chunk()?;
-        }
         Ok(())
     }
 
-    fn take_chunk(&mut self) -> Result<()> {
+    fn take_chunk(&mut self, is_last: bool) -> Result<()> {
         if self.chunk.is_empty() {
             return Ok(());
         }
@@ -176,46 +169,33 @@ impl Replay {
         let chunk = self
             .frozen
             .score(std::mem::replace(&mut self.chunk, next))?;
-        self.scoring.score(&chunk)?;
-        let report = self.join_labels(&chunk.events);
-        self.check_order(LabelJoin::order_rows)?;
-        let taken =
-            self.block_learner
-                .take(&chunk, || Pace::Step, |_| ControlFlow::Continue(()))?;
-        debug_assert!(taken.is_continue(), "no block is given up");
+        if let Some(labels) = &mut self.labels {
+            labels.give_until(if is_last { i64::MAX } else { self.clock_ms });
+        }
+        if is_last {
+            self.block_learner.take_last(&chunk)?;
+        } else {
+            let taken =
+                self.block_learner
+                    .take(&chunk, || Pace::Step, |_| ControlFlow::Continue(()))?;
+            debug_assert!(taken.is_continue(), "no block is given up");
+        }
+        if let Some(check) = self.block_learner.new_class_order() {
+            self.order = Some(check.clone());
+        }
         let time_ms = chunk.events.last().map_or(0, |event| event.time_ms);
         let status = self.status.borrow_and_update().clone();
-        self.moments.push(Moment::new(time_ms, status, report));
+        let truth = shares(&self.classes, chunk.frozen.classes());
+        self.moments.push(Moment::new(time_ms, status, truth));
         self.classes.clear();
         Ok(())
     }
 
-    fn join_labels(&self, events: &[EventMeta]) -> LabelReport {
-        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        for (event, class) in events.iter().zip(&self.classes) {
-            if let (Some(id), Some(class)) = (&event.id, class) {
-                labels.add_label(id, *class);
-            }
-        }
-        labels.report()
-    }
-
-    /// Looks at the rows that `due` gives, if any, until they confirm the order of all classes.
-    fn check_order(&mut self, due: fn(&mut LabelJoin) -> Option<OrderRows>) -> Result<()> {
-        let mut labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rows) = due(&mut labels) {
-            let check = rows.check()?;
-            if check.is_confirmed() {
-                labels.order_is_known();
-            }
+    fn finish(mut self, bundle: &Bundle) -> Result<Report> {
+        self.take_chunk(true)?;
+        if let Some(check) = self.block_learner.learner().check_class_order()? {
             self.order = Some(check);
         }
-        Ok(())
-    }
-
-    fn finish(mut self, bundle: &Bundle) -> Result<Report> {
-        self.take_chunk()?;
-        self.check_order(LabelJoin::last_order_rows)?;
         if self.moments.is_empty() {
             bail!(
                 "--data has no usable event: {} rows were rejected; check that the columns fit the bundle",
@@ -230,4 +210,14 @@ impl Replay {
             self.order,
         ))
     }
+}
+
+/// Shares of the classes among the events that have one; `None` if none has.
+fn shares(labels: &[Option<u32>], classes: usize) -> Option<Vec<f64>> {
+    let mut shares = vec![0.0; classes];
+    let known: Vec<u32> = labels.iter().flatten().copied().collect();
+    for class in &known {
+        shares[*class as usize] += 1.0 / known.len() as f64;
+    }
+    (!known.is_empty()).then_some(shares)
 }

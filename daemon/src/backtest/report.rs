@@ -4,8 +4,11 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Description;
-use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
-use ostar_method::{Candidate, diagnostics::OrderCheck};
+use ostar_method::{
+    Candidate,
+    diagnostics::OrderCheck,
+    learner::{LabelMeasures, Measurement, Predictor},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -26,8 +29,8 @@ pub(crate) struct Moment {
     /// Time of the block's last event; 0 if the files have none.
     pub(crate) time_ms: i64,
     pub(crate) status: Status,
-    /// Measures of this block (`window`) and of all blocks so far (`total`). Empty without labels.
-    pub(crate) labels: LabelReport,
+    /// Shares of the classes among the block's events; `None` without labels.
+    pub(crate) truth: Option<Vec<f64>>,
 }
 
 /// The result of a backtest.
@@ -44,18 +47,23 @@ pub(crate) struct Report {
 // === impl Moment ===
 
 impl Moment {
-    pub(super) fn new(time_ms: i64, status: Status, labels: LabelReport) -> Self {
+    pub(super) fn new(time_ms: i64, status: Status, truth: Option<Vec<f64>>) -> Self {
         Self {
             time_ms,
             status,
-            labels,
+            truth,
         }
+    }
+
+    /// Of the labels that took effect with this block, and of all so far; `None` without labels.
+    pub(super) fn measured(&self) -> Option<&LabelMeasures> {
+        Some(&self.status.block.as_ref()?.labels.as_ref()?.measured)
     }
 
     /// The block's proportions with intervals, and the accuracy of each predictor.
     fn figures(&self) -> Value {
         let block = self.status.block.as_ref();
-        let measured = self.labels.window.as_ref();
+        let measured = self.measured().and_then(|measured| measured.block.as_ref());
         json!({
             "events": self.status.events,
             "time_ms": self.time_ms,
@@ -63,7 +71,7 @@ impl Moment {
             "adapted": block.map(|block| &block.adapted),
             "served": block.map(|block| &block.served),
             "candidate": block.map(|block| block.verdict.candidate),
-            "true_proportions": measured.map(|measured| &measured.proportions),
+            "true_proportions": &self.truth,
             "accuracies": measured.map(|measured| {
                 let accuracies = measured.by_predictor.iter().map(|measures| measures.accuracy);
                 Predictor::ALL.iter().map(|candidate| candidate.name()).zip(accuracies)
@@ -99,7 +107,7 @@ impl Report {
 
     /// Measures over all labels. `None` without labels.
     pub(crate) fn measured(&self) -> Option<&Measurement> {
-        self.moments.last()?.labels.total.as_ref()
+        self.moments.last()?.measured()?.total.as_ref()
     }
 
     /// Mean over blocks of the l1 distance between served and true proportions. `None` without labels.
@@ -107,7 +115,7 @@ impl Report {
         let distance = |moment: &Moment| {
             let block = moment.status.block.as_ref()?;
             let estimate = &block.served;
-            let truth = &moment.labels.window.as_ref()?.proportions;
+            let truth = moment.truth.as_ref()?;
             let pairs = estimate.proportions.as_ref().iter().zip(truth);
             Some(
                 pairs
@@ -168,7 +176,7 @@ impl Report {
                     )?;
                 }
             }
-            match &moment.labels.window {
+            match moment.measured().and_then(|measured| measured.block.as_ref()) {
                 Some(measured) => {
                     write!(text, "  ")?;
                     for measures in &measured.by_predictor {

@@ -19,6 +19,10 @@ pub(super) struct FileArgs {
     /// Column of the events' times, in milliseconds since 1970 [default: `time_ms`, if there is one].
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
+    /// Column of the times at which labels were known, in milliseconds since 1970 [default: `label_time_ms`, if there is
+    /// one, else the events' times].
+    #[arg(long, value_name = "COLUMN")]
+    label_time: Option<String>,
     /// What the rows are: probabilities, logits, latent, dense or fields [default: guessed from the columns' names].
     #[arg(long, value_name = "KIND", value_parser = word::<InputKind>)]
     input: Option<InputKind>,
@@ -41,6 +45,7 @@ impl FileArgs {
             label: self.label,
             id: self.id,
             time: self.time,
+            label_time: self.label_time,
             input: self.input,
             columns: self.columns,
             kinds: self.kind.into_iter().chain(ignored).collect(),

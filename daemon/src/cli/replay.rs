@@ -86,7 +86,8 @@ impl Replay {
                     config.labels.label_field.as_str(): classes[label as usize],
                 });
                 let label = label.to_string();
-                hand_over(|| sender.send(topic, &id, label.as_bytes(), None))?;
+                let time_ms = event.label_time_ms.or(event.time_ms);
+                hand_over(|| sender.send(topic, &id, label.as_bytes(), time_ms))?;
             }
             sent += 1;
             bar.set_position(sent);

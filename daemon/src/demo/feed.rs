@@ -1,20 +1,15 @@
 //! Sends the demo's mails and answers the daemon's requests for labels.
 //!
-//! The gate is told what was asked for, and nothing else. The demo knows the class of every mail, and measures with all of
-//! them, apart from Kafka.
+//! The gate gets to know what was asked for, and nothing else.
 
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, HashSet},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::{
-    event::{Cell, Encoder, Row},
-    labels::LabelJoin,
-};
+use ostar_connectors::event::{Cell, Encoder, Row};
 use rdkafka::{
     ClientConfig,
     producer::{BaseProducer, BaseRecord, Producer as _},
@@ -27,8 +22,6 @@ use super::{
     stream::{CLASSES, Mail, MailStream, Phase},
 };
 
-/// How long after a mail its prediction is measured: when it has been made, whatever else happens.
-const MEASURED_AFTER: Duration = Duration::from_secs(2);
 /// One in this many requests is never answered.
 const UNANSWERED: u64 = 10;
 /// One in this many mails is followed by a broken one, so that there are dead letters to see.
@@ -51,9 +44,6 @@ pub(super) struct Plan {
     pub(super) rate: u64,
 }
 
-/// What measures the predictions.
-pub(super) type Measuring = Option<Arc<Mutex<LabelJoin>>>;
-
 pub(super) fn id_of(number: u64) -> String {
     format!("mail-{number}")
 }
@@ -63,12 +53,11 @@ pub(super) fn number_of(id: &str) -> Option<u64> {
     id.strip_prefix("mail-")?.parse().ok()
 }
 
-/// Sends everything. Returns after the last mail was measured, or when `stop` is true.
+/// Sends everything. Returns after the last mail, or when `stop` is true.
 pub(super) fn send(
     plan: Plan,
     brokers: &str,
     encoder: &Encoder,
-    measuring: &Measuring,
     stop: impl Fn() -> bool,
 ) -> Result<()> {
     let producer: BaseProducer = ClientConfig::new()
@@ -81,14 +70,14 @@ pub(super) fn send(
     let mut truth = Truth::default();
     let start = Instant::now();
     let mut sent = 0;
-    while (sent < plan.mails || !truth.unmeasured.is_empty()) && !stop() {
+    while sent < plan.mails && !stop() {
         let due = start.elapsed().as_millis() as u64 * plan.rate / 1000;
         while sent < due.min(plan.mails) {
             let (mail, class) = stream.next(Phase::at(sent as f64 / plan.mails as f64));
             let id = id_of(sent);
             let payload = encoder.encode(Some(&id), None, &row(mail));
             send_record(&producer, EVENTS_TOPIC, &id, &payload)?;
-            truth.add(class);
+            truth.classes.push(class);
             sent += 1;
             if sent % BROKEN == 0 {
                 let broken = BROKEN_MAILS[(sent / BROKEN) as usize % BROKEN_MAILS.len()];
@@ -102,7 +91,6 @@ pub(super) fn send(
                 send_record(&producer, LABELS_TOPIC, &id, label.as_bytes())?;
             }
         }
-        truth.measure(measuring);
         producer.poll(Duration::ZERO);
         thread::sleep(TICK);
     }
@@ -114,41 +102,16 @@ pub(super) fn send(
 #[derive(Default)]
 struct Truth {
     classes: Vec<u32>,
-    /// Mails in the order they were sent, with the time at which they are measured.
-    unmeasured: VecDeque<(Instant, u64)>,
-    /// Mails whose label was sent, which measures them, too.
+    /// Mails whose label was sent.
     answered: HashSet<u64>,
 }
 
 impl Truth {
-    fn add(&mut self, class: u32) {
-        let number = self.classes.len() as u64;
-        self.classes.push(class);
-        self.unmeasured
-            .push_back((Instant::now() + MEASURED_AFTER, number));
-    }
-
     /// The class of a mail that was asked for, unless nobody looks at it or it was told before.
     fn answer(&mut self, number: u64) -> Option<u32> {
         let class = *self.classes.get(number as usize)?;
         let is_new = !number.is_multiple_of(UNANSWERED) && self.answered.insert(number);
         is_new.then_some(class)
-    }
-
-    /// Measures the predictions that are due.
-    fn measure(&mut self, measuring: &Measuring) {
-        let now = Instant::now();
-        let is_due = |(due, _): &(Instant, u64)| *due <= now;
-        while self.unmeasured.front().is_some_and(is_due)
-            && let Some((_, number)) = self.unmeasured.pop_front()
-        {
-            if let Some(join) = measuring
-                && !self.answered.remove(&number)
-            {
-                let mut join = join.lock().unwrap_or_else(PoisonError::into_inner);
-                join.add_label(&id_of(number), self.classes[number as usize]);
-            }
-        }
     }
 }
 

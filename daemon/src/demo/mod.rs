@@ -16,7 +16,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::Path,
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -108,28 +108,25 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
         table.say(&format!("gRPC       {grpc}"));
         table.say("");
         let plan = plan(options);
-        let (sender, labels) = (process.publisher.status.clone(), process.labels.clone());
+        let sender = process.publisher.status.clone();
         let feeding = tokio::spawn({
             let (status, stopped) = (sender.subscribe(), Arc::clone(&stopped));
-            let measuring = labels.clone();
             async move {
-                let fed = feed_and_wait(plan, brokers, encoder, measuring, status, stopped).await;
+                let fed = feed_and_wait(plan, brokers, encoder, status, stopped).await;
                 ended.notify_one();
                 fed
             }
         });
         let mut summary = Summary::new(plan.mails, BLOCK);
-        let watching = tokio::spawn({
-            let (sender, labels) = (sender.clone(), labels.clone());
-            async move {
-                table.watch(sender, labels, &mut summary).await;
-                (table, summary)
-            }
+        let watched = sender.clone();
+        let watching = tokio::spawn(async move {
+            table.watch(watched, &mut summary).await;
+            (table, summary)
         });
-        running = Some((sender, labels, feeding, watching));
+        running = Some((sender, feeding, watching));
     };
     let lived = run::run(config, signals, attend).await;
-    let Some((status, labels, feeding, watching)) = running else {
+    let Some((status, feeding, watching)) = running else {
         return lived;
     };
     stopped.store(true, Ordering::Relaxed);
@@ -137,13 +134,7 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
     let (table, summary) = watching.await.context("the demo's table panicked")?;
     lived?;
     feeding.await.context("the demo's feed panicked")??;
-    let report = labels.map(|labels| {
-        labels
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .report()
-    });
-    table.conclude(&summary, report.as_ref());
+    table.conclude(&summary);
     Ok(())
 }
 
@@ -152,7 +143,6 @@ async fn feed_and_wait(
     plan: feed::Plan,
     brokers: String,
     encoder: Encoder,
-    measuring: feed::Measuring,
     mut status: watch::Receiver<Status>,
     stopped: Arc<AtomicBool>,
 ) -> Result<()> {
@@ -162,14 +152,11 @@ async fn feed_and_wait(
         return Ok(());
     }
     let stop = move || stopped.load(Ordering::Relaxed);
-    spawn_blocking(move || feed::send(plan, &brokers, &encoder, &measuring, stop)).await??;
+    spawn_blocking(move || feed::send(plan, &brokers, &encoder, stop)).await??;
     let whole_blocks = plan.mails - plan.mails % BLOCK as u64;
     let caught_up = status.wait_for(|status| status.ended || status.events >= whole_blocks);
     // The demo also ends if the learner cannot keep up.
     let _ = tokio::time::timeout(Duration::from_secs(10), caught_up).await;
-    // Leaves time to measure the last mails, which happens while outputs are flushed.
-    let ended = status.wait_for(|status| status.ended);
-    let _ = tokio::time::timeout(Duration::from_millis(500), ended).await;
     Ok(())
 }
 

@@ -1,11 +1,10 @@
 //! The demo's result in numbers.
 
-use ostar_connectors::labels::{LabelReport, Predictor};
-use ostar_method::Candidate;
+use ostar_method::{Candidate, learner::Predictor};
 use serde::Serialize;
 
 use super::{
-    acts::{ActFigures, Acts},
+    acts::{ActFigures, Acts, Answers},
     stream::{Act, Phase},
 };
 use crate::{current::Version, status::Status};
@@ -27,7 +26,7 @@ pub(super) struct Summary {
 /// The last line of `--json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
-    /// Over all labelled mails.
+    /// Over the mails whose labels were asked for at random.
     pub(super) accuracy_frozen: f64,
     pub(super) accuracy_prior: f64,
     pub(super) accuracy_adapted: f64,
@@ -60,7 +59,7 @@ impl Summary {
             && let Some(estimate) = estimate(status)
         {
             self.blocks += 1;
-            self.acts.observe(status);
+            self.acts.observe(status, self.block);
             self.distances += 2.0 * (estimate - self.truth(status)).abs();
         }
         self.last = Some(status.clone());
@@ -72,11 +71,9 @@ impl Summary {
         Phase::at(middle / self.mails as f64).spam
     }
 
-    /// Takes in what the labels so far have measured.
-    pub(super) fn measure(&mut self, labels: Option<&LabelReport>) {
-        if let Some(total) = labels.and_then(|labels| labels.total.as_ref()) {
-            self.acts.measure(total);
-        }
+    /// Answers to requests that were drawn at random.
+    pub(super) fn answers(&self) -> Answers {
+        self.acts.answers()
     }
 
     /// The act that the newest block belongs to.
@@ -84,22 +81,22 @@ impl Summary {
         self.acts.current(status.events)
     }
 
-    pub(super) fn figures(&self, labels: Option<&LabelReport>) -> Option<Figures> {
-        let total = labels?.total.as_ref()?;
-        let accuracy = |predictor| total.of(predictor).accuracy;
+    /// `None` before the first answer.
+    pub(super) fn figures(&self) -> Option<Figures> {
+        let answers = self.answers();
         let last = self.last.as_ref()?;
         let Version { epoch, step } = last.version;
         Some(Figures {
-            accuracy_frozen: accuracy(Predictor::Candidate(Candidate::Frozen)),
-            accuracy_prior: accuracy(Predictor::Candidate(Candidate::Prior)),
-            accuracy_adapted: accuracy(Predictor::Candidate(Candidate::Adapted)),
-            accuracy_served: accuracy(Predictor::Served),
+            accuracy_frozen: answers.accuracy(Predictor::Candidate(Candidate::Frozen))?,
+            accuracy_prior: answers.accuracy(Predictor::Candidate(Candidate::Prior))?,
+            accuracy_adapted: answers.accuracy(Predictor::Candidate(Candidate::Adapted))?,
+            accuracy_served: answers.accuracy(Predictor::Served)?,
             proportion_l1_mean: self.distances / self.blocks.max(1) as f64,
             events: last.events,
             steps: last.steps,
             skipped_steps: last.skipped_steps,
             model_version: format!("{epoch}.{step}"),
-            acts: self.acts.figures(total),
+            acts: self.acts.figures(),
         })
     }
 }

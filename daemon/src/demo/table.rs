@@ -1,15 +1,12 @@
 //! The demo's output: a table that is redrawn while the stream runs, and a summary at the end.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use console::Term;
-use ostar_connectors::labels::{LabelJoin, LabelReport, Predictor};
 use ostar_method::{
     Candidate,
     diagnostics::Decision,
+    learner::Predictor,
     proportions::{Interval, ProportionEstimate},
 };
 use tokio::sync::watch;
@@ -46,12 +43,7 @@ impl Table {
     }
 
     /// Tells the page which act it is, and redraws the table until the status says that the process has ended.
-    pub(super) async fn watch(
-        &self,
-        sender: watch::Sender<Status>,
-        labels: Option<Arc<Mutex<LabelJoin>>>,
-        summary: &mut Summary,
-    ) {
+    pub(super) async fn watch(&self, sender: watch::Sender<Status>, summary: &mut Summary) {
         let start = Instant::now();
         let mut status = sender.subscribe();
         let mut drawn = 0;
@@ -73,16 +65,11 @@ impl Table {
             } else {
                 LINE_EVERY
             };
-            let report = labels.as_ref().map(|join| {
-                let join = join.lock().unwrap_or_else(PoisonError::into_inner);
-                join.report()
-            });
-            summary.measure(report.as_ref());
             if last.elapsed() < every || now.block.is_none() {
                 continue;
             }
             last = Instant::now();
-            let lines = lines(&now, summary, report.as_ref(), start.elapsed());
+            let lines = lines(&now, summary, start.elapsed());
             if self.term.is_term() {
                 let _ = self.term.clear_last_lines(drawn);
                 drawn = lines.len();
@@ -93,8 +80,8 @@ impl Table {
         }
     }
 
-    pub(super) fn conclude(&self, summary: &Summary, labels: Option<&LabelReport>) {
-        let Some(figures) = summary.figures(labels) else {
+    pub(super) fn conclude(&self, summary: &Summary) {
+        let Some(figures) = summary.figures() else {
             return self.say("stopped before the first labels arrived");
         };
         let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
@@ -135,12 +122,7 @@ impl Table {
     }
 }
 
-fn lines(
-    status: &Status,
-    summary: &Summary,
-    labels: Option<&LabelReport>,
-    elapsed: Duration,
-) -> Vec<String> {
+fn lines(status: &Status, summary: &Summary, elapsed: Duration) -> Vec<String> {
     let with_interval = |share: f64, interval: Interval| {
         format!("{share:.3} [{:.3}, {:.3}]", interval.low, interval.high)
     };
@@ -175,14 +157,14 @@ fn lines(
         let verdict = &block.verdict;
         lines.push(format!("served {}: {}", verdict.candidate, verdict.reason));
     }
-    if let Some(measured) = labels.and_then(|labels| labels.window.as_ref()) {
-        let figure = |candidate| 100.0 * measured.of(Predictor::Candidate(candidate)).accuracy;
+    let answers = summary.answers();
+    if let [Some(frozen), Some(prior), Some(adapted)] =
+        Candidate::ALL.map(|candidate| answers.accuracy(Predictor::Candidate(candidate)))
+    {
+        let [frozen, prior, adapted] = [frozen, prior, adapted].map(|share| 100.0 * share);
         lines.push(format!(
-            "accuracy of the last {} labels  frozen {:.1} %  prior {:.1} %  adapted {:.1} %",
-            measured.labels,
-            figure(Candidate::Frozen),
-            figure(Candidate::Prior),
-            figure(Candidate::Adapted)
+            "accuracy by {} random labels  frozen {frozen:.1} %  prior {prior:.1} %  adapted {adapted:.1} %",
+            answers.count()
         ));
     }
     if let Some(refresh) = &status.refresh {

@@ -93,9 +93,8 @@ impl InferenceService {
     async fn predict_rows(&self, request: PredictRequest) -> Result<PredictResponse, Status> {
         let mode = read_mode(request.mode)?;
         let services = &self.services;
-        let rows = services.read_rows("inputs", &request.inputs, self.max_rows)?;
-        // Larger than its rows: it must not be held while they wait.
-        drop(request);
+        // Consumes the inputs: they are larger than their rows, and must not be held while those wait.
+        let rows = services.read_rows("inputs", request.inputs, self.max_rows)?;
         let answer = self.batcher.score(rows, mode).await?;
         Ok(self.respond(&answer))
     }

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use ostar_bundle::Bundle;
 use ostar_connectors::{
-    event::{Chunk, Decoder, InputRows, RecordMeta, RejectReason, leaves},
+    event::{Chunk, Decoder, InputRows, RecordMeta, RejectReason},
     kafka::{Connection, KafkaSettings, Polled},
 };
 use ostar_method::profile::{FieldReport, InputProfile, Tally};
@@ -162,7 +162,7 @@ pub(crate) fn look(
     let fields = field::looks(bundle, settings, &cells, &reports);
     let leaves: Vec<_> = events
         .iter()
-        .map(|event| leaves(settings.format, &event.payload))
+        .map(|event| decoder.leaves(&event.payload))
         .collect();
     let mut troubles = Vec::new();
     for (place, look) in fields.iter().enumerate() {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use ostar_connectors::labels::{LabelReport, Measurement, Predictor};
 use ostar_method::{
     gate::LabelEvidence,
-    learner::{JoinCounts, LabelBlock, LabelRequest, SharesByLabels},
+    learner::{JoinCounts, LabelBlock, LabelRequest, Measurement, Predictor, SentClasses, SharesByLabels},
 };
-use prometheus::{IntCounter, IntCounterVec, IntGauge};
+use prometheus::{IntCounterVec, IntGauge};
 
 use super::{
     classes::ClassLabels,
@@ -17,10 +16,8 @@ use super::{
 #[derive(Debug)]
 pub(crate) struct LabelMetrics {
     classes: Arc<ClassLabels>,
-    joined: IntCounter,
-    duplicates: IntCounter,
-    expired: IntCounter,
-    rejected: IntCounter,
+    outcomes: IntCounterVec,
+    sent: IntCounterVec,
     accuracy: Measured,
     balanced_accuracy: Measured,
     log_loss: Measured,
@@ -28,7 +25,6 @@ pub(crate) struct LabelMetrics {
     calibration_ratio: Measured,
     true_proportion: Measured,
     requests: IntCounterVec,
-    join: IntCounterVec,
     waiting: IntGauge,
     waiting_sample: IntGauge,
     probability: Measured,
@@ -41,19 +37,20 @@ pub(crate) struct LabelMetrics {
 
 impl LabelMetrics {
     pub(super) fn new(families: &Families<'_>, classes: &Arc<ClassLabels>) -> Self {
-        let labels = families.counters(
-            "ostar_labels_total",
-            "Late labels read, by outcome.",
-            &["outcome"],
-        );
         let figure = |name, help| families.measured(name, help, &["candidate"]);
         let by_class = |name, help| families.measured(name, help, &["class"]);
         Self {
             classes: Arc::clone(classes),
-            joined: labels.with_label_values(&["joined"]),
-            duplicates: labels.with_label_values(&["duplicate"]),
-            expired: labels.with_label_values(&["expired"]),
-            rejected: labels.with_label_values(&["rejected"]),
+            outcomes: families.counters(
+                "ostar_labels_total",
+                "Labels and events by what became of them, since the start of the process.",
+                &["outcome"],
+            ),
+            sent: families.counters(
+                "ostar_sent_classes_total",
+                "Events by whether callers were sent the class that the learner's own candidate predicts.",
+                &["outcome"],
+            ),
             accuracy: figure(
                 "ostar_measured_accuracy",
                 "Share of the newest labelled events that the candidate predicted correctly.",
@@ -81,11 +78,6 @@ impl LabelMetrics {
                 "ostar_label_requests_total",
                 "Requests for labels that were delivered to labels.requests.topic, by reason.",
                 &["reason"],
-            ),
-            join: families.counters(
-                "ostar_label_evidence_total",
-                "Labels and events by what became of them in the learner, since the start of the process.",
-                &["outcome"],
             ),
             waiting: families.gauge(
                 "ostar_label_waiting_events",
@@ -149,8 +141,18 @@ impl LabelMetrics {
             ("negative", now.negatives, before.negatives),
             ("without_id", now.without_id, before.without_id),
         ] {
-            let counter = self.join.with_label_values(&[outcome]);
+            let counter = self.outcomes.with_label_values(&[outcome]);
             counter.inc_by(now.saturating_sub(before));
+        }
+        let SentClasses {
+            compared,
+            otherwise,
+        } = labels.sent;
+        for (outcome, events) in [("same", compared - otherwise), ("different", otherwise)] {
+            self.sent.with_label_values(&[outcome]).inc_by(events);
+        }
+        if let Some(figures) = &labels.measured.window {
+            self.observe_figures(figures);
         }
         self.waiting.set(labels.waiting as i64);
         self.waiting_sample.set(labels.sampled as i64);
@@ -180,21 +182,7 @@ impl LabelMetrics {
 
     /// Counts a label that could not be decoded.
     pub(crate) fn rejected(&self) {
-        self.rejected.inc();
-    }
-
-    pub(crate) fn observe(&self, report: &LabelReport) {
-        for (counter, count) in [
-            (&self.joined, report.counts.joined),
-            (&self.duplicates, report.counts.duplicates),
-            (&self.expired, report.counts.expired),
-        ] {
-            // Reports carry totals since the start of the process, and so does the counter: add the difference.
-            counter.inc_by(count.saturating_sub(counter.get()));
-        }
-        if let Some(figures) = &report.window {
-            self.observe_figures(figures);
-        }
+        self.outcomes.with_label_values(&["rejected"]).inc();
     }
 
     fn observe_figures(&self, figures: &Measurement) {

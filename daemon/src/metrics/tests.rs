@@ -8,7 +8,6 @@ use std::{
 use ostar_connectors::{
     event::RejectReason,
     kafka::{Output, OutputCounts},
-    labels::{LabelJoin, LabelSettings},
 };
 use ostar_method::{
     alarms::{AlarmReport, FieldStatus},
@@ -75,15 +74,11 @@ fn observed() -> Arc<Metrics> {
     metrics.checkpoints.written(duration, 1000);
     metrics.checkpoints.learned(3);
     metrics.checkpoints.failed();
-    let mut labels = LabelJoin::new(&LabelSettings::default(), 2);
-    for (id, class) in [("a", 0), ("b", 1)] {
-        labels.add_prediction(id, [&[0.6, 0.4]; 4]);
-        labels.add_label(id, class);
-    }
-    metrics.labels.observe(&labels.report());
     metrics.labels.requested(&[request()]);
     let block = fixture::learned(&fixture::bundle()).block;
-    let (labels, evidence) = (block.labels.unwrap(), block.verdict.labels.unwrap());
+    let (mut labels, evidence) = (block.labels.unwrap(), block.verdict.labels.unwrap());
+    labels.measured.window = Some(fixture::measured(2));
+    metrics.labels.rejected();
     metrics
         .labels
         .observe_block(&labels, &evidence, &JoinCounts::default());

@@ -18,8 +18,9 @@ fn check(services: &crate::serving::Services, request: Result<InferRequest, toni
     let Ok(inputs) = inputs::read(&services.description, request.inputs) else {
         return;
     };
-    if let Ok(rows) = services.read_rows("rows", &inputs, 1024) {
-        assert_eq!(rows.len(), inputs.len());
+    let count = inputs.len();
+    if let Ok(rows) = services.read_rows("rows", inputs, 1024) {
+        assert_eq!(rows.len(), count);
     }
 }
 

@@ -132,7 +132,7 @@ impl OpenInference {
     async fn predict(&self, request: InferRequest) -> Result<Inferred, Status> {
         self.check_name(&request.model)?;
         let inputs = inputs::read(&self.services.description, request.inputs)?;
-        let rows = self.services.read_rows("rows", &inputs, self.max_rows)?;
+        let rows = self.services.read_rows("rows", inputs, self.max_rows)?;
         let candidates = request
             .outputs
             .iter()

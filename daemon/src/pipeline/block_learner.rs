@@ -18,27 +18,25 @@ use ostar_connectors::{
 };
 use ostar_engine::Device;
 use ostar_method::{
-    gate::Objective,
-    learner::{BlockEvent, JoinCounts, LabelUse, Learner, LearnerSettings},
+    diagnostics::OrderCheck,
+    learner::{BlockEvent, InputSample, JoinCounts, Learner, LearnerSettings, StepPlan},
 };
 use tracing::{info, warn};
 
 pub(crate) use self::telling::Publisher;
 use self::telling::recall;
 use super::{
-    blocks::{Block, BlockBuilder},
+    blocks::Blocks,
     decision_log::{decided, log_decision, log_verdict},
     label_intake::LabelIntake,
     scored::ScoredChunk,
 };
 use crate::{clock::now_ms, config::LearnerSection, current::Version, status::Status};
 
-/// Owns the learner. Cuts chunks into blocks, observes each, takes a fixed number of steps, and publishes.
+/// Owns the learner. Cuts chunks into blocks, takes the steps that each asks for, and publishes.
 pub(crate) struct BlockLearner {
     learner: Learner,
-    blocks: BlockBuilder,
-    /// Rows of the block that is being filled which the proportions have followed already.
-    tracked: usize,
+    blocks: Blocks,
     steps_per_block: usize,
     epoch: u64,
     /// Where the checkpoint ended that this run started from: events before these offsets are not learned again.
@@ -59,8 +57,6 @@ pub(crate) struct BlockLearner {
     scored_ms: i64,
     /// Snapshots published so far.
     revision: u64,
-    /// Events of the chunk at hand that were learned before; kept for its memory.
-    repeated: Vec<usize>,
 }
 
 /// What becomes of a step that is due.
@@ -77,25 +73,16 @@ pub(crate) enum Pace {
 pub(crate) fn load_learner(
     device: Device,
     bundle: &Bundle,
-    settings: &LearnerSettings,
-    objective: Objective,
-    labels: Option<LabelUse>,
+    settings: LearnerSettings,
     state: Option<&[u8]>,
 ) -> Result<Learner> {
     let deployed = bundle.deployed()?;
-    let learner = match state {
-        None => {
-            let learner = Learner::on(device, &deployed, settings.clone());
-            learner
-                .with_context(|| format!("cannot start the learner on learner.device = {device}"))
-        }
-        Some(bytes) => Learner::load_on(device, &deployed, settings.clone(), bytes)
+    match state {
+        None => Learner::on(device, &deployed, settings)
+            .with_context(|| format!("cannot start the learner on learner.device = {device}")),
+        Some(bytes) => Learner::load_on(device, &deployed, settings, bytes)
             .context("cannot restore the learner from the checkpoint"),
-    };
-    let mut learner = learner?;
-    learner.serve_for(objective);
-    learner.use_labels(labels);
-    Ok(learner)
+    }
 }
 
 // === impl BlockLearner ===
@@ -112,11 +99,9 @@ impl BlockLearner {
             Some(manifest) => (manifest.position, manifest.shares, manifest.orders),
             None => Default::default(),
         };
-        let mut blocks = BlockBuilder::new(section.block, learner.uses_labels());
-        blocks.resume_seen(position.sampled.clone());
+        let seen = position.sampled.clone();
         let mut this = Self {
-            blocks,
-            tracked: 0,
+            blocks: Blocks::new(section.block, learner.uses_labels(), seen),
             steps_per_block: section.steps_per_block,
             epoch,
             learned: position.learned.clone(),
@@ -139,7 +124,6 @@ impl BlockLearner {
             accuracies_at: None,
             scored_ms: 0,
             revision: 0,
-            repeated: Vec::new(),
         };
         // A new learner has decided nothing yet: its metrics stay at 0.
         if decided(&this.status.gate) {
@@ -181,6 +165,12 @@ impl BlockLearner {
     /// When a scorer has read the newest sample, in milliseconds since 1970; 0 if the events are no samples.
     pub(crate) fn scored_ms(&self) -> i64 {
         self.scored_ms
+    }
+
+    /// What labels say about the order of the classes, if they were looked at after the newest block.
+    pub(crate) fn new_class_order(&self) -> Option<&OrderCheck> {
+        let labels = self.status.block.as_ref()?.labels.as_ref()?;
+        labels.class_order.as_ref()
     }
 
     /// Grows with each snapshot that is published.
@@ -294,22 +284,52 @@ impl BlockLearner {
             }
         }
         let mut number = 0;
-        while self.observe_next(chunk, &mut number)? {
-            let steps = self.take_steps(&pace)?;
-            if steps.is_break() {
-                return Ok(steps);
+        let mut has_moved = false;
+        while let Some(run) = self.blocks.next_run(chunk, &mut number, &self.learned) {
+            has_moved |= self.follow(chunk, run)?;
+            if !self.blocks.is_full() {
+                continue;
             }
-            // Together with the state below, not before the steps: whoever compares the two must find the same shares.
-            if let Some(block) = &self.status.block {
-                self.publisher.metrics.learner.observe_block(block);
+            has_moved = false;
+            let finished = self.finish_block(&pace)?;
+            if finished.is_break() {
+                return Ok(finished);
             }
-            self.publish();
             if after_block(self).is_break() {
                 return done;
             }
         }
-        self.track_waiting()?;
+        if has_moved {
+            self.publish_snapshot();
+        }
         done
+    }
+
+    /// [`BlockLearner::take`] for the last chunk of a stream that ends, as a file's does. All labels that are left take
+    /// effect, and the events that are left are a block.
+    pub(crate) fn take_last(&mut self, chunk: &ScoredChunk) -> Result<()> {
+        self.position.label_border_ms = i64::MAX;
+        let pace = || Pace::Step;
+        let taken = self.take(chunk, pace, |_| ControlFlow::Continue(()))?;
+        if taken.is_continue() && !self.blocks.is_empty() {
+            let finished = self.finish_block(&pace)?;
+            debug_assert!(finished.is_continue(), "no block is given up");
+        }
+        Ok(())
+    }
+
+    /// Closes the open block, takes the steps that are due, and publishes. A break says that the block was given up.
+    fn finish_block(&mut self, pace: &impl Fn() -> Pace) -> Result<ControlFlow<()>> {
+        let steps_due = self.close_block()?;
+        let steps = self.take_steps(steps_due, pace)?;
+        if steps.is_continue() {
+            // Together with the state, not before the steps: whoever compares the two must find the same shares.
+            if let Some(block) = &self.status.block {
+                self.publisher.metrics.learner.observe_block(block);
+            }
+            self.publish();
+        }
+        Ok(steps)
     }
 
     /// Learns from these offsets on, whatever had them before.
@@ -320,22 +340,22 @@ impl BlockLearner {
         self.position.topic_id.clone_from(&rewound.topic_id);
     }
 
-    /// Observes the block that the chunk's events from `number` on complete; `false` if they complete none.
-    fn observe_next(&mut self, chunk: &ScoredChunk, number: &mut usize) -> Result<bool> {
-        let first = *number;
-        let (learned, repeated) = (&self.learned, &mut self.repeated);
-        let block = self.blocks.next_block(chunk, number, learned, repeated);
-        count_inputs(&mut self.learner, chunk, first..*number, repeated);
-        let Some(block) = block else {
-            return Ok(false);
-        };
-        let Block {
-            rows,
-            events,
-            next,
-            newest_ms,
-        } = block;
-        self.learner.note_time(newest_ms);
+    /// Gives the learner a run of the chunk's events, with those of their inputs that were drawn. Says whether shares moved.
+    fn follow(&mut self, chunk: &ScoredChunk, run: Range<usize>) -> Result<bool> {
+        let drawn = chunk.sample.as_ref();
+        let drawn = drawn.map(|sample| sample.rows_in(run.clone()));
+        let drawn = drawn.filter(|rows| !rows.is_empty());
+        let sample = drawn.as_ref().map(|rows| InputSample {
+            inputs: rows.inputs(),
+            rows: rows.len(),
+        });
+        let followed = self.learner.follow(chunk.frozen.rows(run), sample);
+        followed.context("cannot follow decoded events")
+    }
+
+    /// Gives the learner the end of the open block. Gives how many alignment steps are due.
+    fn close_block(&mut self) -> Result<usize> {
+        let (events, sent, next) = self.blocks.open();
         let labels = match &mut self.labels {
             Some(intake) => {
                 let recorded = events.iter().map(|event| event.recorded_ms);
@@ -345,17 +365,20 @@ impl BlockLearner {
             }
             None => Vec::new(),
         };
-        let refused = "cannot observe a block of decoded events";
-        let group = self.learner.group_rows();
-        for first in (self.tracked..rows.len()).step_by(group) {
-            let rows = rows.slice(first..(first + group).min(rows.len()));
-            self.learner.track(rows).context(refused)?;
-        }
-        self.tracked = 0;
-        let events: Vec<BlockEvent<'_>> = events.iter().map(block_event).collect();
-        let block = self.learner.close_labelled_block(rows, &events, &labels);
-        let block = block.context(refused)?;
-        let events = rows.len();
+        self.learner.plan_steps(StepPlan {
+            usual: if self.status.paused {
+                0
+            } else {
+                self.steps_per_block
+            },
+            always: self.publisher.current.mode().always_aligns(),
+        });
+        let in_block = events.iter().zip(sent);
+        let in_block: Vec<BlockEvent<'_>> = in_block.map(block_event).collect();
+        let block = self.learner.close(&in_block, &labels);
+        let block = block.context("cannot learn from a block of decoded events")?;
+        let steps_due = block.steps_due;
+        let events = events.len();
         self.position.events += events as u64;
         self.position.learned.extend(next);
         let (seen, scored_ms) = self.blocks.seen();
@@ -363,6 +386,7 @@ impl BlockLearner {
             self.position.sampled.clone_from(seen);
         }
         self.scored_ms = scored_ms;
+        self.blocks.begin();
         if let Some(intake) = &self.labels {
             self.position.labels.clone_from(intake.offsets());
         }
@@ -378,35 +402,11 @@ impl BlockLearner {
         self.status.block = Some(block);
         self.estimate_accuracies()?;
         self.status.shares_at_ms = Some(now_ms());
-        Ok(true)
+        Ok(steps_due)
     }
 
-    /// Lets the proportions follow events that have not completed a block: on a slow stream a block is long.
-    fn track_waiting(&mut self) -> Result<()> {
-        let group = self.learner.group_rows();
-        let waiting = self.blocks.waiting();
-        let before = self.tracked;
-        while self.tracked + group <= waiting.len() {
-            let rows = waiting.slice(self.tracked..self.tracked + group);
-            let tracked = self.learner.track_ahead(rows);
-            tracked.context("cannot follow the proportions of decoded events")?;
-            self.tracked += group;
-        }
-        if self.tracked > before {
-            self.revision += 1;
-            let version = self.version();
-            let snapshot = self.learner.snapshot();
-            self.publisher.current.publish(snapshot, version);
-        }
-        Ok(())
-    }
-
-    fn take_steps(&mut self, pace: &impl Fn() -> Pace) -> Result<ControlFlow<()>> {
-        if self.status.paused {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let always = self.publisher.current.mode().always_aligns();
-        for _ in 0..self.learner.steps_due(self.steps_per_block, always) {
+    fn take_steps(&mut self, due: usize, pace: &impl Fn() -> Pace) -> Result<ControlFlow<()>> {
+        for _ in 0..due {
             match pace() {
                 Pace::Step => self.step()?,
                 Pace::Skip => {
@@ -443,33 +443,10 @@ impl BlockLearner {
     }
 }
 
-/// Counts the inputs of a chunk's events `range`, as far as they are known, without those that are repeated.
-fn count_inputs(
-    learner: &mut Learner,
-    chunk: &ScoredChunk,
-    range: Range<usize>,
-    repeated: &[usize],
-) {
-    let Some(sample) = &chunk.sample else {
-        return;
-    };
-    let events = &sample.events;
-    let first = events.partition_point(|event| *event < range.start);
-    let end = events.partition_point(|event| *event < range.end);
-    let mut rows = sample.rows.emptied();
-    for (place, event) in events.iter().enumerate().take(end).skip(first) {
-        if repeated.binary_search(event).is_err() {
-            rows.append(&sample.rows, place..place + 1);
-        }
-    }
-    if !rows.is_empty() {
-        learner.count_inputs(rows.inputs(), rows.len());
-    }
-}
-
-fn block_event(event: &EventMeta) -> BlockEvent<'_> {
+fn block_event<'a>((event, sent): (&'a EventMeta, &Option<u32>)) -> BlockEvent<'a> {
     BlockEvent {
         id: event.id.as_deref(),
         time_ms: event.time_ms,
+        sent: *sent,
     }
 }

@@ -9,58 +9,38 @@ use ostar_connectors::{
     event::{EventMeta, Offsets},
     samples::SeenEvents,
 };
-use ostar_method::frozen::{FrozenRows, FrozenScores};
 
 use super::scored::ScoredChunk;
 
-/// Fills one block after the other.
+/// Events of one block after the other. Their rows are in the learner.
 #[derive(Debug)]
-pub(crate) struct BlockBuilder {
+pub(crate) struct Blocks {
     size: usize,
-    /// Rows of a block that spans chunks.
-    scores: FrozenScores,
-    /// Their events, if anybody needs them.
+    /// Of the block that is being filled; without ids unless labels are joined by them.
     events: Vec<EventMeta>,
-    keeps_events: bool,
+    keeps_ids: bool,
+    /// The classes that callers were sent of them.
+    sent: Vec<Option<u32>>,
     /// In each partition of the block, the offset behind its last event.
     next: Offsets,
-    /// Newest time of its events.
-    newest_ms: i64,
     /// Of samples, which arrive at least once: how far their events were seen.
     seen: SeenEvents,
     /// When a scorer has read the newest of them; 0 if they are no samples.
     scored_ms: i64,
 }
 
-/// A complete block, borrowed from its chunk or from the builder.
-#[derive(Debug)]
-pub(crate) struct Block<'a> {
-    pub(crate) rows: FrozenRows<'a>,
-    /// One for each row; none unless the builder keeps events.
-    pub(crate) events: &'a [EventMeta],
-    /// In each partition of the block, the offset behind its last event.
-    pub(crate) next: &'a Offsets,
-    /// Newest time of its events, in milliseconds since 1970.
-    pub(crate) newest_ms: i64,
-}
-
-impl BlockBuilder {
-    pub(crate) fn new(size: usize, keeps_events: bool) -> Self {
+impl Blocks {
+    /// Samples of events that were `seen` before are left out.
+    pub(crate) fn new(size: usize, keeps_ids: bool, seen: SeenEvents) -> Self {
         Self {
             size,
-            scores: FrozenScores::default(),
-            events: Vec::new(),
-            keeps_events,
+            events: Vec::with_capacity(size),
+            keeps_ids,
+            sent: Vec::with_capacity(size),
             next: Offsets::new(),
-            newest_ms: 0,
-            seen: SeenEvents::default(),
+            seen,
             scored_ms: 0,
         }
-    }
-
-    /// Samples of events that were seen before are left out from now on.
-    pub(crate) fn resume_seen(&mut self, seen: SeenEvents) {
-        self.seen = seen;
     }
 
     /// How far the events of samples were seen, and when the newest was scored.
@@ -74,80 +54,73 @@ impl BlockBuilder {
             .retain(|partition, _| !rewound.contains_key(partition));
     }
 
-    /// Rows that wait for others to complete a block.
-    pub(crate) fn waiting(&self) -> FrozenRows<'_> {
-        // A complete block was given out already; its rows are cleared when the next come.
-        let is_complete = self.scores.len() == self.size;
-        let rows = if is_complete { 0 } else { self.scores.len() };
-        self.scores.rows(0..rows)
-    }
-
-    /// The block that a chunk's events from `number` on complete, without those before `learned`. Moves `number` behind
-    /// the block. Without a complete block it moves to the end of the chunk, and the events are kept for the next one.
-    /// `repeated` gets the numbers of the events that are left out.
-    pub(crate) fn next_block<'a>(
-        &'a mut self,
-        chunk: &'a ScoredChunk,
+    /// The chunk's next events from `number` on that belong to the open block and follow each other, without those before
+    /// `learned`. Moves `number` behind them; `None` at the end of the chunk.
+    pub(crate) fn next_run(
+        &mut self,
+        chunk: &ScoredChunk,
         number: &mut usize,
         learned: &Offsets,
-        repeated: &mut Vec<usize>,
-    ) -> Option<Block<'a>> {
-        repeated.clear();
-        if self.scores.len() == self.size {
-            self.scores.clear();
-        }
-        if self.scores.is_empty() {
-            self.next.clear();
-            self.events.clear();
-            self.newest_ms = 0;
-        }
-        // Events that follow each other are copied as one run.
+    ) -> Option<Range<usize>> {
         let mut run = *number..*number;
-        while *number < chunk.events.len() && self.scores.len() + run.len() < self.size {
-            let event = &chunk.events[*number];
-            let mut is_new = learned
-                .get(&event.partition)
-                .is_none_or(|at| event.offset >= *at);
-            if let Some(origin) = chunk.origins.get(*number) {
-                is_new =
-                    is_new && (self.seen).advance(origin.partition, origin.offset, origin.creation);
-                self.scored_ms = self.scored_ms.max(origin.scored_ms);
-            }
-            if !is_new {
-                repeated.push(*number);
-            }
+        while *number < chunk.events.len() && !self.is_full() {
+            let is_new = self.is_new(chunk, *number, learned);
             *number += 1;
             if is_new {
-                self.next.insert(event.partition, event.offset + 1);
-                self.newest_ms = self.newest_ms.max(event.time_ms);
+                self.push(chunk, *number - 1);
                 run.end = *number;
-            } else {
-                self.append(chunk, run);
+            } else if run.is_empty() {
                 run = *number..*number;
+            } else {
+                break;
             }
         }
-        let (rows, events) = if run.len() == self.size {
-            // Most blocks lie within one chunk: borrow them instead of copying.
-            let kept = if self.keeps_events { run.clone() } else { 0..0 };
-            (chunk.frozen.rows(run), &chunk.events[kept])
-        } else {
-            self.append(chunk, run);
-            (self.scores.rows(0..self.scores.len()), &self.events[..])
-        };
-        let block = Block {
-            rows,
-            events,
-            next: &self.next,
-            newest_ms: self.newest_ms,
-        };
-        (block.rows.len() == self.size).then_some(block)
+        (!run.is_empty()).then_some(run)
     }
 
-    fn append(&mut self, chunk: &ScoredChunk, run: Range<usize>) {
-        if self.keeps_events {
-            self.events.extend_from_slice(&chunk.events[run.clone()]);
+    fn is_new(&mut self, chunk: &ScoredChunk, number: usize, learned: &Offsets) -> bool {
+        let event = &chunk.events[number];
+        let learned = learned.get(&event.partition);
+        let mut is_new = learned.is_none_or(|at| event.offset >= *at);
+        if let Some(origin) = chunk.origins.get(number) {
+            is_new =
+                is_new && (self.seen).advance(origin.partition, origin.offset, origin.creation);
+            self.scored_ms = self.scored_ms.max(origin.scored_ms);
         }
-        self.scores.append(chunk.frozen.rows(run));
+        is_new
+    }
+
+    fn push(&mut self, chunk: &ScoredChunk, number: usize) {
+        let event = &chunk.events[number];
+        self.sent.push(chunk.sent.get(number).copied());
+        self.next.insert(event.partition, event.offset + 1);
+        self.events.push(EventMeta {
+            id: event.id.clone().filter(|_| self.keeps_ids),
+            ..*event
+        });
+    }
+
+    /// Whether the block has all its events.
+    pub(crate) fn is_full(&self) -> bool {
+        self.events.len() == self.size
+    }
+
+    /// Whether it has none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// The block's events, the classes that callers were sent of them, and in each of its partitions the offset behind the
+    /// last one.
+    pub(crate) fn open(&self) -> (&[EventMeta], &[Option<u32>], &Offsets) {
+        (&self.events, &self.sent, &self.next)
+    }
+
+    /// Begins the next block.
+    pub(crate) fn begin(&mut self) {
+        self.events.clear();
+        self.sent.clear();
+        self.next.clear();
     }
 }
 
@@ -155,7 +128,7 @@ impl BlockBuilder {
 mod tests {
     use ostar_connectors::event::{Chunk, Decoder, EventMeta, EventSettings, InputRows, Row};
     use ostar_method::{
-        frozen::FrozenModel,
+        frozen::{FrozenModel, FrozenScores},
         learner::{Learner, LearnerSettings},
     };
 
@@ -194,20 +167,24 @@ mod tests {
 
     /// Latents and probabilities of each complete block of three, and the offsets after it.
     fn blocks(chunks: &[ScoredChunk], learned: &Offsets) -> Vec<(Vec<f32>, Vec<f32>, Offsets)> {
-        let mut builder = BlockBuilder::new(3, true);
+        let mut blocks = Blocks::new(3, true, SeenEvents::default());
+        let mut rows = FrozenScores::default();
         let mut complete = Vec::new();
         for chunk in chunks {
             let mut number = 0;
-            while let Some(Block {
-                rows, events, next, ..
-            }) = builder.next_block(chunk, &mut number, learned, &mut Vec::new())
-            {
-                assert_eq!(events.len(), 3);
-                complete.push((
-                    rows.latents().to_vec(),
-                    rows.probabilities().to_vec(),
-                    next.clone(),
-                ));
+            while let Some(run) = blocks.next_run(chunk, &mut number, learned) {
+                rows.append(chunk.frozen.rows(run));
+                assert_eq!(blocks.open().0.len(), rows.len());
+                if blocks.is_full() {
+                    let (latents, probabilities) = (rows.latents(), rows.probabilities());
+                    complete.push((
+                        latents.to_vec(),
+                        probabilities.to_vec(),
+                        blocks.open().2.clone(),
+                    ));
+                    rows.clear();
+                    blocks.begin();
+                }
             }
         }
         complete

@@ -14,7 +14,6 @@ use ostar_connectors::{
     kafka::{Output, OutputError, Outputs},
     proto,
 };
-use ostar_engine::argmax;
 use tracing::{info, warn};
 
 use super::{
@@ -108,13 +107,14 @@ impl Emission {
             let wait = FLUSH_EVERY.saturating_sub(last_commit.elapsed());
             match chunks.recv_timeout(wait) {
                 Ok(FromIngest::Chunk(chunk)) => {
-                    let chunk = Arc::new(self.frozen.score(chunk)?);
+                    let mut chunk = self.frozen.score(chunk)?;
+                    let predictions = self.scoring.score(&mut chunk)?;
+                    let chunk = Arc::new(chunk);
                     self.tell_refused(&chunk);
                     self.metrics
                         .ingest
                         .set_waiting("learner", learner.waiting());
                     learner.pass_on(&chunk);
-                    let predictions = self.scoring.score(&chunk)?;
                     if let Err(given_up) = self.rewind(&chunk) {
                         return Ok(Err(given_up));
                     }
@@ -222,12 +222,12 @@ impl Emission {
                 if !self.is_new(event.partition, event.offset) {
                     continue;
                 }
-                let class = argmax(probabilities);
+                let class = chunk.sent[number];
                 let prediction = proto::Prediction {
                     id: event.id.as_deref().unwrap_or_default().to_owned(),
                     probabilities: probabilities.to_vec(),
-                    class: class as u32,
-                    class_name: self.classes[class].clone(),
+                    class,
+                    class_name: self.classes[class as usize].clone(),
                     version: Some(predictions.version.into()),
                 };
                 let sent = self.send(|outputs| outputs.send_prediction(event, &prediction));

@@ -1,7 +1,7 @@
-//! The labels thread: reads late labels, measures with them what callers got, and passes them on to the learner.
+//! The labels thread: reads late labels and passes them on to the learner.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -12,13 +12,13 @@ use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Offsets, TimeLimit},
     kafka::{KafkaSettings, LabelReader, Polled},
-    labels::{LabelDecoder, LabelJoin, OrderRows},
+    labels::LabelDecoder,
 };
 use ostar_method::learner::ArrivedLabel;
 use tracing::{debug, info, warn};
 
 use super::{flags::PipelineFlags, label_intake::FromLabels};
-use crate::{class_order::wrong_order, config::Config, health::Health, metrics::Metrics};
+use crate::{config::Config, health::Health, metrics::Metrics};
 
 /// How long one attempt to open the topic takes, so that stopping is noticed.
 const ATTEMPT: Duration = Duration::from_secs(2);
@@ -29,8 +29,6 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long there must have been nothing to read before it is told that everything was read. A record takes a moment
 /// from its time to the reader.
 const QUIET: Duration = Duration::from_millis(500);
-/// How often metrics follow what was measured.
-const SHOW_EVERY: Duration = Duration::from_secs(1);
 
 /// Reads the topic of labels, as soon as there is one. Learning and serving do not wait for it.
 pub(crate) struct LabelThread {
@@ -43,9 +41,6 @@ pub(crate) struct LabelThread {
     to_learner: Sender<FromLabels>,
     decoder: LabelDecoder,
     times: TimeLimit,
-    /// Names of the classes, in the bundle's order.
-    classes: Vec<String>,
-    join: Arc<Mutex<LabelJoin>>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
 }
@@ -55,7 +50,6 @@ impl LabelThread {
     pub(crate) fn new(
         config: &Config,
         bundle: &Bundle,
-        join: Arc<Mutex<LabelJoin>>,
         resume: Offsets,
         to_learner: Sender<FromLabels>,
         health: &Arc<Health>,
@@ -76,8 +70,6 @@ impl LabelThread {
             to_learner,
             decoder: LabelDecoder::new(&config.labels, classes),
             times: TimeLimit::new(&config.events),
-            classes: classes.clone(),
-            join,
             health: Arc::clone(health),
             metrics: Arc::clone(metrics),
         })
@@ -92,7 +84,6 @@ impl LabelThread {
             return Ok(());
         };
         self.tell(FromLabels::Opened(reader.offsets()), flags);
-        let mut shown = Instant::now();
         let mut quiet_since = Instant::now();
         while !flags.is_stopping() {
             match reader.poll(POLL) {
@@ -113,12 +104,7 @@ impl LabelThread {
                 let now = now.unwrap_or_default().saturating_sub(QUIET);
                 self.tell(FromLabels::CaughtUp(now.as_millis() as i64), flags);
             }
-            if shown.elapsed() >= SHOW_EVERY {
-                shown = Instant::now();
-                self.show();
-            }
         }
-        self.show();
         if let Err(error) = reader.close() {
             warn!(%error, "cannot commit offsets of labels; the next start reads the last ones again");
         }
@@ -167,19 +153,15 @@ impl LabelThread {
                 // A time stamp of the year 2100 would hold back all labels behind it.
                 let in_time = self.times.check(None, record.timestamp_ms);
                 let message = match in_time.and_then(|()| self.decoder.decode(payload)) {
-                    Ok(label) => {
-                        let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
-                        join.add_label(&label.id, label.class);
-                        FromLabels::Label {
-                            partition,
-                            offset,
-                            label: ArrivedLabel {
-                                id: label.id,
-                                class: label.class,
-                                time_ms: record.timestamp_ms.unwrap_or(0),
-                            },
-                        }
-                    }
+                    Ok(label) => FromLabels::Label {
+                        partition,
+                        offset,
+                        label: ArrivedLabel {
+                            id: label.id,
+                            class: label.class,
+                            time_ms: record.timestamp_ms.unwrap_or(0),
+                        },
+                    },
                     Err(reject) => {
                         debug!(%reject, "rejected a label");
                         self.metrics.labels.rejected();
@@ -204,43 +186,6 @@ impl LabelThread {
                 return;
             }
             message = unsent;
-        }
-    }
-
-    fn show(&self) {
-        let (report, due) = {
-            let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
-            (join.report(), join.order_rows())
-        };
-        self.metrics.labels.observe(&report);
-        if let Some(rows) = due {
-            self.check_order(&rows);
-        }
-    }
-
-    /// Whether the labels so far fit the order of the bundle's classes. A model in the wrong order serves the opposite of
-    /// what it knows, and nothing else shows it.
-    fn check_order(&self, rows: &OrderRows) {
-        let check = match rows.check() {
-            Ok(check) => check,
-            Err(error) => return warn!(%error, "cannot check the order of the classes"),
-        };
-        if let Some(problem) = wrong_order(&check, &self.classes) {
-            warn!(problem, "the order of the classes looks wrong");
-            self.health.set_condition("class_order", problem);
-            return;
-        }
-        self.health.clear("class_order");
-        match check.not_checked(&self.classes) {
-            Some(open) => info!(labels = check.rows, open, "the order of classes is open"),
-            None => {
-                info!(
-                    labels = check.rows,
-                    "labels confirm the order of the classes"
-                );
-                let mut join = self.join.lock().unwrap_or_else(PoisonError::into_inner);
-                join.order_is_known();
-            }
         }
     }
 }

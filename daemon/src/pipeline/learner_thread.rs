@@ -14,6 +14,7 @@ use super::{
     scored::ScoredChunk,
 };
 use crate::{
+    class_order::ClassOrder,
     config::WhenBehind,
     control::{Order, Request},
     error_text::one_line,
@@ -32,6 +33,7 @@ pub(crate) struct LearnerThread {
     pub(crate) when_behind: WhenBehind,
     /// Nice value of the thread, so that it gives way to serving.
     pub(crate) nice: u8,
+    pub(crate) class_order: ClassOrder,
     pub(crate) flags: Arc<PipelineFlags>,
 }
 
@@ -44,9 +46,14 @@ impl LearnerThread {
             mut orders,
             when_behind,
             nice,
+            class_order,
             flags,
         } = self;
         lower_priority(nice.into());
+        // Labels of an earlier run, if the learner has any.
+        if let Some(check) = block_learner.learner().check_class_order()? {
+            class_order.report(&check);
+        }
         let mut superseded = None;
         let pace = || match when_behind {
             WhenBehind::Skip if flags.is_stopping() || chunks.len() > WAITING_CHUNKS / 2 => {
@@ -69,6 +76,9 @@ impl LearnerThread {
                 recv(chunks) -> chunk => match chunk {
                     Ok(chunk) => {
                         let taken = block_learner.take(&chunk, pace, |block_learner| {
+                            if let Some(check) = block_learner.new_class_order() {
+                                class_order.report(check);
+                            }
                             superseded = checkpoints.write_if_due(block_learner).err();
                             if superseded.is_some() || flags.is_stopping() {
                                 ControlFlow::Break(())

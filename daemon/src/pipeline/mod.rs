@@ -4,7 +4,7 @@
 //!  ingest ──chunks──> emission ──scored──> learner
 //!  polls, decodes     scores, writes       observes fixed blocks, steps,
 //!                     outputs, commits     publishes, checkpoints
-//!  labels             measures with late labels ──> learner, at block borders
+//!  labels             reads late labels ──> learner, at block borders
 //! ```
 //!
 //! With the roles scorer and learner the same parts run in several processes: emission writes samples to a topic instead
@@ -36,18 +36,12 @@ mod starting;
 mod threads;
 mod topic_store;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::Result;
 use crossbeam_channel::Sender;
 use ostar_bundle::Bundle;
-use ostar_connectors::{
-    kafka::{Committer, Reader},
-    labels::LabelJoin,
-};
+use ostar_connectors::kafka::{Committer, Reader};
 use tokio::sync::mpsc;
 use tracing::error;
 
@@ -55,10 +49,10 @@ pub(crate) use self::{
     block_learner::{BlockLearner, Pace, Publisher, load_learner},
     checkpoints::{Checkpoints, Store, show_damaged},
     commits::Emitted,
+    label_intake::{FromLabels, LabelIntake},
     learner_thread::carry_out,
     sampling::SampleShare,
     scored::FrozenScoring,
-    scoring::Scoring,
     threads::Threads,
     topic_store::TopicStore,
 };
@@ -84,8 +78,6 @@ pub(crate) struct PipelineSetup<'a> {
     pub(crate) bundle: &'a Bundle,
     /// Share of the events that go to a learner elsewhere.
     pub(crate) share: Arc<SampleShare>,
-    /// `None` if `labels.topic` is not set.
-    pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(crate) publisher: Publisher,
     pub(crate) health: Arc<Health>,
 }
@@ -144,20 +136,18 @@ impl Pipeline {
         };
         // What reads is started last, so that whatever it reads is taken.
         let learner_orders = match learning {
-            // Labels meet samples, in the learner.
             None => {
                 let PipelineSetup { share, bundle, .. } = &starting.setup;
                 let topic_id = source.reader.topic_id();
                 let sampler = Sampler::new(Arc::clone(share), bundle, topic_id);
-                starting.scorer(source, SampleSink::Topic(sampler), None)?;
+                starting.scorer(source, SampleSink::Topic(sampler))?;
                 None
             }
             Some(learning) => {
                 let (chunks, orders) = starting.learner(learning)?;
-                let labels = starting.setup.labels.clone();
                 match starting.setup.config.role {
                     Role::Learner => starting.samples(source.reader, chunks)?,
-                    _ => starting.scorer(source, SampleSink::Memory(chunks), labels)?,
+                    _ => starting.scorer(source, SampleSink::Memory(chunks))?,
                 }
                 Some(orders)
             }

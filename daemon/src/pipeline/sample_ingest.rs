@@ -19,7 +19,6 @@ use tracing::warn;
 use super::{
     flags::PipelineFlags,
     scored::{self, Origin, ScoredChunk},
-    scoring::Scoring,
     source_watch::SourceWatch,
 };
 use crate::metrics::Metrics;
@@ -40,8 +39,6 @@ pub(crate) struct SampleIngest {
     pub(crate) watch: SourceWatch,
     /// When the first sample of the chunk was read.
     pub(crate) opened: Option<Instant>,
-    /// Remembers predictions for late labels; `None` if no labels are read.
-    pub(crate) scoring: Option<Scoring>,
     pub(crate) chunks: Sender<Arc<ScoredChunk>>,
     pub(crate) flags: Arc<PipelineFlags>,
     pub(crate) metrics: Arc<Metrics>,
@@ -124,6 +121,7 @@ impl SampleReading {
             partition: record.partition,
             offset: record.offset,
         });
+        chunk.sent.push(sample.sent);
         chunk.origins.push(Origin {
             partition: sample.partition,
             offset: sample.offset,
@@ -154,6 +152,7 @@ fn empty(inputs: Option<&(Input, InputRows)>) -> ScoredChunk {
     ScoredChunk {
         events: Vec::new(),
         frozen: FrozenScores::default(),
+        sent: Vec::new(),
         sample: inputs.map(|(_, rows)| scored::Sample {
             rows: rows.emptied(),
             events: Vec::new(),
@@ -217,11 +216,6 @@ impl SampleIngest {
             return Ok(());
         }
         self.metrics.ingest.accepted(chunk.events.len());
-        if let Some(scoring) = &mut self.scoring
-            && !chunk.events.is_empty()
-        {
-            scoring.score(&chunk)?;
-        }
         let mut chunk = Arc::new(chunk);
         self.metrics
             .ingest

@@ -113,6 +113,7 @@ impl Sampler {
             latents: of(chunk.frozen.latents(), width),
             probabilities: of(chunk.frozen.probabilities(), self.classes),
             scored_ms: self.scored_ms,
+            sent: chunk.sent[number],
         })
     }
 }

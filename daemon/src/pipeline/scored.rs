@@ -1,6 +1,7 @@
 //! Scores chunks with the frozen model, once for both emission and the learner.
 
 use std::{
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
@@ -23,6 +24,8 @@ pub(crate) struct ScoredChunk {
     pub(crate) frozen: FrozenScores,
     /// Inputs of some of the events, which are compared with training's; `None` if the bundle does not know training's.
     pub(crate) sample: Option<Sample>,
+    /// The class of each event that callers are sent; empty if nothing is sent.
+    pub(crate) sent: Vec<u32>,
     /// If the events are samples: where each was read by a scorer. Otherwise empty.
     pub(crate) origins: Vec<Origin>,
     pub(crate) rejected: Vec<Rejected>,
@@ -99,6 +102,7 @@ impl FrozenScoring {
             sample: self.samples.then(|| Sample::draw(&chunk)),
             events: chunk.events,
             frozen,
+            sent: Vec::new(),
             origins: Vec::new(),
             rejected: chunk.rejected,
             next: chunk.next,
@@ -112,6 +116,15 @@ impl FrozenScoring {
 // === impl Sample ===
 
 impl Sample {
+    /// The inputs of those of the chunk's events `range` that were drawn.
+    pub(crate) fn rows_in(&self, range: Range<usize>) -> InputRows {
+        let [first, end] = [range.start, range.end]
+            .map(|number| self.events.partition_point(|event| *event < number));
+        let mut rows = self.rows.emptied();
+        rows.append(&self.rows, first..end);
+        rows
+    }
+
     /// Draws one event of four by its offset alone, so that a replay draws the same, whatever the chunks are.
     fn draw(chunk: &Chunk) -> Self {
         let mut rows = chunk.rows.emptied();

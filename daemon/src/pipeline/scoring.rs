@@ -1,12 +1,8 @@
-//! Scores the stream's events with the newest snapshot, and remembers the predictions that late labels are joined with.
+//! Scores the stream's events with the newest snapshot.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
-use ostar_connectors::labels::LabelJoin;
 use ostar_engine::argmax;
 use ostar_method::learner::Scores;
 
@@ -20,7 +16,6 @@ use crate::{
 pub(crate) struct Scoring {
     current: Arc<Current>,
     metrics: Arc<Metrics>,
-    labels: Option<Arc<Mutex<LabelJoin>>>,
     classes: usize,
     scores: Scores,
 }
@@ -34,23 +29,18 @@ pub(crate) struct Predictions {
 }
 
 impl Scoring {
-    pub(crate) fn new(
-        current: Arc<Current>,
-        metrics: Arc<Metrics>,
-        labels: Option<Arc<Mutex<LabelJoin>>>,
-        classes: usize,
-    ) -> Self {
+    pub(crate) fn new(current: Arc<Current>, metrics: Arc<Metrics>, classes: usize) -> Self {
         Self {
             current,
             metrics,
-            labels,
             classes,
             scores: Scores::default(),
         }
     }
 
-    /// Scores a chunk with the newest snapshot. Returns the predictions of the candidate that the mode serves.
-    pub(crate) fn score(&mut self, chunk: &ScoredChunk) -> Result<Predictions> {
+    /// Scores a chunk with the newest snapshot. Returns the predictions of the candidate that the mode serves, whose classes
+    /// the chunk gets.
+    pub(crate) fn score(&mut self, chunk: &mut ScoredChunk) -> Result<Predictions> {
         let start = Instant::now();
         let served = self.current.load();
         served
@@ -61,24 +51,14 @@ impl Scoring {
             .scores
             .of(self.current.mode().candidate(served.snapshot.candidate));
         let rows = probabilities.chunks_exact(self.classes);
+        chunk.sent = rows.map(|row| argmax(row) as u32).collect();
         let scoring = &self.metrics.scoring;
         scoring.observe(
             ScoringPath::Stream,
-            rows.map(argmax),
+            chunk.sent.iter().map(|class| *class as usize),
             chunk.frozen.clipped(),
             chunk.duration + start.elapsed(),
         );
-        if let Some(labels) = &self.labels {
-            let mut labels = labels.lock().unwrap_or_else(PoisonError::into_inner);
-            for (number, event) in chunk.events.iter().enumerate() {
-                let Some(id) = &event.id else { continue };
-                let row = number * self.classes..(number + 1) * self.classes;
-                let scores = &self.scores;
-                let candidates = [&scores.frozen, &scores.prior, &scores.adapted];
-                let [frozen, prior, adapted] = candidates.map(|values| &values[row.clone()]);
-                labels.add_prediction(id, [frozen, prior, adapted, &probabilities[row.clone()]]);
-            }
-        }
         Ok(Predictions {
             probabilities: probabilities.to_vec(),
             version: served.version,

@@ -1,13 +1,12 @@
 //! Starts the threads of a pipeline, part by part.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use anyhow::Result;
 use crossbeam_channel::{Sender, bounded};
 use ostar_connectors::{
     event::{Chunk, Decoder, InputRows, TimeLimit},
     kafka::{Outputs, Reader, RejectLimits},
-    labels::LabelJoin,
 };
 
 use super::{
@@ -28,6 +27,7 @@ use super::{
     threads::Threads,
 };
 use crate::{
+    class_order::ClassOrder,
     config::{Config, WhenBehind},
     control::Request,
 };
@@ -59,18 +59,16 @@ impl Starting<'_> {
             checkpoints,
         } = learning;
         let (config, metrics) = (self.setup.config, &self.setup.publisher.metrics);
-        let labels_read = match &self.setup.labels {
-            Some(join) => {
+        let labels_read = match &config.labels.topic {
+            Some(_) => {
                 let (sender, messages) = bounded(WAITING_LABELS);
                 let resume = block_learner.position().labels.clone();
                 let waits = config.learner.when_behind == WhenBehind::Wait;
                 let intake = LabelIntake::new(messages, &config.labels, resume.clone(), waits);
                 block_learner.set_labels(intake);
-                let join = Arc::clone(join);
                 Some(LabelThread::new(
                     config,
                     self.setup.bundle,
-                    join,
                     resume,
                     sender,
                     &self.setup.health,
@@ -96,6 +94,7 @@ impl Starting<'_> {
             orders,
             when_behind: config.learner.when_behind,
             nice: config.learner.nice,
+            class_order: ClassOrder::new(self.setup.bundle, &self.setup.health),
             flags: Arc::clone(&self.flags),
         };
         self.threads.start("learner", move || learner.run())?;
@@ -116,7 +115,6 @@ impl Starting<'_> {
         &mut self,
         events: EventSource,
         sink: SampleSink,
-        labels: Option<Arc<Mutex<LabelJoin>>>,
     ) -> Result<()> {
         let EventSource {
             reader,
@@ -155,7 +153,7 @@ impl Starting<'_> {
                 current.load().snapshot.model().clone(),
                 self.setup.bundle.inputs().is_some(),
             ),
-            scoring: Scoring::new(Arc::clone(current), Arc::clone(metrics), labels, classes),
+            scoring: Scoring::new(Arc::clone(current), Arc::clone(metrics), classes),
             outputs: open_outputs(config, samples)?,
             flags: Arc::clone(&self.flags),
             emitted: emitted.get(),
@@ -185,16 +183,6 @@ impl Starting<'_> {
             current, metrics, ..
         } = &self.setup.publisher;
         let model = current.load().snapshot.model().clone();
-        let classes = self.setup.bundle.classes();
-        let labels = self.setup.labels.clone();
-        let scoring = |labels| {
-            Scoring::new(
-                Arc::clone(current),
-                Arc::clone(metrics),
-                Some(labels),
-                classes,
-            )
-        };
         let times = TimeLimit::new(&self.setup.config.events);
         let ingest = SampleIngest {
             reader,
@@ -205,7 +193,6 @@ impl Starting<'_> {
                 metrics,
             ),
             opened: None,
-            scoring: labels.map(scoring),
             chunks,
             flags: Arc::clone(&self.flags),
             metrics: Arc::clone(metrics),
@@ -223,7 +210,7 @@ fn open_outputs(config: &Config, samples: Option<&str>) -> Result<Outputs> {
     {
         parked.file = Some(folder.join(PARKED_FILE));
     }
-    Ok(Outputs::open_with_samples(
+    Ok(Outputs::open(
         &config.kafka,
         &config.predictions,
         &config.dead_letters,

@@ -132,9 +132,7 @@ impl Process {
         let learner = load_learner(
             config.learner.device,
             bundle,
-            &config.learner.method,
-            config.serving.objective,
-            config.label_use(&bundle.description().classes)?,
+            config.learner_settings(&bundle.description().classes)?,
             state.as_deref(),
         )?;
         let publisher = self.publisher.clone();
@@ -178,7 +176,6 @@ impl Process {
             config: &self.config,
             bundle: &self.bundle,
             share: Arc::clone(&self.share),
-            labels: self.labels.clone(),
             publisher: self.publisher.clone(),
             health: Arc::clone(&self.health),
         };

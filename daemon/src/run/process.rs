@@ -1,21 +1,17 @@
 //! The parts of the process that live from start to exit, whether it learns or stands by.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
-use ostar_connectors::{event::Decoder, labels::LabelJoin};
+use ostar_connectors::event::Decoder;
 use ostar_engine::Device;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, watch},
     task::spawn_blocking,
 };
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{following::Following, waiting::Stopped};
 use crate::{
@@ -46,8 +42,6 @@ pub(crate) struct Process {
     pub(crate) bundle: Bundle,
     pub(crate) health: Arc<Health>,
     pub(crate) publisher: Publisher,
-    /// `None` if `labels.topic` is not set.
-    pub(crate) labels: Option<Arc<Mutex<LabelJoin>>>,
     pub(super) orders: mpsc::Receiver<Request>,
     /// Serves what another process learns; `None` if none does, or it is kept in a folder.
     pub(super) following: Option<Following>,
@@ -99,15 +93,12 @@ impl Process {
         let (controller, orders) = Controller::new();
         let health = Health::new();
         let servers = bind(&config, &bundle, &publisher, &health, controller).await?;
-        let labels = config.labels.topic.is_some();
-        let labels = labels.then(|| Arc::new(Mutex::new(label_join(&config, bundle.classes()))));
         Ok(Self {
             config,
             checkpoint_folder,
             bundle,
             health,
             publisher,
-            labels,
             orders,
             following: None,
             share: SampleShare::new(),
@@ -139,14 +130,7 @@ impl Process {
 
 /// Serves the frozen model. Only for its snapshot: the learner that learns is made once the checkpoints are this process's.
 fn publisher(config: &Config, bundle: &Bundle) -> Result<Publisher> {
-    let learner = load_learner(
-        Device::Cpu,
-        bundle,
-        &config.learner.method,
-        config.serving.objective,
-        None,
-        None,
-    )?;
+    let learner = load_learner(Device::Cpu, bundle, config.unlabelled_learner(), None)?;
     Ok(Publisher {
         current: Current::new(learner.snapshot(), Version::default(), config.serving.mode),
         metrics: Metrics::new(bundle.description(), &config.metrics)?,
@@ -167,7 +151,7 @@ async fn bind(
 ) -> Result<Servers> {
     let description = bundle.description();
     let decoder = Decoder::new(&config.events, &description.input, bundle.classes())?;
-    let read_input = move |input: &_, rows: &mut _| {
+    let read_input = move |input, rows: &mut _| {
         decoder
             .push_input(input, rows)
             .map_err(|reject| reject.to_string())
@@ -190,17 +174,4 @@ async fn bind(
         "listening"
     );
     Ok(servers)
-}
-
-fn label_join(config: &Config, classes: usize) -> LabelJoin {
-    let join = LabelJoin::new(&config.labels, classes);
-    if join.capacity() < config.labels.cache {
-        warn!(
-            classes,
-            predictions = join.capacity(),
-            cache = config.labels.cache,
-            "labels.cache_bytes has room for fewer predictions than labels.cache"
-        );
-    }
-    join
 }

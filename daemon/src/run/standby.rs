@@ -68,14 +68,8 @@ impl Process {
             return;
         }
         // Only for its snapshot: a process on standby takes no memory of a GPU.
-        match load_learner(
-            Device::Cpu,
-            &self.bundle,
-            &self.config.learner.method,
-            self.config.serving.objective,
-            None,
-            Some(&newest.state),
-        ) {
+        let settings = self.config.unlabelled_learner();
+        match load_learner(Device::Cpu, &self.bundle, settings, Some(&newest.state)) {
             Ok(learner) => {
                 let read = LoadedSnapshot {
                     snapshot: learner.snapshot(),

@@ -15,8 +15,8 @@ use ostar_engine::{Generator, Inputs, Rows};
 use ostar_method::{
     gate::GateState,
     learner::{
-        BlockReport, EstimatedAccuracies, LabelUse, Learner, LearnerSettings, RefreshReport,
-        SharesByLabels, Snapshot, StepReport,
+        BlockReport, EstimatedAccuracies, LabelUse, Learner, LearnerSettings, Measurement,
+        Measures, RefreshReport, SharesByLabels, Snapshot, StepReport,
     },
     proportions::{Interval, ShareByLabels},
 };
@@ -133,6 +133,23 @@ pub(crate) fn shares_by_labels() -> SharesByLabels {
     }
 }
 
+/// What a label of each class shows of predictions that give every class the same probability.
+pub(crate) fn measured(classes: usize) -> Measurement {
+    let share = 1.0 / classes as f64;
+    let measures = || Measures {
+        accuracy: share,
+        balanced_accuracy: share,
+        log_loss: -share.ln(),
+        auc: Some(0.5),
+        calibration_ratio: vec![Some(1.0); classes],
+    };
+    Measurement {
+        labels: classes as u64,
+        proportions: vec![share; classes],
+        by_predictor: std::array::from_fn(|_| measures()),
+    }
+}
+
 /// With the default settings.
 pub(crate) fn metrics(bundle: &Bundle) -> Arc<Metrics> {
     Metrics::new(bundle.description(), &MetricsSettings::default()).unwrap()
@@ -142,12 +159,14 @@ fn learn(bundle: &Bundle, latents: &[f32]) -> Learned {
     let settings = LearnerSettings {
         batch: 50,
         window: 1000,
+        labels: Some(LabelUse::default()),
         ..LearnerSettings::default()
     };
     let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
-    learner.use_labels(Some(LabelUse::default()));
     let inputs = Inputs::Dense(Rows::new(latents, WIDTH).unwrap());
-    let block = learner.observe(inputs).unwrap();
+    let scores = learner.model().scores(inputs).unwrap();
+    learner.follow(scores.all(), None).unwrap();
+    let block = learner.close(&[], &[]).unwrap();
     let (step, refresh) = learner.step().unwrap();
     Learned {
         block,

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Checks an input of a request and appends it to the rows; `Err` says what is wrong with it.
-pub(crate) type ReadInput = dyn Fn(&Input, &mut InputRows) -> Result<(), String> + Send + Sync;
+pub(crate) type ReadInput = dyn Fn(Input, &mut InputRows) -> Result<(), String> + Send + Sync;
 
 /// What requests are answered from. Shared by all listeners.
 pub(crate) struct Services {
@@ -42,7 +42,7 @@ impl Services {
     pub(crate) fn read_rows(
         &self,
         name: &str,
-        inputs: &[Input],
+        inputs: Vec<Input>,
         max_rows: usize,
     ) -> Result<InputRows, Status> {
         let count = inputs.len();
@@ -56,7 +56,7 @@ impl Services {
             return Err(Status::invalid_argument(problem));
         }
         let mut rows = self.no_rows();
-        for (number, input) in inputs.iter().enumerate() {
+        for (number, input) in inputs.into_iter().enumerate() {
             let problem =
                 |problem| Status::invalid_argument(format!("{name}[{number}]: {problem}"));
             (self.read_input)(input, &mut rows).map_err(problem)?;

@@ -88,7 +88,7 @@ fn one_event_of_the_year_2100_makes_no_event_negative_and_a_label_of_it_holds_ba
         .with("labels.negative_after", "1h");
     let daemon = Daemon::start(PROGRAM, &settings)?;
     daemon.metric_reaches("ostar_learned_events_total", 500.0)?;
-    let evidence = |outcome: &str| format!("ostar_label_evidence_total{{outcome=\"{outcome}\"}}");
+    let evidence = |outcome: &str| format!("ostar_labels_total{{outcome=\"{outcome}\"}}");
     daemon.metric_is(&evidence("joined"), 50.0)?;
     daemon.metric_is("ostar_labels_total{outcome=\"rejected\"}", 1.0)?;
     ensure!(daemon.metric(&evidence("negative"))? == Some(0.0));

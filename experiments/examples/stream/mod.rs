@@ -53,7 +53,7 @@ pub(crate) fn learn(
     let mut stream = target.rows.chunks(pace.block * target.width).cycle();
     while learner.steps() < pace.steps {
         let block = stream.next().context("the target has no rows")?;
-        learner.observe(inputs(block, target.width)?)?;
+        ostar_experiments::learn(learner, inputs(block, target.width)?)?;
         let left = pace.steps - learner.steps();
         for _ in 0..pace.steps_per_block.min(left) {
             let (_, refresh) = learner.step()?;

@@ -50,17 +50,17 @@ pub(super) fn run(options: &Options) -> Result<()> {
         let settings = LearnerSettings {
             threads: 1,
             seed,
+            objective: Objective::Probability,
+            labels: Some(LabelUse {
+                negatives: Some(Negatives {
+                    after_ms: options.negative_after * 60_000,
+                    class: 0,
+                }),
+                ..LabelUse::default()
+            }),
             ..LearnerSettings::default()
         };
         let mut learner = Learner::new(&bundle.deployed()?, settings)?;
-        learner.use_labels(Some(LabelUse {
-            objective: Objective::Probability,
-            negatives: Some(Negatives {
-                after_ms: options.negative_after * 60_000,
-                class: 0,
-            }),
-            ..LabelUse::default()
-        }));
         let mut sums = [Sums::default(); CANDIDATES.len()];
         let (mut clicks, mut count) = (0.0, 0);
         let mut coming: VecDeque<ArrivedLabel> = VecDeque::new();
@@ -92,7 +92,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
                     clicks += f64::from(click);
                     count += 1;
                 }
-                learner.track(frozen.rows(start..end))?;
+                learner.follow(frozen.rows(start..end), None)?;
             }
             let ids: Vec<String> = (first..first + BLOCK).map(|row| row.to_string()).collect();
             let events: Vec<BlockEvent<'_>> = ids
@@ -101,13 +101,13 @@ pub(super) fn run(options: &Options) -> Result<()> {
                 .map(|(id, time_ms)| BlockEvent {
                     id: Some(id),
                     time_ms: *time_ms,
+                    sent: None,
                 })
                 .collect();
             let now = times[first + BLOCK - 1];
             let due = coming.partition_point(|label| label.time_ms <= now);
             let labels: Vec<ArrivedLabel> = coming.drain(..due).collect();
-            let block = frozen.rows(0..BLOCK);
-            let report = learner.close_labelled_block(block, &events, &labels)?;
+            let report = learner.close(&events, &labels)?;
             negatives = report.labels.map_or(0, |labels| labels.counts.negatives);
             *reasons.entry(report.verdict.reason.label()).or_insert(0) += 1;
             if options.blocks {

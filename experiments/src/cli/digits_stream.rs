@@ -9,13 +9,14 @@ use ostar_bundle::{
 use ostar_engine::{Inputs, Rows};
 use ostar_method::{
     diagnostics::Decision,
-    learner::{Learner, LearnerSettings, RefreshReport, Scores},
+    learner::{Learner, LearnerSettings, RefreshReport, Scores, StepPlan},
 };
 use serde::{Deserialize, Serialize};
 
 use super::Common;
 use crate::{
     data::digits::{Digits, Intensity, Preparation, Setting},
+    learn,
     method::Method,
     protocol::{Protocol, Scale, digits as protocol},
     results::{Record, Results},
@@ -176,10 +177,14 @@ impl Run<'_> {
         let width = self.encoded.width;
         let blocks = self.encoded.target.chunks_exact(BLOCK * width).cycle();
         let (mut told, mut refresh) = (0, None);
+        // As in mode `adapted`.
+        learner.plan_steps(StepPlan {
+            usual: STEPS,
+            always: true,
+        });
         for block in blocks {
-            learner.observe(Inputs::Dense(Rows::new(block, width)?))?;
-            // As in mode `adapted`.
-            for _ in 0..learner.steps_due(STEPS, true) {
+            let report = learn(&mut learner, Inputs::Dense(Rows::new(block, width)?))?;
+            for _ in 0..report.steps_due {
                 refresh = learner.step()?.1.or(refresh);
             }
             if learner.steps() >= told + TOLD_EVERY {

@@ -15,7 +15,7 @@ use ostar_engine::{Inputs, Rows, argmax, evaluate::Scratch};
 use ostar_method::{
     Candidate,
     frozen::FrozenScores,
-    learner::{BlockEvent, BlockReport, Learner, LearnerSettings, Scores},
+    learner::{BlockEvent, BlockReport, Learner, LearnerSettings, Scores, StepPlan},
     proportions::{
         Estimator, LabelProportions, Probabilities, ProportionEstimator, Tracker, TrackerSettings,
         prior_correct,
@@ -191,6 +191,7 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
         ..LearnerSettings::default()
     };
     settings.gate.adapted_without_labels = how.adapted_without_labels;
+    settings.labels = how.answering.labels(how.seed);
     let mut learner = Learner::new(&bundle.deployed()?, settings)?;
     let mut rivals = Rivals::new(bundle)?;
     let mut outcome = Outcome {
@@ -204,7 +205,10 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
         steps: 0,
         labels: 0,
     };
-    learner.use_labels(how.answering.labels(how.seed));
+    learner.plan_steps(StepPlan {
+        usual: how.steps,
+        always: how.always,
+    });
     let mut answers = Answers::new(how.answering, bundle.classes(), how.seed);
     let (mut frozen, mut scratch) = (FrozenScores::default(), Scratch::default());
     let blocks = stream.rows.chunks(BLOCK * stream.width);
@@ -226,17 +230,17 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
             .map(|id| BlockEvent {
                 id: Some(id),
                 time_ms: 0,
+                sent: None,
             })
             .collect();
-        let block = frozen.rows(0..frozen.len());
-        let report = learner.close_labelled_block(block, &events, &answers.take(number))?;
+        let report = learner.close(&events, &answers.take(number))?;
         if let Some(labels) = &report.labels {
             answers.ask(number, &labels.requests, &stream.labels);
             outcome.labels = labels.counts.joined;
         }
         let seen = &stream.labels[..(number + 1) * BLOCK];
         outcome.note(&report, seen, bundle.classes());
-        for _ in 0..learner.steps_due(how.steps, how.always) {
+        for _ in 0..report.steps_due {
             learner.step()?;
             outcome.steps += 1;
         }
@@ -292,7 +296,7 @@ fn score_groups(
             outcome.right.push(candidates.map(is_right));
         }
         if labels.len() == BLOCK {
-            learner.track(frozen.rows(first..end))?;
+            learner.follow(frozen.rows(first..end), None)?;
             let rows = Rows::new(group.probabilities(), classes)?;
             rivals.track(&Probabilities::new("group", rows)?)?;
         }

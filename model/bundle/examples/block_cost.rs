@@ -17,7 +17,7 @@ use ostar_bundle::{
 };
 use ostar_engine::{Generator, Inputs, Rows, architecture::ClassifierShape, evaluate::Scratch};
 use ostar_method::{
-    frozen::{FrozenRows, FrozenScores},
+    frozen::FrozenScores,
     learner::{Learner, LearnerSettings},
 };
 
@@ -69,11 +69,10 @@ fn main() -> Result<()> {
         let inputs = Inputs::Dense(Rows::new(&rows[..], world.width)?);
         let began = Instant::now();
         learner.model().score(inputs, &mut scratch, &mut scores)?;
-        let all = scores.rows(0..scores.len());
-        track(&mut learner, all)?;
+        learner.follow(scores.all(), None)?;
         tracked.push(milliseconds(began));
         let closing = Instant::now();
-        let report = learner.close_block(all)?;
+        let report = learner.close(&[], &[])?;
         closed.push(milliseconds(closing));
         totals.push(milliseconds(began));
         if block % REGIME == REGIME - 1 {
@@ -90,15 +89,6 @@ fn main() -> Result<()> {
     println!("blocks:          {}", summary(&totals[first..]));
     println!("  score, track:  {}", summary(&tracked[first..]));
     println!("  close, gate:   {}", summary(&closed[first..]));
-    Ok(())
-}
-
-/// Lets the shares follow a block in groups, as the daemon does.
-fn track(learner: &mut Learner, rows: FrozenRows<'_>) -> Result<()> {
-    let group = learner.group_rows();
-    for first in (0..rows.len()).step_by(group) {
-        learner.track(rows.slice(first..(first + group).min(rows.len())))?;
-    }
     Ok(())
 }
 

@@ -228,6 +228,16 @@ fn wrong_kind(field: &Field, expected: &str, found: &str) -> Error {
 // === impl FieldBlock ===
 
 impl FieldBlock {
+    /// The numbers of all rows; a row that is a vector has nothing else.
+    pub fn numbers(&self) -> &[f32] {
+        &self.numbers
+    }
+
+    /// The same to append to.
+    pub fn numbers_mut(&mut self) -> &mut Vec<f32> {
+        &mut self.numbers
+    }
+
     /// How many numbers and tokens all rows have together.
     pub fn size(&self) -> usize {
         self.numbers.len() + self.tokens.len()

@@ -30,7 +30,9 @@ fn main() -> Result<()> {
     // Stream: now 80 % are spam, and nobody says which.
     for _ in 0..10 {
         let (mails, _) = filter(500, 0.8, &mut generator);
-        let report = learner.observe(Inputs::Dense(Rows::new(&mails[..], 2)?))?;
+        let scores = learner.model().scores(Inputs::Dense(Rows::new(&mails[..], 2)?))?;
+        learner.follow(scores.all(), None)?;
+        let report = learner.close(&[], &[])?;
         let (share, range) = (report.served.proportions[1], report.served.intervals[1]);
         println!("spam: {share:.3} ({:.3} to {:.3})", range.low, range.high);
     }

@@ -179,7 +179,7 @@ fn ten_kills(kafka: &Kafka) -> Result<()> {
     let daemon = start(&settings("whole"))?;
     checkpoint_reaches(&place.checkpoints("whole"), total)
         .with_context(|| format!("the log is {:#?}", daemon.log()))?;
-    let joined = daemon.metric("ostar_label_evidence_total{outcome=\"joined\"}")?;
+    let joined = daemon.metric("ostar_labels_total{outcome=\"joined\"}")?;
     ensure!(joined >= Some(20.0), "{joined:?} labels took effect");
     daemon.stop_cleanly()?;
     let (_, manifest, _) = newest_checkpoint(&place.checkpoints("killed"))?;

@@ -159,6 +159,7 @@ fn open(kafka: &Kafka, predictions: &str, dead: Option<&str>) -> anyhow::Result<
         &dead_letters,
         &parked,
         &outputs,
+        None,
     )?)
 }
 

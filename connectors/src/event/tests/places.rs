@@ -112,7 +112,9 @@ fn encoders_put_values_where_decoders_look() {
         assert_eq!(rows(&read), rows(&json(&fields(), plain).unwrap()));
         assert_eq!(read.events[0].id.as_deref(), Some("a"));
         assert_eq!(read.events[0].time_ms, 5);
-        let paths: Vec<_> = leaves(format, &payload)
+        let decoder = Decoder::new(&settings, &fields(), 2).unwrap();
+        let paths: Vec<_> = decoder
+            .leaves(&payload)
             .into_iter()
             .map(|leaf| leaf.path)
             .collect();

@@ -188,19 +188,20 @@ fn the_same_fields_in_csv_and_json_are_the_same_rows() {
 
 #[test]
 fn events_have_ids_times_labels_and_inputs() {
-    let content = "latent0,latent1,label,id,time_ms\n1,2,spam,7,1000\n3,4,,,\n5,6,0,x,3000\n";
+    let content = "latent0,latent1,label,id,time_ms,label_time_ms\n1,2,spam,7,1000,2000\n3,4,,,,\n5,6,0,x,3000,\n";
     let read = events("a.csv", content, &LATENT, &FileSettings::default()).unwrap();
-    let event = |row, id: Option<&str>, time_ms, label, input: [f32; 2]| FileEvent {
+    let event = |row, id: Option<&str>, times: [Option<i64>; 2], label, input: [f32; 2]| FileEvent {
         row,
         id: id.map(str::to_owned),
-        time_ms,
+        time_ms: times[0],
         label,
+        label_time_ms: times[1],
         input: Row::Dense(input.to_vec()),
     };
     let expected = [
-        event(2, Some("7"), Some(1000), Some(1), [1.0, 2.0]),
-        event(3, None, None, None, [3.0, 4.0]),
-        event(4, Some("x"), Some(3000), Some(0), [5.0, 6.0]),
+        event(2, Some("7"), [Some(1000), Some(2000)], Some(1), [1.0, 2.0]),
+        event(3, None, [None, None], None, [3.0, 4.0]),
+        event(4, Some("x"), [Some(3000), None], Some(0), [5.0, 6.0]),
     ];
     assert_eq!(read, expected);
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use ostar_bundle::Description;
-use ostar_connectors::labels::{LabelJoin, LabelSettings, Predictor};
 use ostar_engine::Generator;
 use ostar_method::{
     Candidate,
-    learner::SharesByLabels,
+    learner::{JoinCounts, Predictor, SharesByLabels},
     proportions::{Interval, LabelProportions, ProportionEstimate, ShareByLabels},
 };
 
@@ -86,14 +85,14 @@ fn observed(description: &Description, settings: &MetricsSettings, seed: u64) ->
             .scoring
             .observe(path, 0..classes, 0, std::time::Duration::from_millis(1));
     }
-    let mut labels = LabelJoin::new(&LabelSettings::default(), classes);
-    for class in 0..classes {
-        let id = format!("event {class}");
-        let probabilities = vec![1.0 / classes as f32; classes];
-        labels.add_prediction(&id, [&probabilities; Predictor::ALL.len()]);
-        labels.add_label(&id, class as u32);
-    }
-    metrics.labels.observe(&labels.report());
+    let (mut labels, evidence) = (
+        learned.block.labels.unwrap(),
+        learned.block.verdict.labels.unwrap(),
+    );
+    labels.measured.window = Some(fixture::measured(classes));
+    metrics
+        .labels
+        .observe_block(&labels, &evidence, &JoinCounts::default());
     let by_labels: ShareByLabels = fixture::shares_by_labels().classes[0];
     metrics.labels.show_shares(Some(&SharesByLabels {
         classes: vec![by_labels; classes],

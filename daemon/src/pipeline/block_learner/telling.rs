@@ -121,12 +121,15 @@ impl BlockLearner {
 
     /// Hands a new snapshot to readers, then the reports that belong to it.
     pub(super) fn publish(&mut self) {
-        self.revision += 1;
-        let version = self.version();
-        self.publisher
-            .current
-            .publish(self.learner.snapshot(), version);
+        self.publish_snapshot();
         self.show();
+    }
+
+    /// Hands a new snapshot to readers, for which no report has changed.
+    pub(super) fn publish_snapshot(&mut self) {
+        self.revision += 1;
+        let snapshot = self.learner.snapshot();
+        self.publisher.current.publish(snapshot, self.version());
     }
 
     pub(super) fn show(&self) {
@@ -155,5 +158,6 @@ pub(super) fn recall(shares: Shares, gate: &GateState, alarms: AlarmReport) -> B
         verdict: gate.verdict().clone(),
         labels: None,
         alarms,
+        steps_due: 0,
     }
 }

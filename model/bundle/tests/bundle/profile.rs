@@ -10,6 +10,7 @@ use ostar_bundle::{
 use ostar_engine::Generator;
 use ostar_method::{
     alarms::{AlarmReport, AlarmSettings, Alarms, BlockStatistics},
+    learner::{InputSample, Learner, LearnerSettings},
     profile::{InputProfile, Tally, Trouble},
     proportions::LabelProportions,
 };
@@ -266,23 +267,28 @@ fn a_field_that_is_broken_from_the_start_is_told_at_once() {
 #[test]
 fn a_restart_remembers_what_broke() {
     let bundle = bundle();
-    let settings = ostar_method::learner::LearnerSettings::default();
+    let settings = LearnerSettings::default();
     let mut learner =
-        ostar_method::learner::Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
+        Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
     let mut stream = Stream::new(&bundle, 5);
     let mut report = None;
     for _ in 0..4 {
         let (mut orders, _) = orders(&mut stream.random, 500, 0.3);
         orders.iter_mut().for_each(|order| order.price = None);
         let rows = block(&stream.schema, &orders);
-        learner.count_inputs(rows.inputs(), orders.len());
-        report = Some(learner.observe(rows.inputs()).unwrap().alarms);
+        let scores = learner.model().scores(rows.inputs()).unwrap();
+        let sample = InputSample {
+            inputs: rows.inputs(),
+            rows: orders.len(),
+        };
+        learner.follow(scores.all(), Some(sample)).unwrap();
+        report = Some(learner.close(&[], &[]).unwrap().alarms);
     }
     let report = report.unwrap();
     assert!(report.inputs[1].broken, "{report:?}");
     let saved = learner.save().unwrap();
     let restored =
-        ostar_method::learner::Learner::load(&bundle.deployed().unwrap(), settings, &saved)
+        Learner::load(&bundle.deployed().unwrap(), settings, &saved)
             .unwrap();
     let remembered = restored.alarms().inputs;
     assert!(remembered[1].broken);
@@ -313,7 +319,7 @@ fn the_profile_is_kept_with_the_bundle_and_earlier_bundles_load_without_one() {
     assert_eq!(without.inputs(), None);
     assert_eq!(without.digest(), bundle.digest());
     let learner =
-        ostar_method::learner::Learner::new(&without.deployed().unwrap(), Default::default())
+        Learner::new(&without.deployed().unwrap(), Default::default())
             .unwrap();
     assert!(learner.alarms().inputs.is_empty());
 }

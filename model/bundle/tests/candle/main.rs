@@ -10,7 +10,7 @@ use ostar_bundle::Bundle;
 use ostar_engine::{Device, Generator, Inputs, Rows};
 use ostar_method::learner::{Learner, LearnerSettings};
 
-use two_classes::{draw, settings};
+use two_classes::{draw, learn, settings};
 
 const WIDTH: usize = 4;
 
@@ -30,7 +30,7 @@ fn block(share: f64, moved: f32, generator: &mut Generator) -> Vec<f32> {
 
 fn observe(learner: &mut Learner, latents: &[f32]) {
     let rows = Rows::new(latents, WIDTH).unwrap();
-    learner.observe(Inputs::Dense(rows)).unwrap();
+    learn(learner, Inputs::Dense(rows)).unwrap();
 }
 
 /// 20 blocks in which shares move, and from the tenth on the classes, too.
@@ -94,7 +94,7 @@ fn classes_that_moved_far_are_translated_on_candle_as_on_the_cpu_engine() {
         };
         let mut learner = Learner::on(device, &bundle.deployed().unwrap(), settings).unwrap();
         let inputs = Inputs::Dense(Rows::new(&latents[..], WIDE).unwrap());
-        learner.observe(inputs).unwrap();
+        learn(&mut learner, inputs).unwrap();
         let refresh = learner.step().unwrap().1.unwrap();
         assert!(refresh.translated, "{device}: {refresh:?}");
         refresh.alignment_proportions[1]

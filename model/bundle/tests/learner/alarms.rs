@@ -3,7 +3,7 @@
 use ostar_engine::{Generator, Inputs, Rows};
 use ostar_method::{
     alarms::{Alarm, AlarmKind, AlarmReport, AlarmSettings, Alarms, BlockStatistics},
-    learner::Learner,
+    learner::{BlockEvent, Learner},
     proportions::LabelProportions,
 };
 
@@ -260,12 +260,20 @@ fn a_learner_that_restarts_before_every_block_watches_like_one_that_does_not() {
         let share = if block < 30 { 0.5 } else { 0.7 };
         let (rows, _) = draw(500, WIDTH, share, &mut generator);
         let inputs = Inputs::Dense(Rows::new(&rows[..], WIDTH).unwrap());
-        learner.note_time(block * 60_000);
-        let report = learner.observe(inputs).unwrap();
+        let scores = learner.model().scores(inputs).unwrap();
+        let event = BlockEvent {
+            id: None,
+            time_ms: block * 60_000,
+            sent: None,
+        };
+        let learn = |learner: &mut Learner| {
+            learner.follow(scores.all(), None).unwrap();
+            learner.close(&[event; 500], &[]).unwrap()
+        };
+        let report = learn(&mut learner);
         let state = restarted.save().unwrap();
         restarted = Learner::load(&bundle.deployed().unwrap(), settings(), &state).unwrap();
-        restarted.note_time(block * 60_000);
-        assert_eq!(restarted.observe(inputs).unwrap(), report);
+        assert_eq!(learn(&mut restarted), report);
         assert_eq!(restarted.alarms().series, report.alarms.series);
     }
     assert!(learner.save().unwrap() == restarted.save().unwrap());

@@ -13,7 +13,7 @@ use ostar_method::{
     },
 };
 
-use crate::two_classes::{bundle, draw};
+use crate::two_classes::{bundle, draw, learn};
 
 const WIDTH: usize = 4;
 const BLOCK: usize = 200;
@@ -85,7 +85,7 @@ fn run(guard: GuardLimits, seed: u64) -> Run {
     let mut scores = Scores::default();
     let (mut served, mut refreshes) = (Vec::new(), Vec::new());
     for block in stream.chunks(BLOCK * WIDTH).cycle().take(PASSES * BLOCKS) {
-        learner.observe(inputs(block)).unwrap();
+        learn(&mut learner, inputs(block)).unwrap();
         for _ in 0..STEPS {
             let (_, refresh) = learner.step().unwrap();
             refreshes.extend(refresh);

@@ -11,6 +11,8 @@ use ostar_method::{
     proportions::{Estimator, Interval, LabelProportions, Probabilities, ProportionEstimator},
 };
 
+use crate::two_classes::{STEPS, learn};
+
 const WIDTH: usize = 4;
 const BLOCK: usize = 500;
 
@@ -65,9 +67,12 @@ fn settings() -> LearnerSettings {
 }
 
 fn observe(learner: &mut Learner, latents: &[f32]) -> BlockReport {
-    learner
-        .observe(Inputs::Dense(Rows::new(latents, WIDTH).unwrap()))
-        .unwrap()
+    learner.plan_steps(STEPS);
+    learn(
+        learner,
+        Inputs::Dense(Rows::new(latents, WIDTH).unwrap()),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -86,11 +91,7 @@ fn prior_correction_is_served_while_label_shift_explains_the_stream_and_no_step_
             report.verdict
         );
         assert!(report.served.known, "block {block}");
-        assert_eq!(
-            learner.steps_due(5, false),
-            0,
-            "an unmoved stream takes no steps"
-        );
+        assert_eq!(report.steps_due, 0, "an unmoved stream takes no steps");
         assert_eq!(learner.snapshot().candidate, Candidate::Prior);
     }
 }
@@ -107,6 +108,7 @@ fn classes_that_changed_are_told_at_once_and_the_shares_are_not_claimed() {
     for block in 0..6 {
         let (latents, _) = draw(BLOCK, 0.5, 1.5, &mut generator);
         let report = observe(&mut learner, &latents);
+        assert!(report.steps_due > 5, "a change is worth many steps");
         assert_eq!(report.verdict.candidate, Candidate::Frozen, "block {block}");
         assert!(report.verdict.refuted, "block {block}");
         let accuracies = learner.estimated_accuracies().unwrap();
@@ -127,10 +129,6 @@ fn classes_that_changed_are_told_at_once_and_the_shares_are_not_claimed() {
                 .contains("the classes changed")
         );
     }
-    assert!(
-        learner.steps_due(5, false) > 5,
-        "a change is worth many steps"
-    );
     let changes: Vec<Candidate> = learner.gate().history().map(|d| d.candidate).collect();
     assert_eq!(changes, [Candidate::Prior, Candidate::Frozen]);
 }
@@ -173,7 +171,7 @@ fn a_shift_of_wide_latents_is_seen_and_its_absence_too() {
         for block in 0..6 {
             let (latents, _) = draw_wide(BLOCK, moved, &mut generator);
             let inputs = Inputs::Dense(Rows::new(&latents[..], 100).unwrap());
-            let verdict = learner.observe(inputs).unwrap().verdict;
+            let verdict = learn(&mut learner, inputs).unwrap().verdict;
             let tests = verdict.prior.as_ref().unwrap();
             assert_eq!(verdict.candidate, expected, "block {block}: {tests:?}");
         }
@@ -186,7 +184,7 @@ fn a_black_box_has_a_gate_too() {
     let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
     let mut generator = Generator::new(4);
     let observe = |learner: &mut Learner, rows: &[f32]| {
-        let report = learner.observe(Inputs::Dense(Rows::new(rows, 2).unwrap()));
+        let report = learn(learner, Inputs::Dense(Rows::new(rows, 2).unwrap()));
         report.unwrap().verdict.candidate
     };
     let (latents, _) = draw(6 * BLOCK, 0.2, 0.0, &mut generator);
@@ -274,9 +272,8 @@ fn what_was_published_does_not_come_back_as_evidence() {
                 [1.0 - yes, yes]
             })
             .collect();
-        let report = learner
-            .observe(Inputs::Dense(Rows::new(&rows[..], 2).unwrap()))
-            .unwrap();
+        let inputs = Inputs::Dense(Rows::new(&rows[..], 2).unwrap());
+        let report = learn(&mut learner, inputs).unwrap();
         let share = report.frozen.proportions[1];
         if let Some(last) = last {
             assert!(

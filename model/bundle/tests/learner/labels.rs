@@ -1,14 +1,14 @@
 //! Labels in the learner: they join predictions by id, count at block borders, and survive a restart.
 
 use ostar_bundle::Bundle;
-use ostar_engine::{Generator, Inputs, Rows, argmax, evaluate::Scratch};
+use ostar_engine::{Generator, Inputs, Rows, argmax};
 use ostar_method::{
     Candidate,
     frozen::FrozenScores,
     gate::Objective,
     learner::{
-        ArrivedLabel, BlockEvent, BlockReport, LabelRequest, LabelUse, Learner, Negatives,
-        RequestKind, Scores,
+        ArrivedLabel, BlockEvent, BlockReport, LabelRequest, LabelUse, Learner, LearnerSettings,
+        Negatives, RequestKind, Scores, StepPlan,
     },
     proportions::prior_correct,
 };
@@ -32,6 +32,7 @@ impl Block {
         ids.map(|(row, id)| BlockEvent {
             id: Some(id),
             time_ms: self.start_ms + 100 * row as i64,
+            sent: None,
         })
         .collect()
     }
@@ -60,13 +61,9 @@ fn stream(bundle: &Bundle, blocks: usize, spam: f64, moved: f32) -> Vec<Block> {
     let block = |number: usize| {
         let (mut rows, labels) = draw(ROWS, WIDTH, spam, &mut generator);
         rows.iter_mut().for_each(|value| *value += moved);
-        let mut scores = FrozenScores::default();
         let inputs = Inputs::Dense(Rows::new(&rows[..], WIDTH).unwrap());
-        model
-            .score(inputs, &mut Scratch::default(), &mut scores)
-            .unwrap();
         Block {
-            scores,
+            scores: model.scores(inputs).unwrap(),
             ids: (0..ROWS)
                 .map(|row| format!("event-{number}-{row}"))
                 .collect(),
@@ -86,17 +83,23 @@ fn asking() -> LabelUse {
     }
 }
 
-/// Tracks and closes a block, and takes two steps if they are due.
-fn learn(learner: &mut Learner, block: &Block, labels: &[ArrivedLabel]) -> BlockReport {
-    let rows = block.scores.rows(0..ROWS);
-    let group = learner.group_rows();
-    for first in (0..ROWS).step_by(group) {
-        learner.track(rows.slice(first..first + group)).unwrap();
+/// A learner that uses labels so.
+fn labelled(labels: LabelUse) -> LearnerSettings {
+    LearnerSettings {
+        labels: Some(labels),
+        ..settings()
     }
-    let report = learner
-        .close_labelled_block(rows, &block.events(), labels)
-        .unwrap();
-    for _ in 0..learner.steps_due(2, false).min(2) {
+}
+
+/// Learns from a block, and takes two steps if any are due.
+fn learn(learner: &mut Learner, block: &Block, labels: &[ArrivedLabel]) -> BlockReport {
+    learner.plan_steps(StepPlan {
+        usual: 2,
+        always: false,
+    });
+    learner.follow(block.scores.all(), None).unwrap();
+    let report = learner.close(&block.events(), labels).unwrap();
+    for _ in 0..report.steps_due.min(2) {
         learner.step().unwrap();
     }
     report
@@ -123,8 +126,8 @@ fn changed(frozen: &[f32], corrected: &[f32]) -> usize {
 fn correction_that_is_right_up_to_a_point_is_served_up_to_there_and_after_a_restart() {
     let bundle = bundle(WIDTH);
     let blocks = stream(&bundle, 10, 0.8, 0.7);
-    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-    learner.use_labels(Some(asking()));
+    let settings = labelled(asking());
+    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
     let mut due = Vec::new();
     let mut report = None;
     for block in &blocks {
@@ -169,8 +172,7 @@ fn correction_that_is_right_up_to_a_point_is_served_up_to_there_and_after_a_rest
     let ([in_part, whole], probabilities) = served(&learner);
     assert!(0 < in_part && in_part < whole, "{in_part} {whole}");
     let state = learner.save().unwrap();
-    let mut restarted = Learner::load(&bundle.deployed().unwrap(), settings(), &state).unwrap();
-    restarted.use_labels(Some(asking()));
+    let restarted = Learner::load(&bundle.deployed().unwrap(), settings, &state).unwrap();
     assert_eq!(served(&restarted).1, probabilities);
 }
 
@@ -178,19 +180,19 @@ fn correction_that_is_right_up_to_a_point_is_served_up_to_there_and_after_a_rest
 fn a_restart_after_every_block_and_within_blocks_gives_the_bytes_of_an_undisturbed_run() {
     let bundle = bundle(WIDTH);
     let blocks = stream(&bundle, 12, 0.8, 0.7);
-    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-    learner.use_labels(Some(asking()));
-    let mut restarted = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-    restarted.use_labels(Some(asking()));
+    let settings = labelled(asking());
+    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
+    let mut restarted = Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
     let mut due = Vec::new();
     let mut asked = 0;
     for block in &blocks {
         // Half of the block is followed ahead, then the process is killed.
-        let half = block.scores.rows(0..restarted.group_rows());
-        restarted.track_ahead(half).unwrap();
+        restarted
+            .follow(block.scores.rows(0..ROWS / 2), None)
+            .unwrap();
         let state = restarted.save().unwrap();
-        restarted = Learner::load(&bundle.deployed().unwrap(), settings(), &state).unwrap();
-        restarted.use_labels(Some(asking()));
+        restarted =
+            Learner::load(&bundle.deployed().unwrap(), settings.clone(), &state).unwrap();
         let report = learn(&mut learner, block, &due);
         let again = learn(&mut restarted, block, &due);
         assert_eq!(report, again);
@@ -213,11 +215,14 @@ fn a_state_of_an_open_block_is_that_of_the_border_before_it() {
     learn(&mut learner, &blocks[1], &[]);
     let at_border = learner.save().unwrap();
     let proportions = learner.proportions().clone();
+    // Shares move by groups, however the rows come.
     let group = learner.group_rows();
-    for first in [0, group, 2 * group] {
-        let rows = blocks[2].scores.rows(first..first + group);
-        learner.track_ahead(rows).unwrap();
+    let mut moves = 0;
+    for row in 0..3 * group {
+        let rows = blocks[2].scores.rows(row..row + 1);
+        moves += usize::from(learner.follow(rows, None).unwrap());
     }
+    assert_eq!(moves, 3);
     assert!(learner.save().unwrap() == at_border);
     assert_eq!(*learner.proportions_at_border(), proportions);
     assert_ne!(
@@ -232,8 +237,11 @@ fn labels_open_the_gate_where_the_classes_moved_and_correction_is_right_neverthe
     let bundle = bundle(WIDTH);
     let blocks = stream(&bundle, 10, 0.9, -0.5);
     let served = |labelled: bool| {
-        let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-        learner.use_labels(labelled.then(asking));
+        let settings = LearnerSettings {
+            labels: labelled.then(asking),
+            ..settings()
+        };
+        let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
         let mut due = Vec::new();
         let mut reasons = Vec::new();
         for block in &blocks {
@@ -257,11 +265,11 @@ fn random_labels_tell_the_shares_where_the_classes_moved_and_others_do_not_count
     let bundle = bundle(WIDTH);
     let blocks = stream(&bundle, 14, 0.9, -0.5);
     let shares = |wrong_disagreements: bool| {
-        let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-        learner.use_labels(Some(LabelUse {
+        let settings = labelled(LabelUse {
             random: 20,
             ..asking()
-        }));
+        });
+        let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
         let mut due = Vec::new();
         let mut last = None;
         for block in &blocks {
@@ -293,11 +301,11 @@ fn random_labels_tell_the_shares_where_the_classes_moved_and_others_do_not_count
 fn each_label_has_one_fate_and_counts_once() {
     let bundle = bundle(WIDTH);
     let blocks = stream(&bundle, 4, 0.5, 0.0);
-    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-    learner.use_labels(Some(LabelUse {
+    let settings = labelled(LabelUse {
         capacity: 2 * ROWS,
         ..LabelUse::default()
-    }));
+    });
+    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
     // Before its event, of nobody, and twice.
     let unknown = ArrivedLabel {
         id: "nobody".into(),
@@ -330,16 +338,12 @@ fn each_label_has_one_fate_and_counts_once() {
 fn events_without_an_id_are_counted_and_never_asked_for() {
     let bundle = bundle(WIDTH);
     let blocks = stream(&bundle, 2, 0.9, 0.0);
-    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-    learner.use_labels(Some(asking()));
-    let group = learner.group_rows();
-    let rows = blocks[0].scores.rows(0..ROWS);
-    for first in (0..ROWS).step_by(group) {
-        learner.track(rows.slice(first..first + group)).unwrap();
-    }
+    let settings = labelled(asking());
+    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
+    learner.follow(blocks[0].scores.all(), None).unwrap();
     let mut events = blocks[0].events();
     events.iter_mut().skip(2).for_each(|event| event.id = None);
-    let report = learner.close_labelled_block(rows, &events, &[]).unwrap();
+    let report = learner.close(&events, &[]).unwrap();
     let labels = report.labels.unwrap();
     assert_eq!(labels.counts.without_id, ROWS as u64 - 2);
     assert_eq!(labels.requests.len(), 2);
@@ -357,15 +361,17 @@ fn an_event_without_a_click_becomes_negative_once_and_a_later_click_changes_noth
     let bundle = bundle(WIDTH);
     // A block takes 50 s.
     let blocks = stream(&bundle, 4, 0.5, 0.0);
-    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-    learner.use_labels(Some(LabelUse {
+    let settings = LearnerSettings {
         objective: Objective::Probability,
-        negatives: Some(Negatives {
-            after_ms: 60_000,
-            class: 0,
-        }),
-        ..LabelUse::default()
-    }));
+        ..labelled(LabelUse {
+            negatives: Some(Negatives {
+                after_ms: 60_000,
+                class: 0,
+            }),
+            ..LabelUse::default()
+        })
+    };
+    let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
     learn(&mut learner, &blocks[0], &[]);
     let click = ArrivedLabel {
         class: 1,
@@ -402,8 +408,11 @@ fn probabilities_are_corrected_where_the_share_clearly_moved_and_left_as_they_ar
     let bundle = bundle(WIDTH);
     // Without labels.
     for (spam, moves) in [(0.9, true), (0.5, false)] {
-        let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
-        learner.serve_for(Objective::Probability);
+        let settings = LearnerSettings {
+            objective: Objective::Probability,
+            ..settings()
+        };
+        let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
         let (mut gains, mut served) = (Vec::new(), 0);
         for (number, block) in stream(&bundle, 14, spam, 0.0).iter().enumerate() {
             let snapshot = learner.snapshot();

@@ -7,7 +7,7 @@ use ostar_method::{
     learner::{Learner, LearnerSettings, LoadedSnapshot, Scores},
 };
 
-use crate::two_classes::{bundle, settings};
+use crate::two_classes::{bundle, learn, settings};
 
 const WIDTH: usize = 4;
 const BLOCK: usize = 100;
@@ -30,7 +30,7 @@ fn accuracy(probabilities: &[f32], labels: &[u32]) -> f64 {
 /// Observes blocks of a stream with one step after each.
 fn feed(learner: &mut Learner, stream: &[f32]) {
     for block in stream.chunks(BLOCK * WIDTH) {
-        learner.observe(inputs(block)).unwrap();
+        learn(learner, inputs(block)).unwrap();
         learner.step().unwrap();
     }
 }
@@ -120,8 +120,8 @@ fn the_guard_compares_both_classifiers_as_they_would_be_served() {
     )
     .unwrap();
     let (stream, _) = blurred(1000, 0.95, 2);
-    learner.observe(inputs(&stream)).unwrap();
-    let refresh = learner.refresh_proportions().unwrap();
+    learn(&mut learner, inputs(&stream)).unwrap();
+    let refresh = learner.step().unwrap().1.unwrap();
     // Before the first step f_N equals f_S, and the map is nearly the identity.
     let (adapted, frozen) = (refresh.adapted_cross_entropy, refresh.frozen_cross_entropy);
     assert!((adapted - frozen).abs() < 0.01, "{adapted} and {frozen}");
@@ -139,7 +139,7 @@ fn label_shift_is_followed_and_no_candidate_falls_behind_the_frozen_one() {
     feed(&mut learner, &stream);
     let (latents, labels) = draw(5000, 0.9, &mut generator);
     let mut scores = Scores::default();
-    let report = learner.observe(inputs(&latents)).unwrap();
+    let report = learn(&mut learner, inputs(&latents)).unwrap();
     learner
         .snapshot()
         .score(inputs(&latents), &mut scores)
@@ -209,7 +209,7 @@ fn classes_that_moved_far_are_followed_and_a_resumed_learner_knows_where_they_ar
         ..settings()
     };
     let mut learner = Learner::new(&bundle.deployed().unwrap(), settings.clone()).unwrap();
-    learner.observe(inputs(&stream)).unwrap();
+    learn(&mut learner, inputs(&stream)).unwrap();
     let (_, refresh) = learner.step().unwrap();
     let refresh = refresh.unwrap();
     assert!(refresh.translated, "{refresh:?}");
@@ -256,7 +256,7 @@ fn a_black_box_follows_proportions_without_latents() {
     let (target, truth) = draw(4000, 0.1, &mut Generator::new(2));
     let logits = predict(&target);
     let rows = Inputs::Dense(Rows::new(&logits[..], 2).unwrap());
-    let report = learner.observe(rows).unwrap();
+    let report = learn(&mut learner, rows).unwrap();
     let spam = truth.iter().sum::<u32>() as f64 / truth.len() as f64;
     let interval = report.frozen.intervals[1];
     assert!(interval.contains(spam), "{spam} in {interval:?}");
@@ -290,7 +290,7 @@ fn a_window_smaller_than_a_batch_is_an_error_that_says_so() {
     assert_eq!(error, "window: is 10, expected at least batch = 50");
     let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
     let (few, _) = draw(49, 0.5, &mut Generator::new(1));
-    learner.observe(inputs(&few)).unwrap();
+    learn(&mut learner, inputs(&few)).unwrap();
     let error = learner.step().unwrap_err().to_string();
     assert_eq!(
         error,
@@ -344,10 +344,10 @@ fn a_block_with_a_nan_changes_nothing() {
     let bundle = bundle(WIDTH);
     let mut learner = Learner::new(&bundle.deployed().unwrap(), settings()).unwrap();
     let (mut rows, _) = draw(200, 0.5, &mut Generator::new(1));
-    learner.observe(inputs(&rows)).unwrap();
+    learn(&mut learner, inputs(&rows)).unwrap();
     let before = learner.save().unwrap();
     rows[5 * WIDTH + 2] = f32::NAN;
-    let error = learner.observe(inputs(&rows)).unwrap_err().to_string();
+    let error = learn(&mut learner, inputs(&rows)).unwrap_err().to_string();
     assert!(error.contains("row 5, column 2"), "{error}");
     assert!(learner.save().unwrap() == before);
 }

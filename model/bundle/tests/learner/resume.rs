@@ -12,7 +12,7 @@ use ostar_bundle::Bundle;
 use ostar_engine::{Generator, Inputs, Rows};
 use ostar_method::learner::Learner;
 
-use crate::two_classes::{draw, settings};
+use crate::two_classes::{draw, learn, settings};
 
 /// Environment variable with the folder of the bundle and state that the first process wrote.
 const FOLDER: &str = "OSTAR_TEST_RESUME_FOLDER";
@@ -62,7 +62,7 @@ impl Scenario {
     fn feed(&self, learner: &mut Learner, blocks: &[Vec<f32>]) {
         for block in blocks {
             let rows = Rows::new(&block[..], block.len() / BLOCK_ROWS).unwrap();
-            learner.observe(Inputs::Dense(rows)).unwrap();
+            learn(learner, Inputs::Dense(rows)).unwrap();
             if !self.black_box {
                 learner.step().unwrap();
             }

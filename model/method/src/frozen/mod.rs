@@ -107,6 +107,13 @@ impl FrozenModel {
         }
     }
 
+    /// [`FrozenModel::score`] with memory of its own.
+    pub fn scores(&self, inputs: Inputs<'_>) -> Result<FrozenScores> {
+        let mut scores = FrozenScores::default();
+        self.score(inputs, &mut Scratch::default(), &mut scores)?;
+        Ok(scores)
+    }
+
     /// Appends a row that the same frozen model has scored elsewhere. Refuses numbers that it cannot have given.
     pub fn append_scored(
         &self,
@@ -155,6 +162,11 @@ impl FrozenScores {
         self.probabilities.len() / self.classes.max(1)
     }
 
+    /// How many classes there are; 0 before the first row.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.probabilities.is_empty()
@@ -174,6 +186,11 @@ impl FrozenScores {
     /// were appended.
     pub fn clipped(&self) -> usize {
         self.clipped
+    }
+
+    /// All rows.
+    pub fn all(&self) -> FrozenRows<'_> {
+        self.rows(0..self.len())
     }
 
     /// Some rows of them.

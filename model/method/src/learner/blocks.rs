@@ -1,9 +1,11 @@
-//! How the learner takes in a block: its groups, the labels that came with it, the gate, alarms and the window.
+//! The two ways into the learner: rows as they come, and the end of a block with the labels that came.
 
-use ostar_engine::{Error, Inputs, Result, Rows, checks, evaluate::Scratch};
+use std::ops::Range;
 
-use super::{ArrivedLabel, BlockEvent, BlockReport, LabelBlock, Learner};
-use crate::frozen::{FrozenRows, FrozenScores};
+use ostar_engine::{Error, Result, Rows, checks};
+
+use super::{ArrivedLabel, BlockEvent, BlockReport, InputSample, LabelBlock, Learner};
+use crate::frozen::FrozenRows;
 use crate::{
     Candidate,
     alarms::{AlarmReport, BlockStatistics},
@@ -12,83 +14,87 @@ use crate::{
 };
 
 impl Learner {
-    /// Takes a block of target rows (encoder inputs, or a black box's probabilities) into the window and
-    /// the tracked proportions. On an error nothing has changed.
-    pub fn observe(&mut self, inputs: Inputs<'_>) -> Result<BlockReport> {
-        let mut scores = FrozenScores::default();
-        self.model
-            .score(inputs, &mut Scratch::default(), &mut scores)?;
-        self.observe_scored(scores.rows(0..scores.len()))
-    }
-
-    /// [`Learner::observe`] of rows that the frozen model has scored before.
-    pub fn observe_scored(&mut self, scores: FrozenRows<'_>) -> Result<BlockReport> {
-        self.check_scores(scores)?;
-        self.track_groups(scores)?;
-        self.close_block(scores)
-    }
-
-    fn track_groups(&mut self, scores: FrozenRows<'_>) -> Result<()> {
-        let rows = self.group_rows();
-        for first in (0..scores.len()).step_by(rows) {
-            self.track(scores.slice(first..(first + rows).min(scores.len())))?;
+    /// Takes in rows as they come, which the frozen model has scored. The shares move with every full group of rows; the
+    /// others wait for the next call, or for [`Learner::close`]. Gives whether the shares have moved. A state that is saved
+    /// meanwhile is that of the latest full block: a start reads these rows again. If rows are refused, nothing has changed.
+    pub fn follow(
+        &mut self,
+        rows: FrozenRows<'_>,
+        sample: Option<InputSample<'_>>,
+    ) -> Result<bool> {
+        if let Some(InputSample { inputs, rows }) = sample {
+            self.alarms.count_inputs(inputs, rows);
         }
-        Ok(())
+        if rows.is_empty() {
+            return Ok(false);
+        }
+        let checked = self.check_scores(rows)?;
+        self.open.append(rows, &checked);
+        let mut has_moved = false;
+        while let Some(group) = self.open.next_group(self.group_rows()) {
+            self.follow_group(group)?;
+            has_moved = true;
+        }
+        Ok(has_moved)
     }
 
-    /// Rows that [`Learner::track`] takes at a time.
+    /// Rows with which the shares move.
     pub fn group_rows(&self) -> usize {
         self.settings.group.max(self.training_proportions.classes())
     }
 
-    /// Lets the proportions follow a group of rows. A block is complete when all its groups were tracked, in
-    /// order, and [`Learner::close_block`] was called with all its rows. On an error nothing has changed.
-    pub fn track(&mut self, group: FrozenRows<'_>) -> Result<()> {
-        let frozen = self.check_scores(group)?;
-        if let Some(mut book) = self.labels.take() {
-            let predicted = book.predict(&self.snapshot(), group);
-            self.labels = Some(book);
-            predicted?;
+    fn follow_group(&mut self, rows: Range<usize>) -> Result<()> {
+        let snapshot = self.labels.is_some().then(|| self.snapshot());
+        let group = self.open.rows(rows.clone());
+        if let (Some(book), Some(snapshot)) = (&mut self.labels, &snapshot) {
+            book.predict(snapshot, group)?;
         }
-        let reference = self.gate.reference();
-        if let Some(adaptation) = &mut self.adaptation
-            && adaptation.good.steps > 0
-        {
-            let adapted = adaptation.score_served(group.latents())?;
-            adaptation.adapted.track(&adapted, None)?;
-        }
-        self.frozen.track(&frozen, reference)?;
-        self.tracked.extend_from_slice(frozen.as_slice());
-        Ok(())
-    }
-
-    /// [`Learner::track`] of rows whose block is not full. A state that is saved meanwhile is that of the latest full
-    /// block: a start reads these rows again.
-    pub fn track_ahead(&mut self, group: FrozenRows<'_>) -> Result<()> {
-        self.frozen.open_block();
         if let Some(adaptation) = &mut self.adaptation {
             adaptation.adapted.open_block();
+            if adaptation.good.steps > 0 {
+                let adapted = adaptation.score_served(group.latents())?;
+                adaptation.adapted.track(&adapted, None)?;
+            }
         }
-        self.track(group)
+        self.frozen.open_block();
+        let frozen = self.open.probabilities(rows);
+        self.frozen.track(&frozen, self.gate.reference())
     }
 
-    /// Takes a block, whose groups were tracked, into window and gate.
-    pub fn close_block(&mut self, block: FrozenRows<'_>) -> Result<BlockReport> {
-        self.close_labelled_block(block, &[], &[])
-    }
-
-    /// [`Learner::close_block`] with the block's events, in the order of its rows, and the labels that take effect with
-    /// it. Without [`Learner::use_labels`] both are ignored.
-    pub fn close_labelled_block(
+    /// Closes the block whose rows have come: `events` are these rows, in their order, or none if nothing is known of them,
+    /// and `labels` those that take effect with it. Window, gate, alarms and labels take it in.
+    pub fn close(
         &mut self,
-        block: FrozenRows<'_>,
         events: &[BlockEvent<'_>],
         labels: &[ArrivedLabel],
     ) -> Result<BlockReport> {
-        let frozen = self.tracked_probabilities(block)?;
-        let labels = self.join_labels(block.len(), events, labels)?;
+        self.check_arrivals(events, labels)?;
+        let rest = self.open.len() - self.open.followed();
+        if let Some(rest) = self.open.next_group(rest) {
+            self.follow_group(rest)?;
+        }
+        let mut open = std::mem::take(&mut self.open);
+        let rows = 0..open.len();
+        let frozen = open.probabilities(rows.clone());
+        let report = self.close_block(open.rows(rows), &frozen, events, labels);
+        open.clear();
+        self.open = open;
+        report
+    }
+
+    fn close_block(
+        &mut self,
+        block: FrozenRows<'_>,
+        frozen: &Probabilities,
+        events: &[BlockEvent<'_>],
+        labels: &[ArrivedLabel],
+    ) -> Result<BlockReport> {
+        if let Some(newest_ms) = events.iter().map(|event| event.time_ms).max() {
+            self.alarms.note_time(newest_ms);
+        }
+        let labels = self.join_labels(events, labels)?;
         self.frozen.close_block();
-        let known = "a block's groups are tracked before it is closed";
+        let known = "a block's groups are followed before it is closed";
         let frozen_estimate = self.frozen.estimate.clone().expect(known);
         let was_refuted = self.gate.state().verdict().refuted;
         let mapped = self.adaptation.as_mut();
@@ -98,7 +104,7 @@ impl Learner {
             // Counted from 1, so that 0 means before the first.
             self.blocks + 1,
             block.latents(),
-            &frozen,
+            frozen,
             frozen_estimate.effective_rows,
             mapped,
         );
@@ -110,10 +116,16 @@ impl Learner {
             self.effort.end();
         }
         self.blocks += 1;
-        let mut report = self.report(block.len(), frozen_estimate, verdict);
-        report.labels = labels;
-        report.alarms = alarms;
-        Ok(report)
+        let steps_due = match self.is_ready() {
+            true => self.effort.spend(self.plan, verdict.refuted),
+            false => 0,
+        };
+        Ok(BlockReport {
+            labels,
+            alarms,
+            steps_due,
+            ..self.report(block.len(), frozen_estimate, verdict)
+        })
     }
 
     /// Takes a block into the window of alignment. Where label shift was just refuted, only the rows since the change are
@@ -140,13 +152,12 @@ impl Learner {
         Ok(())
     }
 
-    /// Lets alarms look at the block that was tracked.
+    /// Lets alarms look at the block that was followed.
     fn watch(&mut self, estimate: &ProportionEstimate, verdict: &Verdict) -> AlarmReport {
         let readings = self.frozen.take_block_readings();
         self.alarms.observe(BlockStatistics {
             block: self.blocks + 1,
-            // After a restart within a block its groups are not known: a gap.
-            shares: (!verdict.refuted && !readings.is_empty()).then_some(&readings[..]),
+            shares: (!verdict.refuted).then_some(&readings[..]),
             intervals: Some(&estimate.intervals),
             shape: verdict.prior.as_ref().map(|tests| tests.worst_ratio()),
         })
@@ -155,7 +166,6 @@ impl Learner {
     /// Joins labels and events, and lets the gate count what they say.
     fn join_labels(
         &mut self,
-        rows: usize,
         events: &[BlockEvent<'_>],
         labels: &[ArrivedLabel],
     ) -> Result<Option<LabelBlock>> {
@@ -164,24 +174,8 @@ impl Learner {
         };
         if events.is_empty() {
             book.discard();
-        } else {
-            checks::length("events of a block", events.len(), rows)?;
         }
-        let classes = self.training_proportions.classes();
-        let known: Vec<u32> = labels.iter().map(|label| label.class).collect();
-        checks::labels(&known, classes)?;
-        Ok(Some(book.close(self.blocks + 1, events, labels, tally)))
-    }
-
-    /// The probabilities of a block: those of its groups, or its own after a restart, which forgets groups.
-    fn tracked_probabilities(&mut self, block: FrozenRows<'_>) -> Result<Probabilities> {
-        let tracked = std::mem::take(&mut self.tracked);
-        if tracked.len() != block.probabilities().len() {
-            return self.check_scores(block);
-        }
-        self.check_widths(block)?;
-        let classes = self.training_proportions.classes();
-        Ok(Probabilities::from_checked(tracked, classes))
+        book.close(self.blocks + 1, events, labels, tally).map(Some)
     }
 
     fn report(&self, rows: usize, frozen: ProportionEstimate, verdict: Verdict) -> BlockReport {
@@ -212,17 +206,12 @@ impl Learner {
             verdict,
             labels: None,
             alarms: AlarmReport::default(),
+            steps_due: 0,
         }
     }
 
     /// The probabilities of rows that are as wide as the model's.
     fn check_scores(&self, scores: FrozenRows<'_>) -> Result<Probabilities> {
-        self.check_widths(scores)?;
-        let classes = self.training_proportions.classes();
-        Probabilities::new("probabilities", Rows::new(scores.probabilities(), classes)?)
-    }
-
-    fn check_widths(&self, scores: FrozenRows<'_>) -> Result<()> {
         let (classes, latent) = (self.training_proportions.classes(), self.model.latent());
         if scores.widths() != (classes, latent) {
             return Err(Error::shape(
@@ -231,6 +220,19 @@ impl Learner {
                 format!("{:?}", scores.widths()),
             ));
         }
-        Ok(())
+        Probabilities::new("probabilities", Rows::new(scores.probabilities(), classes)?)
+    }
+
+    /// Whether a block can be closed with these.
+    fn check_arrivals(&self, events: &[BlockEvent<'_>], labels: &[ArrivedLabel]) -> Result<()> {
+        let rows = self.open.len();
+        if rows == 0 {
+            return Err(Error::setting("block", "has no rows, expected at least one"));
+        }
+        if !events.is_empty() {
+            checks::length("events of a block", events.len(), rows)?;
+        }
+        let known: Vec<u32> = labels.iter().map(|label| label.class).collect();
+        checks::labels(&known, self.training_proportions.classes())
     }
 }

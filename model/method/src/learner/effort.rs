@@ -7,6 +7,15 @@ const BURST_BLOCKS: u32 = 6;
 /// Steps of such a block, as a multiple of the usual.
 const BURST_RATE: usize = 16;
 
+/// How many alignment steps a block may ask for. By default none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepPlan {
+    /// Steps that are enough while nothing changes; many more are due after a change. 0 for none at all.
+    pub usual: usize,
+    /// Whether the usual steps are due while label shift explains the window, too.
+    pub always: bool,
+}
+
 /// Steps follow evidence: none while label shift explains the window, many once it does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,16 +35,17 @@ impl Effort {
         self.burst = 0;
     }
 
-    /// Steps to take after this block, of which `usual` are enough while nothing changes.
-    pub(crate) fn spend(&mut self, usual: usize, refuted: bool, always: bool) -> usize {
+    /// Steps to take after this block.
+    pub(crate) fn spend(&mut self, plan: StepPlan, refuted: bool) -> usize {
         if !refuted {
-            return if always { usual } else { 0 };
+            return if plan.always { plan.usual } else { 0 };
         }
-        if self.burst == 0 {
-            return usual;
+        // Whoever pauses the steps after a change gets the burst later.
+        if self.burst == 0 || plan.usual == 0 {
+            return plan.usual;
         }
         self.burst -= 1;
-        BURST_RATE * usual
+        BURST_RATE * plan.usual
     }
 }
 
@@ -46,13 +56,22 @@ mod tests {
     #[test]
     fn an_unmoved_stream_takes_no_steps_and_a_change_takes_many_at_first() {
         let mut effort = Effort::default();
-        assert_eq!(effort.spend(5, false, false), 0);
-        assert_eq!(effort.spend(5, false, true), 5);
+        let plan = |usual| StepPlan {
+            usual,
+            always: false,
+        };
+        let always = StepPlan {
+            usual: 5,
+            always: true,
+        };
+        assert_eq!(effort.spend(plan(5), false), 0);
+        assert_eq!(effort.spend(always, false), 5);
         effort.begin();
-        let blocks: Vec<usize> = (0..8).map(|_| effort.spend(5, true, false)).collect();
+        assert_eq!(effort.spend(plan(0), true), 0, "paused");
+        let blocks: Vec<usize> = (0..8).map(|_| effort.spend(plan(5), true)).collect();
         assert_eq!(blocks, [80, 80, 80, 80, 80, 80, 5, 5]);
         effort.begin();
         effort.end();
-        assert_eq!(effort.spend(5, true, false), 5);
+        assert_eq!(effort.spend(plan(5), true), 5);
     }
 }

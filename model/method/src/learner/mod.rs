@@ -1,6 +1,6 @@
 //! The learner: proportions, alignment steps and decisions for a stream without an end.
 //!
-//! A [`Learner`] observes blocks of target rows, takes alignment steps on a window of them, and
+//! A [`Learner`] follows target rows as they come, closes blocks of them, takes alignment steps on a window, and
 //! gives out [`Snapshot`]s that score the frozen, the prior-corrected and the adapted classifier. For a
 //! black box, whose events carry probabilities, it follows proportions alone.
 
@@ -12,6 +12,7 @@ mod effort;
 mod evidence;
 mod labels;
 mod mixture;
+mod open_block;
 mod picture;
 mod refresh;
 mod report;
@@ -28,10 +29,13 @@ mod window;
 use std::sync::Arc;
 
 pub use accuracy::EstimatedAccuracies;
+pub use effort::StepPlan;
 pub use labels::{
-    ArrivedLabel, BlockEvent, JoinCounts, LabelBlock, LabelDelays, LabelRequest, LabelUse,
-    Negatives, RandomAnswer, RequestKind, SharesByLabels,
+    ArrivedLabel, BlockEvent, JoinCounts, LabelBlock, LabelDelays, LabelMeasures, LabelRequest,
+    LabelUse, Measurement, Measures, Negatives, Predictor, RandomAnswer, RequestKind, SentClasses,
+    SharesByLabels,
 };
+pub use open_block::InputSample;
 pub use picture::Picture;
 pub use report::{BlockReport, RefreshReport, StepReport};
 pub use saved_snapshot::LoadedSnapshot;
@@ -41,16 +45,18 @@ pub use source::SourceSampling;
 pub use state::STATE_FORMAT_VERSION;
 pub use window::WindowKind;
 
-use ostar_engine::{Device, Error, Generator, Inputs, Result, engine::HostCopies};
+use ostar_engine::{Device, Error, Generator, Result, engine::HostCopies};
 
 use self::{
-    adaptation::Adaptation, effort::Effort, labels::LabelBook, tracked::TrackedProportions,
+    adaptation::Adaptation, effort::Effort, labels::LabelBook, open_block::OpenBlock,
+    tracked::TrackedProportions,
 };
 use crate::{
     Deployed,
     alarms::{AlarmReport, Alarms},
+    diagnostics::OrderCheck,
     frozen::FrozenModel,
-    gate::{Gate, GateState, Objective, WHOLE},
+    gate::{Gate, GateState, WHOLE},
     proportions::{LabelProportions, Probabilities, ProportionEstimator},
 };
 
@@ -70,10 +76,11 @@ pub struct Learner {
     /// What waits for a label; `None` if none are read.
     labels: Option<LabelBook>,
     effort: Effort,
+    plan: StepPlan,
     generator: Generator,
     blocks: u64,
-    /// Probabilities of the groups that were tracked since the last block, so that they are checked and converted once.
-    tracked: Vec<f64>,
+    /// Not saved: a start reads its rows again.
+    open: OpenBlock,
     device: Device,
 }
 
@@ -91,7 +98,11 @@ impl Learner {
         let adaptation = Adaptation::new(deployed, &settings, device, &mut generator)?;
         let training_proportions = deployed.training_proportions.clone();
         let held_out = deployed.held_out.clone();
-        let gate = Gate::new(&held_out, settings.gate)?;
+        let mut gate = Gate::new(&held_out, settings.gate)?;
+        gate.serve_for(settings.objective);
+        gate.use_labels(settings.labels.is_some());
+        let labels = settings.labels;
+        let labels = labels.map(|labels| LabelBook::new(labels, training_proportions.classes()));
         let values = held_out.labels.len() * training_proportions.classes();
         let kept = (values <= accuracy::MOST_KEPT).then(|| held_out.probabilities.clone());
         let estimator = ProportionEstimator::new(
@@ -110,11 +121,12 @@ impl Learner {
             training_proportions,
             adaptation,
             gate,
-            labels: None,
+            labels,
             effort: Effort::default(),
+            plan: StepPlan::default(),
             generator,
             blocks: 0,
-            tracked: Vec::new(),
+            open: OpenBlock::default(),
             device,
             settings,
         })
@@ -141,7 +153,7 @@ impl Learner {
         &self.model
     }
 
-    /// Blocks observed since the start.
+    /// Blocks closed since the start.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -149,26 +161,6 @@ impl Learner {
     /// Alignment steps taken; 0 for ever for a black box.
     pub fn steps(&self) -> u64 {
         self.adaptation.as_ref().map_or(0, |a| a.steps)
-    }
-
-    /// Predictions are used for this from now on. With labels [`Learner::use_labels`] says it.
-    pub fn serve_for(&mut self, objective: Objective) {
-        self.gate.serve_for(objective);
-    }
-
-    /// Uses labels from now on, or none. What waits for one is kept if labels were used before.
-    pub fn use_labels(&mut self, labels: Option<LabelUse>) {
-        if let Some(labels) = &labels {
-            self.gate.serve_for(labels.objective);
-        }
-        self.gate.use_labels(labels.is_some());
-        self.labels = labels.map(|settings| match self.labels.take() {
-            Some(mut book) => {
-                book.set(settings);
-                book
-            }
-            None => LabelBook::new(settings, self.training_proportions.classes()),
-        });
     }
 
     /// Whether labels are used.
@@ -186,23 +178,19 @@ impl Learner {
         self.labels.as_ref().and_then(LabelBook::shares)
     }
 
+    /// What the newest labels say about the order of the classes; `None` without labels.
+    pub fn check_class_order(&self) -> Result<Option<OrderCheck>> {
+        match &self.labels {
+            Some(book) => book.check_order(),
+            None => Ok(None),
+        }
+    }
+
     /// Labels that were asked for and have not come, oldest first.
     pub fn wanted_labels(&self) -> Vec<LabelRequest> {
         self.labels
             .as_ref()
             .map_or_else(Vec::new, LabelBook::wanted)
-    }
-
-    /// The newest event of the block that is closed next has this time, in milliseconds since 1970. Alarms count weeks
-    /// by it; without times they assume five minutes a block.
-    pub fn note_time(&mut self, time_ms: i64) {
-        self.alarms.note_time(time_ms);
-    }
-
-    /// Counts rows of the block that is closed next beside training's. A sample of its rows is enough. Does nothing if
-    /// the bundle does not say what training had.
-    pub fn count_inputs(&mut self, inputs: Inputs<'_>, rows: usize) {
-        self.alarms.count_inputs(inputs, rows);
     }
 
     /// What has left its usual level, after the latest block.
@@ -215,14 +203,9 @@ impl Learner {
         self.gate.state()
     }
 
-    /// Alignment steps to take after the latest block, of which `usual` are enough while nothing changes. None
-    /// while label shift explains the window, unless `always`; many after a change.
-    pub fn steps_due(&mut self, usual: usize, always: bool) -> usize {
-        if !self.is_ready() {
-            return 0;
-        }
-        let refuted = self.gate.state().verdict().refuted;
-        self.effort.spend(usual, refuted, always)
+    /// How many steps the blocks that are closed from now on ask for. An operator may change it while the learner runs.
+    pub fn plan_steps(&mut self, plan: StepPlan) {
+        self.plan = plan;
     }
 
     /// Whether the window holds enough rows for [`Learner::step`].
@@ -236,7 +219,7 @@ impl Learner {
     pub fn step(&mut self) -> Result<(StepReport, Option<RefreshReport>)> {
         let steps = ready(&mut self.adaptation, &self.settings)?.steps;
         let due = steps.is_multiple_of(self.settings.refresh_every);
-        let refresh = due.then(|| self.refresh_proportions()).transpose()?;
+        let refresh = due.then(|| self.refresh()).transpose()?;
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
         let step = adaptation.step(&self.settings, &mut self.generator)?;
         Ok((step, refresh))
@@ -244,7 +227,7 @@ impl Learner {
 
     /// Estimates the proportions on the window, moves the transport weight, measures, and asks the guard
     /// whether the state may be served.
-    pub fn refresh_proportions(&mut self) -> Result<RefreshReport> {
+    fn refresh(&mut self) -> Result<RefreshReport> {
         let adaptation = ready(&mut self.adaptation, &self.settings)?;
         let report = adaptation.refresh(
             &self.settings,

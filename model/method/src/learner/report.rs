@@ -28,6 +28,8 @@ pub struct BlockReport {
     pub labels: Option<LabelBlock>,
     /// What has left its usual level.
     pub alarms: AlarmReport,
+    /// Alignment steps to take now: none while label shift explains the window, many after a change.
+    pub steps_due: usize,
 }
 
 /// Scalars of one alignment step.

@@ -8,11 +8,11 @@ use ostar_engine::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{source::SourceSampling, window::WindowKind};
+use super::{labels::LabelUse, source::SourceSampling, window::WindowKind};
 use crate::{
     alarms::AlarmSettings,
     diagnostics::GuardLimits,
-    gate::GateSettings,
+    gate::{GateSettings, Objective},
     proportions::{Estimator, TrackerSettings},
 };
 
@@ -75,6 +75,12 @@ pub struct LearnerSettings {
     pub threads: usize,
     /// Seed of everything random. The same seed and events give the same state.
     pub seed: u64,
+    /// What predictions are used for. Other sections of a configuration say so.
+    #[serde(skip)]
+    pub objective: Objective,
+    /// How labels are used; `None` if none are read. Other sections of a configuration say so.
+    #[serde(skip)]
+    pub labels: Option<LabelUse>,
 }
 
 /// Base learning rates of Adam, which the schedule scales.
@@ -161,6 +167,8 @@ impl Default for LearnerSettings {
             alarms: AlarmSettings::default(),
             threads: 2,
             seed: 0,
+            objective: Objective::Class,
+            labels: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     Learner, LearnerSettings,
     adaptation::{Adaptation, GoodState, estimator},
     effort::Effort,
-    labels::{LabelBook, LabelUse, SavedBook},
+    labels::{LabelBook, SavedBook},
     tracked::TrackedProportions,
     transport_weight::TransportWeightSolver,
     window::TargetWindow,
@@ -147,12 +147,13 @@ impl Learner {
         }
         header.frozen.restore(&mut learner.frozen);
         learner.gate.restore(header.gate);
+        learner.gate.serve_for(learner.settings.objective);
+        learner.gate.use_labels(learner.settings.labels.is_some());
         learner.alarms.restore(header.alarms);
-        if let Some(saved) = header.labels {
+        if let (Some(labels), Some(saved)) = (learner.settings.labels, header.labels) {
             let waiting = read_bytes(bytes, LABELS)?;
             let classes = learner.training_proportions.classes();
-            let book = LabelBook::restore(saved, waiting, LabelUse::default(), classes)?;
-            learner.labels = Some(book);
+            learner.labels = Some(LabelBook::restore(saved, waiting, labels, classes)?);
         }
         learner.effort = header.effort;
         learner.blocks = header.blocks;

@@ -7,9 +7,9 @@ use ostar_bundle::{
     Bundle, Description, FORMAT_VERSION, Input, SourceBuffer,
     fit::{FitSettings, Labelled, LabelledRows, fit},
 };
-use ostar_engine::{Generator, Rows};
+use ostar_engine::{Generator, Inputs, Result, Rows};
 use ostar_method::{
-    learner::LearnerSettings,
+    learner::{BlockReport, Learner, LearnerSettings, StepPlan},
     proportions::{LabelProportions, Temperature},
 };
 
@@ -44,6 +44,19 @@ pub(crate) fn fitted(latents: &[f32], width: usize, labels: &[u32]) -> Bundle {
         rows: LabelledRows::Latents(Rows::new(latents, width).unwrap()),
     };
     fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
+}
+
+/// Five steps a block while nothing changes.
+pub(crate) const STEPS: StepPlan = StepPlan {
+    usual: 5,
+    always: false,
+};
+
+/// Learns from rows as one block, of which nothing else is known.
+pub(crate) fn learn(learner: &mut Learner, inputs: Inputs<'_>) -> Result<BlockReport> {
+    let scores = learner.model().scores(inputs)?;
+    learner.follow(scores.all(), None)?;
+    learner.close(&[], &[])
 }
 
 /// A model whose events are logits; `probabilities` are its predictions for held-out rows.

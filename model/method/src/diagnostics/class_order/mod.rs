@@ -10,6 +10,7 @@ mod copies;
 mod tests;
 
 use ostar_engine::{Result, Rows, argmax, checks};
+use serde::Serialize;
 
 use self::{better::better_order, copies::without_copies};
 use super::Auc;
@@ -24,7 +25,7 @@ const LEAST_PROBABILITY: f32 = f32::EPSILON;
 const MOST_NAMED: usize = 10;
 
 /// What labelled rows say about the order of the classes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OrderCheck {
     /// Rows that were looked at. Copies count once.
     pub rows: usize,
@@ -36,7 +37,7 @@ pub struct OrderCheck {
 }
 
 /// An order that fits better than the given one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BetterOrder {
     /// The class of each output.
     pub classes: Vec<usize>,

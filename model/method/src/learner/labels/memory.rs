@@ -1,12 +1,14 @@
-//! Predictions that wait for labels, and labels that wait for predictions, oldest first.
+//! Predictions that wait for labels, oldest first.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+
+use ostar_engine::argmax;
 
 use super::{
     requests::{LabelRequest, RequestKind},
     sampling::hash,
 };
-use crate::gate::Change;
+use crate::{Candidate, gate::Change};
 
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub(super) enum Outcome {
     Negative,
 }
 
-/// An event and what was predicted for it.
+/// An event, without what was predicted for it. There may be very many: small on purpose.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) id: Box<str>,
@@ -27,17 +29,29 @@ pub(super) struct Entry {
     pub(super) time_ms: i64,
     pub(super) asked: Option<RequestKind>,
     pub(super) outcome: Outcome,
-    pub(super) predicted: [u32; 3],
+    /// The candidate that the gate had chosen.
+    pub(super) served: Candidate,
     /// What the whole correction makes of it.
     pub(super) change: Option<Change>,
-    /// Candidate after candidate; empty if nothing will need them.
-    pub(super) probabilities: Box<[f32]>,
+}
+
+/// The most probable class by each candidate.
+pub(super) fn predicted(probabilities: &[f32]) -> [u32; 3] {
+    let classes = probabilities.len() / Candidate::ALL.len();
+    Candidate::ALL.map(|candidate| {
+        let row = &probabilities[candidate as usize * classes..][..classes];
+        argmax(row) as u32
+    })
 }
 
 /// Events by id, at most so many.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Memory {
     entries: VecDeque<Entry>,
+    /// Of each entry, candidate after candidate: in one ring, because a box for each would cost as much again.
+    probabilities: VecDeque<f32>,
+    /// Numbers of an entry in it.
+    width: usize,
     /// Number of the oldest entry; numbers go on for ever.
     first: u64,
     /// By the hash of their ids. Of two ids with one hash only the newer is found: one in 10^14 pairs.
@@ -50,8 +64,28 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
-        self.entries.iter()
+    pub(super) fn new(classes: usize) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            probabilities: VecDeque::new(),
+            width: Candidate::ALL.len() * classes,
+            first: 0,
+            numbers: HashMap::new(),
+            settled: 0,
+            asked: VecDeque::new(),
+            waiting: 0,
+        }
+    }
+
+    /// Events with what was predicted for them, oldest first.
+    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = (&Entry, Vec<f32>)> {
+        let entries = self.entries.iter().enumerate();
+        entries.map(|(place, entry)| (entry, self.probabilities(place)))
+    }
+
+    fn probabilities(&self, place: usize) -> Vec<f32> {
+        let values = place * self.width..(place + 1) * self.width;
+        self.probabilities.range(values).copied().collect()
     }
 
     /// Entries that wait for a label.
@@ -78,7 +112,7 @@ impl Memory {
     }
 
     /// Adds an entry and drops the oldest beyond `capacity`. Gives how many of these still waited.
-    pub(super) fn push(&mut self, entry: Entry, capacity: usize) -> usize {
+    pub(super) fn push(&mut self, entry: Entry, probabilities: &[f32], capacity: usize) -> usize {
         let number = self.first + self.entries.len() as u64;
         self.numbers.insert(hash(&entry.id), number);
         if entry.outcome == Outcome::Waiting {
@@ -88,6 +122,7 @@ impl Memory {
             }
         }
         self.entries.push_back(entry);
+        self.probabilities.extend(probabilities);
         let mut dropped = 0;
         while self.entries.len() > capacity.max(1) {
             dropped += usize::from(self.drop_oldest());
@@ -100,6 +135,7 @@ impl Memory {
         let Some(entry) = self.entries.pop_front() else {
             return false;
         };
+        self.probabilities.drain(..self.width);
         let key = hash(&entry.id);
         if self.numbers.get(&key) == Some(&self.first) {
             self.numbers.remove(&key);
@@ -117,10 +153,11 @@ impl Memory {
         waited
     }
 
-    /// An entry that waited has its label, or never will. Gives it, if it waited.
-    pub(super) fn settle(&mut self, id: &str, outcome: Outcome) -> Option<Entry> {
+    /// An entry that waited has its label, or never will. Gives it with what was predicted, if it waited.
+    pub(super) fn settle(&mut self, id: &str, outcome: Outcome) -> Option<(Entry, Vec<f32>)> {
         let number = *self.numbers.get(&hash(id))?;
-        let entry = self.entries.get_mut((number - self.first) as usize)?;
+        let place = (number - self.first) as usize;
+        let entry = self.entries.get_mut(place)?;
         if *entry.id != *id || entry.outcome != Outcome::Waiting {
             return None;
         }
@@ -131,11 +168,8 @@ impl Memory {
         {
             self.asked.remove(place);
         }
-        let probabilities = std::mem::take(&mut entry.probabilities);
-        Some(Entry {
-            probabilities,
-            ..entry.clone()
-        })
+        let entry = entry.clone();
+        Some((entry, self.probabilities(place)))
     }
 
     /// The oldest entry that waits, if it happened no later than `due_ms`. Entries behind one that is not due wait for it.
@@ -152,18 +186,15 @@ impl Memory {
 
     /// Drops entries that wait and are not kept, unless they were asked for. Gives how many.
     pub(super) fn retain(&mut self, keep: impl Fn(&Entry) -> bool) -> usize {
-        let before = self.waiting;
-        let entries = std::mem::take(&mut self.entries);
-        let kept = entries.into_iter().filter(|entry| {
-            entry.outcome != Outcome::Waiting || entry.asked.is_some() || keep(entry)
-        });
-        let capacity = usize::MAX;
-        let mut memory = Self::default();
-        for entry in kept {
-            memory.push(entry, capacity);
+        let kept = Self::new(self.width / Candidate::ALL.len());
+        let mut before = std::mem::replace(self, kept);
+        while let Some(entry) = before.entries.pop_front() {
+            let probabilities: Vec<f32> = before.probabilities.drain(..before.width).collect();
+            if entry.outcome != Outcome::Waiting || entry.asked.is_some() || keep(&entry) {
+                self.push(entry, &probabilities, usize::MAX);
+            }
         }
-        *self = memory;
-        before - self.waiting
+        before.waiting - self.waiting
     }
 
     /// Blocks of the requests up to block `last` that wait, oldest first.
@@ -178,96 +209,11 @@ impl Memory {
     /// What was asked for and waits, oldest first.
     pub(super) fn wanted(&self) -> Vec<LabelRequest> {
         let entries = self.asked.iter().filter_map(|number| {
-            let entry = self.entries.get((number - self.first) as usize)?;
-            Some(LabelRequest::of(entry, entry.asked?))
+            let place = (number - self.first) as usize;
+            let entry = self.entries.get(place)?;
+            let predicted = predicted(&self.probabilities(place));
+            Some(LabelRequest::new(entry, entry.asked?, predicted))
         });
         entries.collect()
-    }
-}
-
-/// Labels that came before their predictions, or that belong to none.
-#[derive(Debug, Default)]
-pub(super) struct Early {
-    /// By the order in which they came.
-    labels: BTreeMap<u64, EarlyLabel>,
-    /// Their places in this order, by the hash of their ids, as in [`Memory`]. An id is stored once.
-    numbers: HashMap<u64, u64>,
-    next: u64,
-}
-
-#[derive(Debug)]
-struct EarlyLabel {
-    id: Box<str>,
-    class: u32,
-    time_ms: i64,
-}
-
-impl Early {
-    fn number(&self, id: &str) -> Option<u64> {
-        let number = *self.numbers.get(&hash(id))?;
-        let label = self.labels.get(&number)?;
-        (*label.id == *id).then_some(number)
-    }
-
-    pub(super) fn holds(&self, id: &str) -> bool {
-        self.number(id).is_some()
-    }
-
-    /// Class and time of the label of this id, which waits no longer.
-    pub(super) fn take(&mut self, id: &str) -> Option<(u32, i64)> {
-        let number = self.number(id)?;
-        self.numbers.remove(&hash(id));
-        let label = self.labels.remove(&number)?;
-        Some((label.class, label.time_ms))
-    }
-
-    /// Gives how many were dropped for it.
-    pub(super) fn push(&mut self, id: &str, class: u32, time_ms: i64, capacity: usize) -> usize {
-        self.numbers.insert(hash(id), self.next);
-        let label = EarlyLabel {
-            id: id.into(),
-            class,
-            time_ms,
-        };
-        self.labels.insert(self.next, label);
-        self.next += 1;
-        let mut dropped = 0;
-        while self.labels.len() > capacity.max(1)
-            && let Some((number, oldest)) = self.labels.pop_first()
-        {
-            let key = hash(&oldest.id);
-            if self.numbers.get(&key) == Some(&number) {
-                self.numbers.remove(&key);
-            }
-            dropped += 1;
-        }
-        dropped
-    }
-
-    /// Oldest first: id, class, time.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, u32, i64)> {
-        let labels = self.labels.values();
-        labels.map(|label| (&*label.id, label.class, label.time_ms))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn early_labels_are_taken_once_and_the_oldest_make_room() {
-        let mut early = Early::default();
-        assert_eq!(early.push("a", 1, 10, 2), 0);
-        assert_eq!(early.push("b", 0, 20, 2), 0);
-        assert_eq!(early.take("a"), Some((1, 10)));
-        assert_eq!(early.take("a"), None);
-        // What was taken needs no room.
-        assert_eq!(early.push("c", 1, 30, 2), 0);
-        assert_eq!(early.push("d", 1, 40, 2), 1);
-        assert!(!early.holds("b") && early.holds("c") && early.holds("d"));
-        let left: Vec<_> = early.iter().collect();
-        assert_eq!(left, [("c", 1, 30), ("d", 1, 40)]);
-        assert_eq!(early.numbers.len(), 2);
     }
 }

@@ -44,8 +44,8 @@ impl RequestKind {
 }
 
 impl LabelRequest {
-    pub(super) fn of(entry: &Entry, kind: RequestKind) -> Self {
-        let mut predicted = entry.predicted;
+    /// `predicted` are the classes that the candidates predict.
+    pub(super) fn new(entry: &Entry, kind: RequestKind, mut predicted: [u32; 3]) -> Self {
         if let Some(change) = entry.change {
             predicted[Candidate::Prior as usize] = change.class;
         }
@@ -100,11 +100,10 @@ fn take(rows: &mut Vec<usize>, count: usize, generator: &mut Generator) -> Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::Objective;
 
     const SETTINGS: LabelUse = LabelUse {
         capacity: 100,
-        objective: Objective::Class,
+        window: 100,
         disagreements: 10,
         random: 5,
         negatives: None,
@@ -116,6 +115,7 @@ mod tests {
         let event = |row: usize| BlockEvent {
             id: (!row.is_multiple_of(4)).then_some("x"),
             time_ms: 0,
+            sent: None,
         };
         let events: Vec<_> = (0..400).map(event).collect();
         let disagree: Vec<bool> = (0..400).map(|row| usize::is_multiple_of(row, 5)).collect();
@@ -134,6 +134,7 @@ mod tests {
         let event = BlockEvent {
             id: Some("x"),
             time_ms: 0,
+            sent: None,
         };
         let asked = draw(1, &[event; 3], &[false; 3], &SETTINGS);
         assert_eq!(asked.len(), 3);

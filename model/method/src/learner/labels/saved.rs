@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     JoinCounts, LabelBook, LabelDelays, LabelUse,
+    measures::{Joined, MeterSums},
     memory::{Entry, Outcome},
     requests::RequestKind,
     sampling::Sampling,
     shares::ShareBook,
 };
-use crate::gate::Change;
+use crate::{Candidate, gate::Change};
 
 /// What a state says of labels beside the events that wait.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,20 +24,28 @@ pub(crate) struct SavedBook {
     /// Events and labels in the bytes.
     entries: usize,
     early: usize,
+    window: usize,
     shares: ShareBook,
+    measures: MeterSums,
 }
 
 impl LabelBook {
     /// Without the open block, which a start fills again.
     pub(crate) fn save(&self) -> (SavedBook, Vec<u8>) {
         let mut bytes = Vec::new();
-        for entry in self.memory.entries() {
+        for (entry, probabilities) in self.memory.entries() {
             write_entry(entry, &mut bytes);
+            write_numbers(&probabilities, &mut bytes);
         }
         for (id, class, time_ms) in self.early.iter() {
             bytes.extend(class.to_le_bytes());
             bytes.extend(time_ms.to_le_bytes());
             write_text(id, &mut bytes);
+        }
+        for joined in self.meter.window() {
+            bytes.extend(joined.class.to_le_bytes());
+            bytes.push(joined.served as u8);
+            write_numbers(&joined.probabilities, &mut bytes);
         }
         let saved = SavedBook {
             clock_ms: self.clock_ms,
@@ -45,7 +54,9 @@ impl LabelBook {
             sampling: self.sampling,
             entries: self.memory.entries().len(),
             early: self.early.iter().len(),
+            window: self.meter.window().len(),
             shares: self.shares.clone(),
+            measures: self.meter.sums().clone(),
         };
         (saved, bytes)
     }
@@ -57,15 +68,24 @@ impl LabelBook {
         classes: usize,
     ) -> Result<Self> {
         let mut book = Self::new(settings, classes);
+        let width = Candidate::ALL.len() * classes;
         let mut rest = Bytes(bytes);
         for _ in 0..saved.entries {
             let entry = rest.entry()?;
-            book.memory.push(entry, usize::MAX);
+            let probabilities = rest.numbers(width)?;
+            book.memory.push(entry, &probabilities, usize::MAX);
         }
         for _ in 0..saved.early {
             let class = u32::from_le_bytes(rest.take()?);
             let time_ms = i64::from_le_bytes(rest.take()?);
             book.early.push(&rest.text()?, class, time_ms, usize::MAX);
+        }
+        for _ in 0..saved.window {
+            book.meter.keep(Joined {
+                class: u32::from_le_bytes(rest.take()?),
+                served: rest.candidate()?,
+                probabilities: rest.numbers(width)?.into(),
+            });
         }
         if !rest.0.is_empty() {
             return Err(broken("has more bytes than it says"));
@@ -74,7 +94,11 @@ impl LabelBook {
         book.counts = saved.counts;
         book.delays = saved.delays;
         book.sampling = saved.sampling;
-        book.shares = saved.shares;
+        // Shares that no further label follows would be those of long ago.
+        if settings.random > 0 {
+            book.shares = saved.shares;
+        }
+        book.meter.restore(saved.measures);
         Ok(book)
     }
 }
@@ -87,14 +111,7 @@ fn write_entry(entry: &Entry, bytes: &mut Vec<u8>) {
         Some(RequestKind::Disagreement) => 1,
         Some(RequestKind::Random) => 2,
     };
-    bytes.extend([asked, entry.outcome as u8]);
-    for class in entry.predicted {
-        bytes.extend(class.to_le_bytes());
-    }
-    bytes.extend((entry.probabilities.len() as u32).to_le_bytes());
-    for probability in &entry.probabilities {
-        bytes.extend(probability.to_le_bytes());
-    }
+    bytes.extend([asked, entry.outcome as u8, entry.served as u8]);
     bytes.push(u8::from(entry.change.is_some()));
     if let Some(Change {
         class,
@@ -107,6 +124,10 @@ fn write_entry(entry: &Entry, bytes: &mut Vec<u8>) {
         bytes.extend(shift.to_le_bytes());
     }
     write_text(&entry.id, bytes);
+}
+
+fn write_numbers(numbers: &[f32], bytes: &mut Vec<u8>) {
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
 }
 
 fn write_text(text: &str, bytes: &mut Vec<u8>) {
@@ -150,15 +171,7 @@ impl Bytes<'_> {
         let block = u64::from_le_bytes(self.take()?);
         let time_ms = i64::from_le_bytes(self.take()?);
         let [asked, outcome] = self.take()?;
-        let mut predicted = [0; 3];
-        for class in &mut predicted {
-            *class = u32::from_le_bytes(self.take()?);
-        }
-        let count = self.length()?;
-        let mut probabilities = Vec::with_capacity(count.min(self.0.len() / 4));
-        for _ in 0..count {
-            probabilities.push(f32::from_le_bytes(self.take()?));
-        }
+        let served = self.candidate()?;
         let change = self.change()?;
         Ok(Entry {
             id: self.text()?,
@@ -176,10 +189,23 @@ impl Bytes<'_> {
                 2 => Outcome::Negative,
                 _ => return Err(broken("have an event of an unknown outcome")),
             },
-            predicted,
+            served,
             change,
-            probabilities: probabilities.into(),
         })
+    }
+
+    fn numbers(&mut self, count: usize) -> Result<Vec<f32>> {
+        (0..count)
+            .map(|_| Ok(f32::from_le_bytes(self.take()?)))
+            .collect()
+    }
+
+    fn candidate(&mut self) -> Result<Candidate> {
+        let [number] = self.take()?;
+        let candidate = Candidate::ALL.get(number as usize);
+        candidate
+            .copied()
+            .ok_or_else(|| broken("have an unknown candidate"))
     }
 
     fn change(&mut self) -> Result<Option<Change>> {

@@ -51,10 +51,6 @@ struct DrawnBlock {
 }
 
 impl ShareBook {
-    pub(super) fn clear(&mut self) {
-        self.blocks.clear();
-    }
-
     /// A block whose labels may come: the frozen model's probabilities for each event that could be drawn.
     pub(super) fn open<'a>(
         &mut self,

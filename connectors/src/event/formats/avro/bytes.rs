@@ -1,73 +1,69 @@
 //! Avro's binary encoding of single values.
 
-use crate::event::{Reject, RejectReason};
+use prost::encoding::decode_varint;
+
+use super::super::bytes::{array, ended, take, zigzag};
+use crate::event::Reject;
+
+/// Of a number of 64 bits.
+const MOST_BYTES: usize = 10;
 
 /// What is left of a payload.
 pub(super) struct Bytes<'p>(pub(super) &'p [u8]);
 
 impl<'p> Bytes<'p> {
     pub(super) fn take(&mut self, count: usize) -> Result<&'p [u8], Reject> {
-        self.0.split_off(..count).ok_or_else(ended)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Reject> {
-        let bytes = self.take(N)?;
-        bytes.try_into().map_err(|_| ended())
+        take(&mut self.0, count)
     }
 
     /// A zigzag number of up to ten bytes.
     pub(super) fn long(&mut self) -> Result<i64, Reject> {
-        let mut value = 0_u64;
-        for place in 0..10 {
-            let [byte] = self.array()?;
-            value |= u64::from(byte & 0x7f)
-                .checked_shl(7 * place)
-                .unwrap_or_default();
-            if byte < 0x80 {
-                // The tenth byte has room for one bit.
-                if place == 9 && byte > 1 {
-                    break;
-                }
-                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
-            }
+        let left = self.0.len();
+        match decode_varint(&mut self.0) {
+            Ok(value) => Ok(zigzag(value)),
+            Err(_) if left < MOST_BYTES => Err(ended()),
+            Err(_) => Err(Reject::malformed("a number has more than 64 bits")),
         }
-        Err(malformed("a number has more than 64 bits"))
     }
 
     pub(super) fn int(&mut self) -> Result<i64, Reject> {
         let value = self.long()?;
         match i32::try_from(value) {
             Ok(_) => Ok(value),
-            Err(_) => Err(malformed(format!("an int is {value}, expected 32 bits"))),
+            Err(_) => Err(Reject::malformed(format!(
+                "an int is {value}, expected 32 bits"
+            ))),
         }
     }
 
     pub(super) fn boolean(&mut self) -> Result<bool, Reject> {
-        match self.array()? {
+        match array(&mut self.0)? {
             [0] => Ok(false),
             [1] => Ok(true),
-            [other] => Err(malformed(format!("a boolean is {other}, expected 0 or 1"))),
+            [other] => Err(Reject::malformed(format!(
+                "a boolean is {other}, expected 0 or 1"
+            ))),
         }
     }
 
     pub(super) fn float(&mut self) -> Result<f32, Reject> {
-        Ok(f32::from_le_bytes(self.array()?))
+        Ok(f32::from_le_bytes(array(&mut self.0)?))
     }
 
     pub(super) fn double(&mut self) -> Result<f64, Reject> {
-        Ok(f64::from_le_bytes(self.array()?))
+        Ok(f64::from_le_bytes(array(&mut self.0)?))
     }
 
     /// Bytes behind their length.
     pub(super) fn bytes(&mut self) -> Result<&'p [u8], Reject> {
         let length = self.long()?;
         let length = usize::try_from(length)
-            .map_err(|_| malformed(format!("a length is {length}, expected 0 or more")))?;
+            .map_err(|_| Reject::malformed(format!("a length is {length}, expected 0 or more")))?;
         self.take(length)
     }
 
     pub(super) fn text(&mut self) -> Result<&'p str, Reject> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| malformed("a string is not UTF-8"))
+        std::str::from_utf8(self.bytes()?).map_err(|_| Reject::malformed("a string is not UTF-8"))
     }
 
     /// The index of a union's branch or an enum's symbol.
@@ -75,7 +71,7 @@ impl<'p> Bytes<'p> {
         let index = self.long()?;
         match usize::try_from(index) {
             Ok(index) if index < count => Ok(index),
-            _ => Err(malformed(format!(
+            _ => Err(Reject::malformed(format!(
                 "an index is {index}, expected below {count}"
             ))),
         }
@@ -88,16 +84,9 @@ impl<'p> Bytes<'p> {
             return Ok((count as u64, None));
         }
         let size = self.long()?;
-        let size = usize::try_from(size)
-            .map_err(|_| malformed(format!("a block's size is {size}, expected 0 or more")))?;
+        let size = usize::try_from(size).map_err(|_| {
+            Reject::malformed(format!("a block's size is {size}, expected 0 or more"))
+        })?;
         Ok((count.unsigned_abs(), Some(size)))
     }
-}
-
-pub(super) fn malformed(detail: impl Into<String>) -> Reject {
-    Reject::new(RejectReason::Malformed, detail)
-}
-
-fn ended() -> Reject {
-    malformed("the payload ends within a value")
 }

@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::*;
 use crate::event::{
-    Cell, EventSettings, Reject,
+    Cell, EventSettings, Reject, TimeUnit,
+    collector::{Collector, HeaderNames},
+    formats::Format,
     layout::Layout,
     places::{self, Node},
-    settings::TimeUnit,
-    slots::{HeaderNames, Slots},
 };
 
 const FIELDS: [&str; 6] = ["price", "tags", "kind", "count", "ok", "origin"];
 
 fn events() -> Value {
-    serde_json::from_str(include_str!("../../../tests/avro/events.json")).unwrap()
+    serde_json::from_str(include_str!("../../../../tests/avro/events.json")).unwrap()
 }
 
 fn wanted() -> Node {
@@ -44,7 +44,6 @@ fn wanted() -> Node {
     });
     let place = |(name, path): (&str, &str)| (name.to_owned(), path.to_owned());
     let settings = EventSettings {
-        time_field: "at".into(),
         fields: [
             ("price", "item.price"),
             ("tags", "/item/tags"),
@@ -52,24 +51,26 @@ fn wanted() -> Node {
         ]
         .map(place)
         .into(),
-        ..EventSettings::default()
+        ..settings()
     };
     places::tree(&settings, &Layout::new(&input, 2)).unwrap()
 }
 
-fn names() -> HeaderNames {
-    HeaderNames {
-        id: "id".into(),
-        time: "at".into(),
-        unit: TimeUnit::S,
+fn settings() -> EventSettings {
+    EventSettings {
+        time_field: "at".into(),
+        time_unit: TimeUnit::S,
+        ..EventSettings::default()
     }
 }
 
-const BOUNDS: Bounds = Bounds {
-    fields: FIELDS.len(),
-    width: 0,
-    depth: 16,
-};
+fn names() -> HeaderNames {
+    HeaderNames::new(&settings())
+}
+
+fn compile(writer: &Schema, reader: Option<&Schema>) -> Result<Program, String> {
+    Program::compile(writer, &[], reader, &wanted(), 16)
+}
 
 fn schema(events: &Value, name: &str) -> Schema {
     Schema::parse(&events["schemas"][name]).unwrap()
@@ -79,8 +80,10 @@ fn read<'a, 'p>(
     program: &'p Program,
     payload: &'p [u8],
     names: &'a HeaderNames,
-) -> Result<Slots<'a, 'p>, Reject> {
-    program.read(payload, names, BOUNDS)
+) -> Result<Collector<'a, 'p>, Reject> {
+    let mut event = Collector::fields(names, FIELDS.len());
+    program.read(payload, &mut event)?;
+    Ok(event)
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -98,19 +101,20 @@ fn events_of_two_schemas_are_read_as_fastavro_reads_them() {
     let mut count = 0;
     for name in ["first", "second"] {
         let writer = schema(&events, name);
-        let program = Program::compile(&writer, &[], Some(&reader), &wanted()).unwrap();
+        let program = compile(&writer, Some(&reader)).unwrap();
         for case in events["cases"].as_array().unwrap() {
             if case["writer"] != name {
                 continue;
             }
             count += 1;
             let payload = bytes(case["payload"].as_str().unwrap());
-            let slots = read(&program, &payload, &names).unwrap();
-            assert_eq!(slots.header.id.as_deref(), case["id"].as_str());
-            assert_eq!(slots.header.time_ms, case["time_ms"].as_i64());
-            for (field, cell) in FIELDS.iter().zip(&slots.cells) {
+            let event = read(&program, &payload, &names).unwrap();
+            assert_eq!(event.header.id.as_deref(), case["id"].as_str());
+            assert_eq!(event.header.time_ms, case["time_ms"].as_i64());
+            for (field, cell) in FIELDS.iter().zip(event.cells()) {
                 let expected = &case[*field];
-                let same = match cell {
+                let cell = cell.unwrap_or(Cell::Missing);
+                let same = match &cell {
                     Cell::Number(number) => expected.as_f64() == Some(*number),
                     Cell::Integer(number) => expected.as_f64() == Some(*number as f64),
                     other => serde_json::to_value(other).unwrap() == *expected,
@@ -125,7 +129,7 @@ fn events_of_two_schemas_are_read_as_fastavro_reads_them() {
 #[test]
 fn without_a_readers_schema_the_writers_aliases_count_and_dropped_fields_are_missing() {
     let events = events();
-    let program = Program::compile(&schema(&events, "second"), &[], None, &wanted()).unwrap();
+    let program = compile(&schema(&events, "second"), None).unwrap();
     let cases = events["cases"].as_array().unwrap();
     let case = cases
         .iter()
@@ -133,16 +137,18 @@ fn without_a_readers_schema_the_writers_aliases_count_and_dropped_fields_are_mis
         .unwrap();
     let payload = bytes(case["payload"].as_str().unwrap());
     let names = names();
-    let slots = read(&program, &payload, &names).unwrap();
-    assert_eq!(slots.cells[2].to_string(), case["kind"].as_str().unwrap());
-    assert_eq!(slots.cells[4], Cell::Missing);
+    let event = read(&program, &payload, &names).unwrap();
+    let cells = event.cells();
+    let kind = cells[2].as_ref().unwrap();
+    assert_eq!(kind.to_string(), case["kind"].as_str().unwrap());
+    assert_eq!(cells[4], None);
 }
 
 #[test]
 fn a_schema_that_cannot_give_what_is_wanted_is_refused_in_words() {
     let refused = |text: &str| {
         let writer = Schema::parse_str(text).unwrap();
-        Program::compile(&writer, &[], None, &wanted()).unwrap_err()
+        compile(&writer, None).unwrap_err()
     };
     let record =
         |fields: &str| format!(r#"{{"type": "record", "name": "X", "fields": [{fields}]}}"#);
@@ -166,8 +172,7 @@ fn hostile_payloads_end_soon() {
         {"name": "count", "type": "int"},
         {"name": "nothing", "type": {"type": "array", "items": "null"}},
         {"name": "self", "type": ["null", "X"]}]}"#;
-    let program =
-        Program::compile(&Schema::parse_str(text).unwrap(), &[], None, &wanted()).unwrap();
+    let program = compile(&Schema::parse_str(text).unwrap(), None).unwrap();
     let names = names();
     // 2^62 elements of no bytes.
     let many = [
@@ -198,7 +203,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(payload in prop::collection::vec(any::<u8>(), 0..300), cut in any::<prop::sample::Index>()) {
         let events = events();
-        let program = Program::compile(&schema(&events, "first"), &[], None, &wanted()).unwrap();
+        let program = compile(&schema(&events, "first"), None).unwrap();
         let names = names();
         let _ = read(&program, &payload, &names);
         // Also what begins well.
@@ -215,8 +220,8 @@ fn fuzz_avro_events() {
     let events = events();
     let (first, second) = (schema(&events, "first"), schema(&events, "second"));
     let programs = [
-        Program::compile(&first, &[], None, &wanted()).unwrap(),
-        Program::compile(&second, &[], Some(&first), &wanted()).unwrap(),
+        compile(&first, None).unwrap(),
+        compile(&second, Some(&first)).unwrap(),
     ];
     let cases = events["cases"].as_array().unwrap().iter();
     let seeds = cases.map(|case| bytes(case["payload"].as_str().unwrap()));
@@ -224,8 +229,8 @@ fn fuzz_avro_events() {
     let names = names();
     ostar_fuzzing::fuzz!("avro_events", seeds, |payload: &[u8]| {
         for program in &programs {
-            if let Ok(slots) = read(program, payload, &names) {
-                assert_eq!(slots.cells.len(), FIELDS.len());
+            if let Ok(event) = read(program, payload, &names) {
+                assert_eq!(event.cells().len(), FIELDS.len());
             }
         }
     });

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use prost::Message;
+use prost::{Message, encoding::decode_varint};
 use prost_reflect::{FileDescriptor, MessageDescriptor};
 use prost_types::FileDescriptorProto;
 use protox::{
@@ -11,12 +11,14 @@ use protox::{
     file::{ChainFileResolver, File, FileResolver, GoogleFileResolver},
 };
 
-use super::registry::Named;
-use crate::event::{
-    Reject, RejectReason,
-    message::{Plan, caught},
-    places::Node,
+use super::{
+    super::{
+        Format,
+        message::{Plan, caught},
+    },
+    registry::Named,
 };
+use crate::event::{Reject, RejectReason, collector::Collector, places::Node};
 
 /// What the schema's own file is called among those that it imports.
 const ROOT: &str = "ostard/schema.proto";
@@ -57,10 +59,9 @@ impl Messages {
     }
 
     /// The plan of a payload's message, and the payload behind the numbers that name it.
-    pub(super) fn of<'p>(&self, payload: &'p [u8]) -> Result<(&Plan, &'p [u8]), Reject> {
+    fn plan<'p>(&self, payload: &'p [u8]) -> Result<(&Plan, &'p [u8]), Reject> {
         let (path, body) = path_of(payload).ok_or_else(|| {
-            Reject::new(
-                RejectReason::Malformed,
+            Reject::malformed(
                 "the payload does not say which message it is, as a registry's serialisers write it",
             )
         })?;
@@ -70,11 +71,17 @@ impl Messages {
                 RejectReason::IncompatibleSchema,
                 problem.clone(),
             )),
-            None => Err(Reject::new(
-                RejectReason::Malformed,
-                format!("the payload is message {path:?}, which its schema does not have"),
-            )),
+            None => Err(Reject::malformed(format!(
+                "the payload is message {path:?}, which its schema does not have"
+            ))),
         }
+    }
+}
+
+impl Format for Messages {
+    fn read<'p>(&'p self, payload: &'p [u8], event: &mut Collector<'_, 'p>) -> Result<(), Reject> {
+        let (plan, body) = self.plan(payload)?;
+        plan.read(body, event)
     }
 }
 
@@ -105,32 +112,23 @@ fn add(
 }
 
 /// The numbers that name a message: how many there are, then each, as zigzag varints. No number is the first message.
-fn path_of(payload: &[u8]) -> Option<(Vec<usize>, &[u8])> {
-    let (count, mut rest) = zigzag(payload)?;
+fn path_of(mut payload: &[u8]) -> Option<(Vec<usize>, &[u8])> {
+    let rest = &mut payload;
+    let count = zigzag(rest)?;
     if count == 0 {
         return Some((vec![0], rest));
     }
-    let mut path = Vec::new();
     // One more than the deepest is as unknown as a million more.
-    for _ in 0..count.min(DEEPEST + 1) {
-        let (number, behind) = zigzag(rest)?;
-        path.push(number);
-        rest = behind;
-    }
+    let numbers = (0..count.min(DEEPEST + 1)).map(|_| zigzag(rest));
+    let path = numbers.collect::<Option<_>>()?;
     Some((path, rest))
 }
 
-/// A varint that is not negative.
-fn zigzag(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let mut value = 0_u64;
-    for (place, byte) in bytes.iter().enumerate().take(5) {
-        value |= u64::from(byte & 0x7f) << (7 * place);
-        if byte & 0x80 == 0 {
-            let even = value & 1 == 0;
-            return even.then(|| (value as usize >> 1, &bytes[place + 1..]));
-        }
-    }
-    None
+/// A zigzag varint that is not negative.
+fn zigzag(rest: &mut &[u8]) -> Option<usize> {
+    let value = decode_varint(rest).ok()?;
+    let number = usize::try_from(value >> 1).ok()?;
+    (value & 1 == 0).then_some(number)
 }
 
 /// The descriptor of a schema with all that it imports.

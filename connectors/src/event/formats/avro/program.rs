@@ -1,6 +1,6 @@
 //! Compiles a writer's schema and what is wanted of it into steps that read a payload from front to back.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use apache_avro::Schema;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::types::{FieldType, Type, Types};
 use crate::event::{
     Cell,
-    places::{Node, Use},
+    places::{self, Node, Use},
 };
 
 /// How to read events of one writer's schema.
@@ -19,6 +19,7 @@ pub(in crate::event) struct Program {
     pub(super) root: Step,
     /// Fields that the writer does not have, with the reader's defaults.
     pub(super) defaults: Vec<(Vec<Use>, Cell<'static>)>,
+    pub(super) max_depth: usize,
 }
 
 /// What to do with a value.
@@ -27,7 +28,7 @@ pub(super) enum Step {
     Skip(Type),
     /// A single value, or a list of such.
     Value(Type, Vec<Use>),
-    /// The numbers of a vector.
+    /// The numbers of a vector, of this type.
     Numbers(Type),
     Record(Vec<Step>),
     /// Values of some keys; others are skipped.
@@ -58,6 +59,7 @@ impl Program {
         others: &[Schema],
         reader: Option<&Schema>,
         wanted: &Node,
+        max_depth: usize,
     ) -> Result<Self, String> {
         let types = Types::new(writer, others)?;
         let reader = reader.map(|reader| Types::new(reader, &[])).transpose()?;
@@ -78,6 +80,7 @@ impl Program {
             types,
             root,
             defaults,
+            max_depth,
         })
     }
 }
@@ -93,17 +96,17 @@ impl Compiler<'_> {
                         in_words(types.get(kind))
                     ));
                 }
-                self.note(uses);
+                self.found += places::fields(uses);
                 Ok(Step::Value(kind.clone(), uses.clone()))
             }
-            (Node::Numbers, _) => {
-                if !is_vector(types, kind) {
-                    return Err("it has no array of numbers where the vector is wanted".into());
-                }
+            (_, Type::Union(branches)) => self.union(branches, wanted, reader),
+            (Node::Numbers, Type::Array(items)) if is_number(types.get(items)) => {
                 self.found += 1;
-                Ok(Step::Numbers(kind.clone()))
+                Ok(Step::Numbers(types.get(items).clone()))
             }
-            (Node::Object { .. }, Type::Union(branches)) => self.union(branches, wanted, reader),
+            (Node::Numbers, _) => {
+                Err("it has no array of numbers where the vector is wanted".into())
+            }
             (Node::Object { children, .. }, Type::Record(fields)) => {
                 self.record(fields, children, reader)
             }
@@ -122,15 +125,10 @@ impl Compiler<'_> {
         }
     }
 
-    fn note(&mut self, uses: &[Use]) {
-        let is_field = |used: &&Use| matches!(used, Use::Field(_));
-        self.found += uses.iter().filter(is_field).count();
-    }
-
     fn each(
         &mut self,
         kind: &Type,
-        children: &HashMap<String, Node>,
+        children: &BTreeMap<String, Node>,
     ) -> Result<HashMap<String, Step>, String> {
         let steps = children
             .iter()
@@ -174,7 +172,7 @@ impl Compiler<'_> {
     fn record(
         &mut self,
         fields: &[FieldType],
-        children: &HashMap<String, Node>,
+        children: &BTreeMap<String, Node>,
         reader: Reader<'_>,
     ) -> Result<Step, String> {
         let mut taken: HashMap<usize, (&String, &Node)> = HashMap::new();
@@ -258,18 +256,8 @@ fn is_value(types: &Types, kind: &Type) -> bool {
     }
 }
 
-fn is_vector(types: &Types, kind: &Type) -> bool {
-    let is_number = |kind: &Type| {
-        matches!(
-            types.get(kind),
-            Type::Int | Type::Long | Type::Float | Type::Double
-        )
-    };
-    match types.get(kind) {
-        Type::Array(items) => is_number(items),
-        Type::Union(branches) => branches.iter().any(|branch| is_vector(types, branch)),
-        _ => false,
-    }
+fn is_number(kind: &Type) -> bool {
+    matches!(kind, Type::Int | Type::Long | Type::Float | Type::Double)
 }
 
 fn in_words(kind: &Type) -> &'static str {

@@ -9,4 +9,4 @@ mod read;
 mod tests;
 mod types;
 
-pub(super) use self::{program::Program, read::Bounds};
+pub(super) use self::program::Program;

@@ -2,87 +2,63 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use ostar_bundle::fields::FieldKind;
-
 use super::{
-    bytes::{Bytes, malformed},
+    super::Format,
+    bytes::Bytes,
     program::{Program, Step},
     types::{FieldType, Type},
 };
-use crate::event::{
-    Cell, Reject, RejectReason,
-    settings::TimeUnit,
-    slots::{HeaderNames, Slots},
-};
+use crate::event::{Cell, Reject, TimeUnit, collector::Collector};
 
-/// Most elements of a list that are used, as the model uses no more words of a text; the rest is skipped.
-const MOST_ELEMENTS: usize = 4_096;
-
-/// How much an event may hold.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::event) struct Bounds {
-    /// Fields of the bundle.
-    pub(in crate::event) fields: usize,
-    /// Numbers of its vector.
-    pub(in crate::event) width: usize,
-    pub(in crate::event) depth: usize,
-}
-
-struct Run<'a, 'p> {
+struct Run<'r, 'a, 'p> {
     program: &'p Program,
     bytes: Bytes<'p>,
-    slots: Slots<'a, 'p>,
-    max_depth: usize,
+    event: &'r mut Collector<'a, 'p>,
 }
 
-impl Program {
-    pub(in crate::event) fn read<'a, 'p>(
-        &'p self,
-        payload: &'p [u8],
-        names: &'a HeaderNames,
-        bounds: Bounds,
-    ) -> Result<Slots<'a, 'p>, Reject> {
-        let mut slots = Slots::new(names, bounds.fields, bounds.width);
+impl Format for Program {
+    fn read<'p>(&'p self, payload: &'p [u8], event: &mut Collector<'_, 'p>) -> Result<(), Reject> {
         for (uses, cell) in &self.defaults {
-            slots.take(uses, cell.clone(), None)?;
+            event.put(uses, cell.clone(), None)?;
         }
         let mut run = Run {
             program: self,
             bytes: Bytes(payload),
-            slots,
-            max_depth: bounds.depth,
+            event,
         };
         run.step(&self.root, 1)?;
         match run.bytes.0.len() {
-            0 => Ok(run.slots),
-            rest => Err(malformed(format!("{rest} bytes are left after the event"))),
+            0 => Ok(()),
+            rest => Err(Reject::malformed(format!(
+                "{rest} bytes are left after the event"
+            ))),
         }
     }
 }
 
-impl<'p> Run<'_, 'p> {
+impl<'p> Run<'_, '_, 'p> {
     fn step(&mut self, step: &'p Step, depth: usize) -> Result<(), Reject> {
         self.check_depth(depth)?;
         match step {
             Step::Skip(kind) => self.skip(kind, depth),
             Step::Value(kind, uses) => {
                 let (cell, unit) = self.cell(kind, depth)?;
-                self.slots.take(uses, cell, unit)
+                self.event.put(uses, cell, unit).map(drop)
             }
-            Step::Numbers(kind) => self.numbers(kind),
+            Step::Numbers(items) => self.numbers(items),
             Step::Record(steps) => steps.iter().try_for_each(|step| self.step(step, depth + 1)),
             Step::Union(steps) => {
                 let branch = self.bytes.index(steps.len())?;
                 self.step(&steps[branch], depth)
             }
-            Step::Wrong(problem) => Err(Reject::new(RejectReason::WrongType, problem.clone())),
-            Step::Map(steps, values) => self.blocks(values, |run| {
+            Step::Wrong(problem) => Err(Reject::wrong_type(problem.clone())),
+            Step::Map(steps, values) => self.blocks(true, false, |run| {
                 let key = run.bytes.text()?;
                 run.keyed(steps, key, values, depth + 1)
             }),
             Step::Array(steps, items) => {
                 let mut number = 0_usize;
-                self.blocks(items, |run| {
+                self.blocks(!self.is_empty(items, 0), false, |run| {
                     number += 1;
                     run.keyed(steps, &(number - 1).to_string(), items, depth + 1)
                 })
@@ -104,31 +80,39 @@ impl<'p> Run<'_, 'p> {
     }
 
     fn check_depth(&self, depth: usize) -> Result<(), Reject> {
-        if depth > self.max_depth {
-            return Err(Reject::new(
-                RejectReason::TooDeep,
-                format!("the event is nested deeper than {} levels", self.max_depth),
-            ));
+        let max_depth = self.program.max_depth;
+        if depth > max_depth {
+            return Err(Reject::too_deep(max_depth));
         }
         Ok(())
     }
 
-    /// Calls `each` for every element of an array or a map.
+    /// Calls `each` for every element of an array or a map. Elements without bytes are left out: there may be any number of
+    /// them. Blocks whose size is told can be skipped as a whole.
     fn blocks(
         &mut self,
-        items: &Type,
+        has_bytes: bool,
+        skips: bool,
         mut each: impl FnMut(&mut Self) -> Result<(), Reject>,
     ) -> Result<(), Reject> {
         loop {
-            let (count, _) = self.bytes.block()?;
-            if count == 0 {
-                return Ok(());
+            let count = match self.bytes.block()? {
+                (0, _) => return Ok(()),
+                (_, Some(size)) if skips => {
+                    self.bytes.take(size)?;
+                    continue;
+                }
+                (count, _) => count,
+            };
+            if !has_bytes {
+                continue;
             }
-            // Elements of no bytes could be any number; others cannot be more than there are bytes.
-            if count > self.bytes.0.len() as u64 && !self.is_empty(items, 0) {
-                return Err(malformed(format!("an array announces {count} elements")));
+            if count > self.bytes.0.len() as u64 {
+                return Err(Reject::malformed(format!(
+                    "an array announces {count} elements"
+                )));
             }
-            for _ in 0..count.min(self.bytes.0.len() as u64 + MOST_ELEMENTS as u64) {
+            for _ in 0..count {
                 each(self)?;
             }
         }
@@ -139,7 +123,7 @@ impl<'p> Run<'_, 'p> {
         match self.program.types.get(kind) {
             Type::Null | Type::Fixed(0) => true,
             Type::Record(fields) => {
-                depth < self.max_depth
+                depth < self.program.max_depth
                     && fields
                         .iter()
                         .all(|field| self.is_empty(&field.kind, depth + 1))
@@ -152,12 +136,6 @@ impl<'p> Run<'_, 'p> {
         self.check_depth(depth)?;
         let program = self.program;
         match program.types.get(kind) {
-            Type::Null => Ok(()),
-            Type::Boolean => self.bytes.boolean().map(drop),
-            Type::Int | Type::Long | Type::Time(_) => self.bytes.long().map(drop),
-            Type::Enum(symbols) => self.bytes.index(symbols.len()).map(drop),
-            Type::Float => self.bytes.take(4).map(drop),
-            Type::Double => self.bytes.take(8).map(drop),
             Type::Bytes | Type::Text | Type::Decimal(_, None) => self.bytes.bytes().map(drop),
             Type::Fixed(size) | Type::Decimal(_, Some(size)) => self.bytes.take(*size).map(drop),
             Type::Record(fields) => {
@@ -168,35 +146,16 @@ impl<'p> Run<'_, 'p> {
                 let branch = self.bytes.index(branches.len())?;
                 self.skip(&branches[branch], depth)
             }
-            Type::Array(items) => self.skip_blocks(items, false, depth),
-            Type::Map(values) => self.skip_blocks(values, true, depth),
-            Type::Named(_) => Err(malformed("a type that is only a name")),
-        }
-    }
-
-    /// Skips blocks as a whole where their size is told.
-    fn skip_blocks(&mut self, items: &'p Type, has_keys: bool, depth: usize) -> Result<(), Reject> {
-        loop {
-            let (count, size) = self.bytes.block()?;
-            if count == 0 {
-                return Ok(());
+            Type::Array(items) => {
+                let has_bytes = !self.is_empty(items, 0);
+                self.blocks(has_bytes, true, |run| run.skip(items, depth + 1))
             }
-            if let Some(size) = size {
-                self.bytes.take(size)?;
-                continue;
-            }
-            if !has_keys && self.is_empty(items, 0) {
-                continue;
-            }
-            if count > self.bytes.0.len() as u64 {
-                return Err(malformed(format!("an array announces {count} elements")));
-            }
-            for _ in 0..count {
-                if has_keys {
-                    self.bytes.bytes()?;
-                }
-                self.skip(items, depth + 1)?;
-            }
+            Type::Map(values) => self.blocks(true, true, |run| {
+                run.bytes.bytes()?;
+                run.skip(values, depth + 1)
+            }),
+            Type::Named(_) => Err(Reject::malformed("a type that is only a name")),
+            single => self.cell(single, depth).map(drop),
         }
     }
 
@@ -253,46 +212,23 @@ impl<'p> Run<'_, 'p> {
     fn list(&mut self, items: &'p Type, depth: usize) -> Result<Cell<'p>, Reject> {
         self.check_depth(depth + 1)?;
         let mut texts = Vec::new();
-        self.blocks(items, |run| {
-            if texts.len() == MOST_ELEMENTS {
-                return run.skip(items, depth + 1);
-            }
-            match run.cell(items, depth + 1)?.0.read_as(FieldKind::Category) {
-                Cell::Missing => Ok(()),
-                Cell::Text(text) => {
-                    texts.push(text);
-                    Ok(())
-                }
-                other => Err(wrong(format!(
-                    "a list with {other}, expected texts or whole numbers"
-                ))),
-            }
+        self.blocks(!self.is_empty(items, 0), false, |run| {
+            let (cell, _) = run.cell(items, depth + 1)?;
+            cell.add_to(&mut texts).map_err(Reject::wrong_type)
         })?;
         Ok(Cell::Texts(texts))
     }
 
-    fn numbers(&mut self, kind: &'p Type) -> Result<(), Reject> {
-        let program = self.program;
-        match program.types.get(kind) {
-            Type::Null => Ok(()),
-            Type::Union(branches) => {
-                let branch = self.bytes.index(branches.len())?;
-                self.numbers(&branches[branch])
-            }
-            Type::Array(items) => {
-                self.slots.has_input = true;
-                self.blocks(items, |run| {
-                    let number = match program.types.get(items) {
-                        Type::Int | Type::Long => run.bytes.long()? as f32,
-                        Type::Float => run.bytes.float()?,
-                        Type::Double => run.bytes.double()? as f32,
-                        _ => return Err(wrong("a list without numbers".into())),
-                    };
-                    run.slots.push(number)
-                })
-            }
-            _ => Err(wrong("a value, expected an array of numbers".into())),
-        }
+    fn numbers(&mut self, items: &'p Type) -> Result<(), Reject> {
+        self.event.begin_input();
+        self.blocks(true, false, |run| {
+            let number = match items {
+                Type::Float => run.bytes.float()?,
+                Type::Double => run.bytes.double()? as f32,
+                _ => run.bytes.long()? as f32,
+            };
+            run.event.number(number)
+        })
     }
 }
 
@@ -314,5 +250,5 @@ fn decimal(digits: &[u8], scale: i32) -> f64 {
 }
 
 fn wrong(found: String) -> Reject {
-    Reject::new(RejectReason::WrongType, format!("the event has {found}"))
+    Reject::wrong_type(format!("the event has {found}"))
 }

@@ -64,7 +64,8 @@ fn avro() -> String {
 
 impl Registry {
     /// Reads the secrets; does not connect.
-    pub(super) fn new(url: &str, settings: &RegistrySettings) -> Result<Self, String> {
+    pub(super) fn new(settings: &RegistrySettings) -> Result<Self, String> {
+        let url = settings.url.as_deref().unwrap_or_default();
         let secret = |key: &str, path: &Path| {
             let text = read_text_file(path, SMALL_FILE);
             let text = text.map_err(|error| {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use apache_avro::{Schema, schema::Name};
 use serde_json::Value;
 
-use crate::event::settings::TimeUnit;
+use crate::event::TimeUnit;
 
 /// How a value is encoded.
 #[derive(Debug, Clone, PartialEq)]

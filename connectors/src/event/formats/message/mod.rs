@@ -12,9 +12,9 @@ use std::{
 
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 
-use super::{
+use crate::event::{
     Cell,
-    places::{Node, Use},
+    places::{self, Node, Use},
 };
 
 /// Deepest nesting of what is wanted.
@@ -146,7 +146,7 @@ fn entry(
                 let Node::Value(uses) = child else {
                     return Err(format!("has values, expected an object at `{key}`"));
                 };
-                note(uses, count);
+                *count += places::fields(uses);
                 keys.insert(key.clone(), uses.clone());
             }
             Ok(Wanted::Map(keys))
@@ -161,27 +161,27 @@ fn entry(
         }
         (Node::Numbers, _) => Err("is not a list of numbers".into()),
         (Node::Value(uses), Kind::Message(message)) if !field.is_list() => {
-            note(uses, count);
-            match message.full_name() {
-                "google.protobuf.Timestamp" => Ok(Wanted::Time(uses.clone())),
-                name if is_wrapper(name) => {
-                    let value = message.get_field(1).ok_or("a wrapper has a value")?;
-                    let inner = Entry {
-                        kind: value.kind(),
-                        wanted: Wanted::Value(uses.clone()),
-                    };
-                    Ok(Wanted::Message(Plan {
-                        fields: HashMap::from([(1, inner)]),
-                        // A wrapper that is there has a value, written or not.
-                        zeros: zero(&value, uses).into_iter().collect(),
-                    }))
-                }
-                name => Err(format!("is the message {name}, expected a value")),
+            *count += places::fields(uses);
+            let name = message.full_name();
+            if name == "google.protobuf.Timestamp" {
+                return Ok(Wanted::Time(uses.clone()));
             }
+            let Some(value) = wrapped(&message) else {
+                return Err(format!("is the message {name}, expected a value"));
+            };
+            let inner = Entry {
+                kind: value.kind(),
+                wanted: Wanted::Value(uses.clone()),
+            };
+            Ok(Wanted::Message(Plan {
+                fields: HashMap::from([(1, inner)]),
+                // A wrapper that is there has a value, written or not.
+                zeros: zero(&value, uses).into_iter().collect(),
+            }))
         }
         (Node::Value(_), Kind::Message(_)) => Err("is a list of messages, expected values".into()),
         (Node::Value(uses), _) => {
-            note(uses, count);
+            *count += places::fields(uses);
             let uses = uses.clone();
             Ok(if field.is_list() {
                 Wanted::List(uses)
@@ -192,13 +192,6 @@ fn entry(
     }
 }
 
-fn note(uses: &[Use], count: &mut usize) {
-    *count += uses
-        .iter()
-        .filter(|used| matches!(used, Use::Field(_)))
-        .count();
-}
-
 fn is_number(kind: &Kind) -> bool {
     !matches!(
         kind,
@@ -206,20 +199,13 @@ fn is_number(kind: &Kind) -> bool {
     )
 }
 
-fn is_wrapper(name: &str) -> bool {
-    let kind = name.strip_prefix("google.protobuf.");
-    let kinds = [
-        "DoubleValue",
-        "FloatValue",
-        "Int64Value",
-        "UInt64Value",
-        "Int32Value",
-        "UInt32Value",
-        "BoolValue",
-        "StringValue",
-        "BytesValue",
-    ];
-    kind.is_some_and(|kind| kinds.contains(&kind))
+/// The value of a message like `google.protobuf.DoubleValue`, which has no other field.
+fn wrapped(message: &MessageDescriptor) -> Option<FieldDescriptor> {
+    let value = message.get_field_by_name("value")?;
+    let is_wrapper = message.full_name().starts_with("google.protobuf.")
+        && message.fields().len() == 1
+        && value.number() == 1;
+    is_wrapper.then_some(value)
 }
 
 /// The value of a field that is not written because it is zero. An empty text counts as missing, and neither an id nor a
