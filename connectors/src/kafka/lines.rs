@@ -49,7 +49,7 @@ const PARKED_BYTES: usize = 300_000;
 pub(super) fn dead_letter(
     topic: &str,
     rejected: &Rejected,
-    key: Option<&[u8]>,
+    key: Option<Vec<u8>>,
     payload: &[u8],
 ) -> Vec<u8> {
     to_bytes(&DeadLetterLine {

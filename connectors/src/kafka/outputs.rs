@@ -174,24 +174,23 @@ impl Outputs {
             return Ok(());
         };
         self.outbox.make_room()?;
-        let key = rejected.key.as_deref().map(|key| cut(key, self.max_bytes));
-        let payload = cut(&rejected.payload, self.max_bytes);
-        let (partition, offset) = (rejected.partition, rejected.offset);
-        let message =
-            |key, payload| Message::new(Output::DeadLetters, partition, offset, key, payload);
-        let message = match destination {
+        let cut = |bytes: &[u8]| bytes[..bytes.len().min(self.max_bytes)].to_vec();
+        let (key, payload) = (rejected.key.as_deref().map(cut), cut(&rejected.payload));
+        let (key, payload, extra) = match destination {
             Destination::File => {
-                let line = lines::dead_letter(&self.event_topic, rejected, key, payload);
-                message(None, line)
+                let line = lines::dead_letter(&self.event_topic, rejected, key, &payload);
+                (None, line, Vec::new())
             }
-            _ => Message {
-                extra: letter_headers(rejected, key),
-                ..message(key.map(<[u8]>::to_vec), payload.to_vec())
-            },
+            _ => {
+                let headers = letter_headers(rejected, key.as_deref());
+                (key, payload, headers)
+            }
         };
+        let (partition, offset) = (rejected.partition, rejected.offset);
         self.outbox.send(Message {
             destination,
-            ..message
+            extra,
+            ..Message::new(Output::DeadLetters, partition, offset, key, payload)
         });
         Ok(())
     }
@@ -233,10 +232,6 @@ impl Outputs {
     pub fn take_parked_reason(&mut self) -> Option<String> {
         self.outbox.take_parked_reason()
     }
-}
-
-fn cut(bytes: &[u8], most: usize) -> &[u8] {
-    &bytes[..bytes.len().min(most)]
 }
 
 fn letter_headers(rejected: &Rejected, key: Option<&[u8]>) -> Vec<(&'static str, String)> {
