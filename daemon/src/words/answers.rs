@@ -14,7 +14,7 @@ use crate::{
 /// How urgent something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Look {
+pub(crate) enum Urgency {
     Ok,
     /// Worth a look.
     Look,
@@ -23,7 +23,7 @@ pub(crate) enum Look {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Answer {
-    pub(crate) state: Look,
+    pub(crate) state: Urgency,
     pub(crate) answer: String,
     pub(crate) evidence: String,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Answer {
 /// A few words on the process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Remark {
-    pub(crate) state: Look,
+    pub(crate) state: Urgency,
     pub(crate) text: String,
 }
 
@@ -66,7 +66,7 @@ impl Answers {
     }
 }
 
-fn answer(state: Look, answer: impl Into<String>, evidence: impl Into<String>) -> Answer {
+fn answer(state: Urgency, answer: impl Into<String>, evidence: impl Into<String>) -> Answer {
     Answer {
         state,
         answer: answer.into(),
@@ -148,7 +148,7 @@ fn moved(state: &State, gate: &GateState) -> Answer {
         } else {
             "Too early to say"
         };
-        return answer(Look::Look, moved, evidence);
+        return answer(Urgency::Look, moved, evidence);
     }
     if !shares_are_known(state) {
         return waiting(state);
@@ -161,7 +161,7 @@ fn moved(state: &State, gate: &GateState) -> Answer {
     };
     if let Some(most) = classes.iter().find(apart) {
         return answer(
-            Look::Look,
+            Urgency::Look,
             format!("{} is {}", most.name, percent(most.served)),
             format!(
                 "95 % interval {}; {} in training{}.",
@@ -180,7 +180,7 @@ fn moved(state: &State, gate: &GateState) -> Answer {
             percent(class.training)
         )
     });
-    answer(Look::Ok, "Shares are as in training", largest)
+    answer(Urgency::Ok, "Shares are as in training", largest)
 }
 
 fn times(factor: f64) -> String {
@@ -196,10 +196,10 @@ fn times(factor: f64) -> String {
 fn waiting(state: &State) -> Answer {
     if state.standby {
         let evidence = "Another process learns; this one serves its newest checkpoint.";
-        return answer(Look::Look, "Standing by", evidence);
+        return answer(Urgency::Look, "Standing by", evidence);
     }
     let evidence = "The first block of events is not complete yet.";
-    answer(Look::Look, "No events yet", evidence)
+    answer(Urgency::Look, "No events yet", evidence)
 }
 
 /// A test's statistic or limit.
@@ -224,11 +224,11 @@ fn against(test: &GateTest) -> String {
 fn shape(state: &State, gate: &GateState) -> Answer {
     if gate.tests.is_empty() {
         let reason = format!("{}.", capital(&gate.explanation));
-        return answer(Look::Ok, "Not measured yet", reason);
+        return answer(Urgency::Ok, "Not measured yet", reason);
     }
     let fails = |test: &&GateTest| test.statistic > test.limit;
     let mut tests: Vec<&GateTest> = gate.tests.iter().collect();
-    if gate.refuted && tests.iter().any(|test| fails(&test)) {
+    if gate.refuted && tests.iter().any(fails) {
         tests.retain(fails);
     }
     let tests: Vec<String> = tests.into_iter().map(against).collect();
@@ -238,12 +238,12 @@ fn shape(state: &State, gate: &GateState) -> Answer {
     );
     if gate.refuted {
         let evidence = compared + &broken_first(state);
-        return answer(Look::Look, "Classes changed shape, too", evidence);
+        return answer(Urgency::Look, "Classes changed shape, too", evidence);
     }
     if gate.proportions_unknown {
-        answer(Look::Look, "Too early to say", compared)
+        answer(Urgency::Look, "Too early to say", compared)
     } else {
-        answer(Look::Ok, "Shares explain it", compared)
+        answer(Urgency::Ok, "Shares explain it", compared)
     }
 }
 
@@ -291,20 +291,24 @@ fn served(state: &State, gate: &GateState) -> Answer {
         if gate.refuted {
             evidence += &broken_first(state);
         }
-        let look = if gate.refuted { Look::Look } else { Look::Ok };
+        let look = if gate.refuted {
+            Urgency::Look
+        } else {
+            Urgency::Ok
+        };
         return answer(look, serves, format!("{evidence} {version}"));
     }
     let adapts = state.mode() == Mode::Adapted;
     let (look, guard) = match &state.refresh {
-        None if adapts => (Look::Ok, "Nothing was learned yet.".to_owned()),
-        None => (Look::Ok, String::new()),
+        None if adapts => (Urgency::Ok, "Nothing was learned yet.".to_owned()),
+        None => (Urgency::Ok, String::new()),
         Some(refresh) if refresh.accepted => {
             let newest = if adapts {
                 "newest state"
             } else {
                 "newest adapted state"
             };
-            (Look::Ok, format!("The guard accepts the {newest}."))
+            (Urgency::Ok, format!("The guard accepts the {newest}."))
         }
         Some(refresh) => {
             let instead = if adapts {
@@ -313,7 +317,7 @@ fn served(state: &State, gate: &GateState) -> Answer {
                 "It would not be served in this mode."
             };
             let why = refusal(&refresh.reason);
-            let look = if adapts { Look::Look } else { Look::Ok };
+            let look = if adapts { Urgency::Look } else { Urgency::Ok };
             (
                 look,
                 format!("The guard refuses the newest adapted state: {why}. {instead}"),
@@ -358,7 +362,11 @@ fn right(state: &State) -> Answer {
             let (frozen, gain) = (percent(frozen), gain.abs());
             evidence += &format!(" Frozen model: {frozen} ({sign}{gain:.1} points).");
         }
-        let look = if gain < -1.0 { Look::Bad } else { Look::Ok };
+        let look = if gain < -1.0 {
+            Urgency::Bad
+        } else {
+            Urgency::Ok
+        };
         return answer(look, percent(accuracy), evidence);
     }
     match of(own) {
@@ -368,7 +376,7 @@ fn right(state: &State) -> Answer {
             estimated_high: Some(high),
             ..
         }) => answer(
-            Look::Ok,
+            Urgency::Ok,
             format!("about {}", percent(*estimated)),
             format!(
                 "Estimated without labels, 95 % interval {}; right if only shares moved.",
@@ -376,7 +384,7 @@ fn right(state: &State) -> Answer {
             ),
         ),
         _ => answer(
-            Look::Ok,
+            Urgency::Ok,
             "Not known",
             "No late labels, and no estimate yet.",
         ),
@@ -405,13 +413,13 @@ fn flows(state: &State, events_per_second: Option<f64>) -> Answer {
     let evidence = format!("{records} records behind{behind}.{letters}");
     if stream.stopped {
         let evidence = "`ostard ctl read-on` continues reading.";
-        return answer(Look::Bad, "Stopped: too many bad events", evidence);
+        return answer(Urgency::Bad, "Stopped: too many bad events", evidence);
     }
     if !stream.connected {
-        return answer(Look::Bad, "No broker answers", evidence);
+        return answer(Urgency::Bad, "No broker answers", evidence);
     }
     let is_late = seconds.is_some_and(|seconds| seconds > 60.0);
-    let look = if is_late { Look::Bad } else { Look::Ok };
+    let look = if is_late { Urgency::Bad } else { Urgency::Ok };
     let rate = events_per_second.map_or_else(|| UNKNOWN.to_owned(), rate);
     answer(look, format!("{rate} events/s"), evidence)
 }
@@ -420,24 +428,24 @@ fn flows(state: &State, events_per_second: Option<f64>) -> Answer {
 pub(crate) fn readiness(state: &State) -> Remark {
     let remark = |state, text| Remark { state, text };
     if !state.not_ready.is_empty() {
-        return remark(Look::Bad, format!("not ready: {}", state.not_ready));
+        return remark(Urgency::Bad, format!("not ready: {}", state.not_ready));
     }
     let wrong = state.conditions.iter();
     let wrong: Vec<String> = wrong
         .map(|(part, reason)| format!("{part}: {reason}"))
         .collect();
     if wrong.is_empty() {
-        return remark(Look::Ok, "ready".to_owned());
+        return remark(Urgency::Ok, "ready".to_owned());
     }
-    remark(Look::Look, format!("ready, but {}", wrong.join("; ")))
+    remark(Urgency::Look, format!("ready, but {}", wrong.join("; ")))
 }
 
 /// Whether it learns.
 pub(crate) fn learning(state: &State) -> Remark {
     let (state, text) = match (state.standby, state.paused) {
-        (true, _) => (Look::Look, "standing by"),
-        (false, true) => (Look::Look, "learning paused"),
-        (false, false) => (Look::Ok, "learning"),
+        (true, _) => (Urgency::Look, "standing by"),
+        (false, true) => (Urgency::Look, "learning paused"),
+        (false, false) => (Urgency::Ok, "learning"),
     };
     let text = text.to_owned();
     Remark { state, text }

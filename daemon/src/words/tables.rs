@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    answers::{candidate, lag, measure, untold},
+    answers::{Urgency, candidate, lag, measure, untold},
     numbers::{self, UNKNOWN, count, figure, interval, or_unknown, percent, span},
 };
 use crate::{
@@ -40,8 +40,7 @@ pub(crate) struct Listing {
 pub(crate) struct Line {
     name: String,
     value: String,
-    /// `look` or `bad` if it is worth a look.
-    state: &'static str,
+    state: Urgency,
 }
 
 /// How fast events, steps and requests come.
@@ -387,7 +386,7 @@ impl Line {
         Self {
             name: name.to_owned(),
             value: value.into(),
-            state: "",
+            state: Urgency::Ok,
         }
     }
 
@@ -401,12 +400,16 @@ impl Line {
     }
 
     fn look_if(mut self, holds: bool) -> Self {
-        self.state = if holds { "look" } else { self.state };
+        if holds {
+            self.state = Urgency::Look;
+        }
         self
     }
 
     fn bad_if(mut self, holds: bool) -> Self {
-        self.state = if holds { "bad" } else { self.state };
+        if holds {
+            self.state = Urgency::Bad;
+        }
         self
     }
 }
