@@ -1,38 +1,25 @@
-//! The five answers at the top of the live page, and remarks on the process.
+//! The five answers at the top of the live page.
 
 use serde::Serialize;
 
-use super::numbers::{UNKNOWN, count, interval, percent, rate, span};
+use super::{
+    names::{candidate, capital, model_name, refusal, untold},
+    numbers::{UNKNOWN, count, interval, percent, rate, span},
+    remarks::{Urgency, broken},
+};
 use crate::{
     facts::shares_are_known,
     proto::{
-        Alarm, Alarms, CandidateState, ClassProportions, GateState, GateTest, InputField, Mode,
-        ShareByLabels, State, StreamState,
+        CandidateState, ClassProportions, GateState, GateTest, Mode, ShareByLabels, State,
+        StreamState,
     },
 };
-
-/// How urgent something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Urgency {
-    Ok,
-    /// Worth a look.
-    Look,
-    Bad,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Answer {
     pub(crate) state: Urgency,
     pub(crate) answer: String,
     pub(crate) evidence: String,
-}
-
-/// A few words on the process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Remark {
-    pub(crate) state: Urgency,
-    pub(crate) text: String,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -72,43 +59,6 @@ fn answer(state: Urgency, answer: impl Into<String>, evidence: impl Into<String>
         answer: answer.into(),
         evidence: evidence.into(),
     }
-}
-
-/// The candidate whose predictions callers get.
-pub(crate) fn candidate(state: &State) -> &str {
-    match state.mode() {
-        Mode::Auto | Mode::Unspecified => {
-            state.gate.as_ref().map_or("frozen", |gate| &gate.candidate)
-        }
-        Mode::Frozen | Mode::Shadow => "frozen",
-        Mode::Prior => "prior",
-        Mode::Adapted => "adapted",
-    }
-}
-
-/// A candidate's name in sentences.
-pub(super) fn model_name(candidate: &str) -> &str {
-    match candidate {
-        "frozen" => "frozen model",
-        "prior" => "prior-corrected model",
-        "adapted" => "adapted model",
-        other => other,
-    }
-}
-
-/// Instead of shares that are not known.
-pub(super) fn untold(gate: &GateState) -> &'static str {
-    if gate.refuted {
-        "cannot be told: the classes changed"
-    } else {
-        "cannot be told yet"
-    }
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase());
-    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// How far a share is from training. Two classes always move by the same amount: the one that grew comes first.
@@ -247,19 +197,6 @@ fn shape(state: &State, gate: &GateState) -> Answer {
     }
 }
 
-/// Inputs that are not what training had.
-pub(super) fn broken_inputs(state: &State) -> impl Iterator<Item = &InputField> {
-    let inputs = state.alarms.iter().flat_map(|alarms| &alarms.inputs);
-    inputs.filter(|field| field.broken)
-}
-
-/// What is wrong with each of them, without full stops.
-fn broken(state: &State) -> Vec<String> {
-    broken_inputs(state)
-        .map(|field| field.explanation.clone())
-        .collect()
-}
-
 /// Where to look before believing that classes changed; empty if no input broke.
 fn broken_first(state: &State) -> String {
     let broken = broken(state);
@@ -325,22 +262,6 @@ fn served(state: &State, gate: &GateState) -> Answer {
         }
     };
     answer(look, serves, format!("{version} {guard}"))
-}
-
-/// Why the guard refuses, in short.
-pub(crate) fn refusal(reason: &str) -> &str {
-    match reason {
-        "non_finite" => "a value in it is not finite",
-        "class_movement" => "it moves a class too far",
-        "class_deformation" => "it deforms a class too much",
-        "held_out_loss" => "it is worse than the frozen model on held-out training rows",
-        "ill_conditioned" => "shares cannot be estimated from its predictions",
-        "one_class" => "it predicts nearly everything as one class",
-        "map_does_not_help" => {
-            "training rows are no nearer to the stream after its map than before"
-        }
-        other => other,
-    }
 }
 
 /// Accuracy of what is served: measured if there are late labels, else estimated.
@@ -422,48 +343,4 @@ fn flows(state: &State, events_per_second: Option<f64>) -> Answer {
     let look = if is_late { Urgency::Bad } else { Urgency::Ok };
     let rate = events_per_second.map_or_else(|| UNKNOWN.to_owned(), rate);
     answer(look, format!("{rate} events/s"), evidence)
-}
-
-/// Whether it can predict, and what is wrong nevertheless.
-pub(crate) fn readiness(state: &State) -> Remark {
-    let remark = |state, text| Remark { state, text };
-    if !state.not_ready.is_empty() {
-        return remark(Urgency::Bad, format!("not ready: {}", state.not_ready));
-    }
-    let wrong = state.conditions.iter();
-    let wrong: Vec<String> = wrong
-        .map(|(part, reason)| format!("{part}: {reason}"))
-        .collect();
-    if wrong.is_empty() {
-        return remark(Urgency::Ok, "ready".to_owned());
-    }
-    remark(Urgency::Look, format!("ready, but {}", wrong.join("; ")))
-}
-
-/// Whether it learns.
-pub(crate) fn learning(state: &State) -> Remark {
-    let (state, text) = match (state.standby, state.paused) {
-        (true, _) => (Urgency::Look, "standing by"),
-        (false, true) => (Urgency::Look, "learning paused"),
-        (false, false) => (Urgency::Ok, "learning"),
-    };
-    let text = text.to_owned();
-    Remark { state, text }
-}
-
-/// The newest alarm of each series that stands.
-pub(super) fn standing_alarms(alarms: &Alarms) -> impl Iterator<Item = &Alarm> {
-    let stands = alarms.series.iter().filter(|series| series.firing);
-    stands.filter_map(|series| {
-        let mut newest_first = alarms.history.iter().rev();
-        newest_first.find(|alarm| alarm.alarm == series.alarm && alarm.class == series.class)
-    })
-}
-
-/// Alarms that stand, then inputs that broke, each in a sentence without a full stop.
-pub(crate) fn standing(state: &State) -> Vec<String> {
-    let alarms = state.alarms.iter().flat_map(standing_alarms);
-    let mut told: Vec<String> = alarms.map(|alarm| alarm.explanation.clone()).collect();
-    told.extend(broken(state));
-    told
 }
