@@ -84,7 +84,7 @@ fn by_labels(state: &State) -> Option<String> {
 }
 
 /// The class whose share moved most.
-fn moved(state: &State, gate: &GateState) -> Answer {
+pub(super) fn moved(state: &State, gate: &GateState) -> Answer {
     if gate.proportions_unknown {
         let told = if gate.refuted {
             " Labels would tell."

@@ -22,5 +22,5 @@ pub(crate) use self::{
     numbers::{count, span},
     remarks::{Remark, learning, readiness, standing},
     tables::{candidates, classes, inputs, rejected, wanted},
-    why::{summary, why},
+    why::{in_short, summary, why},
 };

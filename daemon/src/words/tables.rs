@@ -6,7 +6,7 @@ use super::{
     numbers::{UNKNOWN, count, figure, or_unknown, percent},
 };
 use crate::{
-    facts::{CLASS_FACTS, ClassFact, has_shares},
+    facts::{AMONG_LABELS, CLASS_FACTS, ClassFact, has_shares},
     proto::{CandidateState, ClassProportions, InputField, LabelRequest, State},
 };
 
@@ -14,13 +14,14 @@ use crate::{
 pub(crate) fn classes(state: &State, models: bool) -> Listing {
     let drawn = state.shares_by_labels.as_ref();
     let by_labels = drawn.map(|drawn| format!("By {} labels", count(drawn.labels as f64)));
-    let numbers = 0..state.classes.len();
     let is_known = |fact: &ClassFact| {
-        numbers
-            .clone()
-            .any(|number| (fact.of)(state, number).is_some())
+        let mut values = (0..state.classes.len()).map(|number| (fact.of)(state, number));
+        values.any(|value| value.is_some())
     };
-    let facts = CLASS_FACTS.iter().filter(|fact| is_known(fact));
+    // Labels that were not drawn at random say less than those that were.
+    let says_less = |fact: &ClassFact| drawn.is_some() && fact.metric == AMONG_LABELS;
+    let facts = CLASS_FACTS.iter();
+    let facts = facts.filter(|fact| is_known(fact) && !says_less(fact));
     let facts: Vec<_> = facts
         .filter_map(|fact| Some((fact.of, fact.shown?)))
         .collect();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ostar_method::gate::at_strength;
 
 use super::{
-    answers::READY,
+    answers::{READY, moved},
     evidence,
     lines::{figures, in_lines},
     names::{candidate, model_name},
@@ -63,6 +63,19 @@ pub(crate) fn summary(state: &State) -> String {
         );
     }
     text
+}
+
+/// What moved, and what is served because of it, in a line.
+pub(crate) fn in_short(state: &State) -> String {
+    let gate = state.gate.clone().unwrap_or_default();
+    let moved = moved(state, &gate);
+    format!(
+        "{}. {} Served {}: {}.",
+        moved.answer,
+        moved.evidence,
+        candidate(state),
+        gate.explanation
+    )
 }
 
 /// What is served, since when, and which evidence decided.
