@@ -71,13 +71,15 @@ impl Table {
                 continue;
             }
             last = Instant::now();
-            let lines = lines(&now, summary, start.elapsed());
+            let first = first_line(&now, summary, start.elapsed());
             if self.term.is_term() {
+                let tables = words::summary(&now) + &words::candidates(&now).text("none");
+                let text = format!("{first}\n{tables}{}", words::in_short(&now));
                 let _ = self.term.clear_last_lines(drawn);
-                drawn = lines.len();
-                lines.iter().for_each(|line| self.say(line));
+                drawn = text.lines().count();
+                text.lines().for_each(|line| self.say(line));
             } else {
-                self.say(&lines.join(" | "));
+                self.say(&format!("{first} | {}", words::in_short(&now)));
             }
         }
     }
@@ -124,18 +126,12 @@ impl Table {
     }
 }
 
-fn lines(state: &State, summary: &Summary, elapsed: Duration) -> Vec<String> {
-    let gate = state.gate.clone().unwrap_or_default();
-    let first = format!(
-        "{:5.1} s  {}  true share of spam {:.1} %",
+fn first_line(state: &State, summary: &Summary, elapsed: Duration) -> String {
+    format!(
+        "{:5.1} s  {}  mails {:6}  true share of spam {:.1} %",
         elapsed.as_secs_f64(),
         summary.act(state).title,
+        state.events,
         100.0 * summary.truth(state)
-    );
-    let (shares, candidates) = (words::summary(state), words::candidates(state).text("none"));
-    let tables = shares.lines().chain(candidates.lines());
-    let mut lines = vec![first];
-    lines.extend(tables.map(str::to_owned));
-    lines.push(format!("served {}: {}", gate.candidate, gate.explanation));
-    lines
+    )
 }

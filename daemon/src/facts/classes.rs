@@ -20,6 +20,9 @@ const CALIBRATION: (&str, &str) = (
     "Predicted over observed count of the class; 1 is calibrated.",
 );
 
+/// The shares among late labels.
+pub(crate) const AMONG_LABELS: &str = "ostar_true_proportion";
+
 type Of = fn(&State, usize) -> Option<f64>;
 
 /// A share, which has a sum, in the stream or in training.
@@ -81,7 +84,7 @@ pub(crate) static CLASS_FACTS: &[ClassFact] = &[
     end(HIGH, "served", |state, class| estimated(state, class, |one| one.served_high)),
     ClassFact::new("ostar_served_proportion", "Share of the class in the stream; absent while it cannot be told.",
         |state, class| shares_are_known(state).then(|| state.classes[class].served)).summed(),
-    ClassFact::new("ostar_true_proportion", "Share of the class among the newest labels.",
+    ClassFact::new(AMONG_LABELS, "Share of the class among the newest labels.",
         |state, class| state.classes[class].among_labels).summed().shown("Among labels", Unit::Share),
     ClassFact::new("ostar_gate_proportion", "Share of the class at which training looks most like the gate's window.",
         |state, class| state.classes[class].best_fit).summed().shown("Best fit", Unit::Share),

@@ -7,7 +7,11 @@ mod classes;
 mod scalars;
 mod series;
 
-pub(crate) use self::{classes::CLASS_FACTS, scalars::FACTS, series::SERIES};
+pub(crate) use self::{
+    classes::{AMONG_LABELS, CLASS_FACTS},
+    scalars::FACTS,
+    series::SERIES,
+};
 use crate::proto::State;
 
 /// How people read a figure.

@@ -16,6 +16,7 @@ use crate::{
     },
     serving::{Answer, Batcher, Refusal, Services},
     state::describe,
+    status,
 };
 
 /// Answers of a stream that the client has not read yet: one is sent while the next is made.
@@ -55,11 +56,7 @@ impl Inference for InferenceService {
 
     async fn get_state(&self, _: Request<GetStateRequest>) -> Result<Response<State>, Status> {
         let timer = self.services.metrics.serving.start(Method::GetState);
-        let state = describe(
-            &self.services,
-            &self.services.status.borrow(),
-            self.shows_ids,
-        );
+        let state = self.state(&self.services.status.borrow());
         timer.finish(Code::Ok);
         Ok(Response::new(state))
     }
@@ -75,6 +72,17 @@ impl Inference for InferenceService {
 }
 
 impl InferenceService {
+    /// What this listener's callers may know.
+    fn state(&self, status: &status::Status) -> State {
+        let mut state = describe(&self.services, status, self.shows_ids);
+        if !self.shows_ids {
+            // Reasons hold addresses and paths. `/state` has them, for those who scrape.
+            let reasons = state.conditions.values_mut();
+            reasons.for_each(|reason| *reason = "ask with a token to see why".to_owned());
+        }
+        state
+    }
+
     async fn answer(
         &self,
         method: Method,
@@ -148,7 +156,7 @@ impl InferenceService {
         let timer = services.metrics.serving.start(Method::WatchState);
         let mut status = services.status.clone();
         let code = loop {
-            let state = describe(&services, &status.borrow_and_update(), self.shows_ids);
+            let state = self.state(&status.borrow_and_update());
             if states.send(Ok(state)).await.is_err() {
                 break Code::Cancelled;
             }

@@ -76,7 +76,7 @@ impl Metrics {
             process: ProcessMetrics::started(&families, &description.name),
             ingest: IngestMetrics::new(&families),
             scoring: ScoringMetrics::new(&families, &classes),
-            outputs: OutputMetrics::new(&families).from_zero(),
+            outputs: OutputMetrics::new(&families).with_all_series(),
             learner: LearnerMetrics::new(&families),
             checkpoints: CheckpointMetrics::new(&families),
             labels: LabelMetrics::new(&families),

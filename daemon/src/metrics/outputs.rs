@@ -18,7 +18,7 @@ metrics! {
 
 impl OutputMetrics {
     /// All series, from the start: Prometheus' `increase` does not see the first increment of one that begins at 1.
-    pub(super) fn from_zero(self) -> Self {
+    pub(super) fn with_all_series(self) -> Self {
         for output in Output::ALL {
             self.add(output, OutputCounts::default());
             self.set_in_flight(output, 0);

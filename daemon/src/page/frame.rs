@@ -99,7 +99,7 @@ fn classes_note(state: &State, about: &About) -> String {
     if rest > 0 {
         note += &format!("{rest} rarer classes are in the metrics. ");
     }
-    if !about.black_box {
+    if state.refresh.is_some() {
         note += &format!(
             "Movement: squared movement by the map over squared distance to the nearest other class; the guard's limit is {}. ",
             about.movement_limit

@@ -1,38 +1,25 @@
-//! The five answers at the top of the live page, and remarks on the process.
+//! The five answers at the top of the live page.
 
 use serde::Serialize;
 
-use super::numbers::{UNKNOWN, count, interval, percent, rate, span};
+use super::{
+    names::{candidate, capital, model_name, refusal, untold},
+    numbers::{UNKNOWN, count, interval, percent, rate, span},
+    remarks::{Urgency, broken},
+};
 use crate::{
     facts::shares_are_known,
     proto::{
-        Alarm, Alarms, CandidateState, ClassProportions, GateState, GateTest, InputField, Mode,
-        ShareByLabels, State, StreamState,
+        CandidateState, ClassProportions, GateState, GateTest, Mode, ShareByLabels, State,
+        StreamState,
     },
 };
 
-/// How urgent something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Look {
-    Ok,
-    /// Worth a look.
-    Look,
-    Bad,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Answer {
-    pub(crate) state: Look,
+    pub(crate) state: Urgency,
     pub(crate) answer: String,
     pub(crate) evidence: String,
-}
-
-/// A few words on the process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Remark {
-    pub(crate) state: Look,
-    pub(crate) text: String,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -66,49 +53,12 @@ impl Answers {
     }
 }
 
-fn answer(state: Look, answer: impl Into<String>, evidence: impl Into<String>) -> Answer {
+fn answer(state: Urgency, answer: impl Into<String>, evidence: impl Into<String>) -> Answer {
     Answer {
         state,
         answer: answer.into(),
         evidence: evidence.into(),
     }
-}
-
-/// The candidate whose predictions callers get.
-pub(crate) fn candidate(state: &State) -> &str {
-    match state.mode() {
-        Mode::Auto | Mode::Unspecified => {
-            state.gate.as_ref().map_or("frozen", |gate| &gate.candidate)
-        }
-        Mode::Frozen | Mode::Shadow => "frozen",
-        Mode::Prior => "prior",
-        Mode::Adapted => "adapted",
-    }
-}
-
-/// A candidate's name in sentences.
-pub(super) fn model_name(candidate: &str) -> &str {
-    match candidate {
-        "frozen" => "frozen model",
-        "prior" => "prior-corrected model",
-        "adapted" => "adapted model",
-        other => other,
-    }
-}
-
-/// Instead of shares that are not known.
-pub(super) fn untold(gate: &GateState) -> &'static str {
-    if gate.refuted {
-        "cannot be told: the classes changed"
-    } else {
-        "cannot be told yet"
-    }
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase());
-    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// How far a share is from training. Two classes always move by the same amount: the one that grew comes first.
@@ -134,7 +84,7 @@ fn by_labels(state: &State) -> Option<String> {
 }
 
 /// The class whose share moved most.
-fn moved(state: &State, gate: &GateState) -> Answer {
+pub(super) fn moved(state: &State, gate: &GateState) -> Answer {
     if gate.proportions_unknown {
         let told = if gate.refuted {
             " Labels would tell."
@@ -148,7 +98,7 @@ fn moved(state: &State, gate: &GateState) -> Answer {
         } else {
             "Too early to say"
         };
-        return answer(Look::Look, moved, evidence);
+        return answer(Urgency::Look, moved, evidence);
     }
     if !shares_are_known(state) {
         return waiting(state);
@@ -161,7 +111,7 @@ fn moved(state: &State, gate: &GateState) -> Answer {
     };
     if let Some(most) = classes.iter().find(apart) {
         return answer(
-            Look::Look,
+            Urgency::Look,
             format!("{} is {}", most.name, percent(most.served)),
             format!(
                 "95 % interval {}; {} in training{}.",
@@ -180,7 +130,7 @@ fn moved(state: &State, gate: &GateState) -> Answer {
             percent(class.training)
         )
     });
-    answer(Look::Ok, "Shares are as in training", largest)
+    answer(Urgency::Ok, "Shares are as in training", largest)
 }
 
 fn times(factor: f64) -> String {
@@ -196,10 +146,10 @@ fn times(factor: f64) -> String {
 fn waiting(state: &State) -> Answer {
     if state.standby {
         let evidence = "Another process learns; this one serves its newest checkpoint.";
-        return answer(Look::Look, "Standing by", evidence);
+        return answer(Urgency::Look, "Standing by", evidence);
     }
     let evidence = "The first block of events is not complete yet.";
-    answer(Look::Look, "No events yet", evidence)
+    answer(Urgency::Look, "No events yet", evidence)
 }
 
 /// A test's statistic or limit.
@@ -224,11 +174,11 @@ fn against(test: &GateTest) -> String {
 fn shape(state: &State, gate: &GateState) -> Answer {
     if gate.tests.is_empty() {
         let reason = format!("{}.", capital(&gate.explanation));
-        return answer(Look::Ok, "Not measured yet", reason);
+        return answer(Urgency::Ok, "Not measured yet", reason);
     }
     let fails = |test: &&GateTest| test.statistic > test.limit;
     let mut tests: Vec<&GateTest> = gate.tests.iter().collect();
-    if gate.refuted && tests.iter().any(|test| fails(&test)) {
+    if gate.refuted && tests.iter().any(fails) {
         tests.retain(fails);
     }
     let tests: Vec<String> = tests.into_iter().map(against).collect();
@@ -238,26 +188,13 @@ fn shape(state: &State, gate: &GateState) -> Answer {
     );
     if gate.refuted {
         let evidence = compared + &broken_first(state);
-        return answer(Look::Look, "Classes changed shape, too", evidence);
+        return answer(Urgency::Look, "Classes changed shape, too", evidence);
     }
     if gate.proportions_unknown {
-        answer(Look::Look, "Too early to say", compared)
+        answer(Urgency::Look, "Too early to say", compared)
     } else {
-        answer(Look::Ok, "Shares explain it", compared)
+        answer(Urgency::Ok, "Shares explain it", compared)
     }
-}
-
-/// Inputs that are not what training had.
-pub(super) fn broken_inputs(state: &State) -> impl Iterator<Item = &InputField> {
-    let inputs = state.alarms.iter().flat_map(|alarms| &alarms.inputs);
-    inputs.filter(|field| field.broken)
-}
-
-/// What is wrong with each of them, without full stops.
-fn broken(state: &State) -> Vec<String> {
-    broken_inputs(state)
-        .map(|field| field.explanation.clone())
-        .collect()
 }
 
 /// Where to look before believing that classes changed; empty if no input broke.
@@ -291,20 +228,24 @@ fn served(state: &State, gate: &GateState) -> Answer {
         if gate.refuted {
             evidence += &broken_first(state);
         }
-        let look = if gate.refuted { Look::Look } else { Look::Ok };
+        let look = if gate.refuted {
+            Urgency::Look
+        } else {
+            Urgency::Ok
+        };
         return answer(look, serves, format!("{evidence} {version}"));
     }
     let adapts = state.mode() == Mode::Adapted;
     let (look, guard) = match &state.refresh {
-        None if adapts => (Look::Ok, "Nothing was learned yet.".to_owned()),
-        None => (Look::Ok, String::new()),
+        None if adapts => (Urgency::Ok, "Nothing was learned yet.".to_owned()),
+        None => (Urgency::Ok, String::new()),
         Some(refresh) if refresh.accepted => {
             let newest = if adapts {
                 "newest state"
             } else {
                 "newest adapted state"
             };
-            (Look::Ok, format!("The guard accepts the {newest}."))
+            (Urgency::Ok, format!("The guard accepts the {newest}."))
         }
         Some(refresh) => {
             let instead = if adapts {
@@ -313,7 +254,7 @@ fn served(state: &State, gate: &GateState) -> Answer {
                 "It would not be served in this mode."
             };
             let why = refusal(&refresh.reason);
-            let look = if adapts { Look::Look } else { Look::Ok };
+            let look = if adapts { Urgency::Look } else { Urgency::Ok };
             (
                 look,
                 format!("The guard refuses the newest adapted state: {why}. {instead}"),
@@ -321,22 +262,6 @@ fn served(state: &State, gate: &GateState) -> Answer {
         }
     };
     answer(look, serves, format!("{version} {guard}"))
-}
-
-/// Why the guard refuses, in short.
-pub(crate) fn refusal(reason: &str) -> &str {
-    match reason {
-        "non_finite" => "a value in it is not finite",
-        "class_movement" => "it moves a class too far",
-        "class_deformation" => "it deforms a class too much",
-        "held_out_loss" => "it is worse than the frozen model on held-out training rows",
-        "ill_conditioned" => "shares cannot be estimated from its predictions",
-        "one_class" => "it predicts nearly everything as one class",
-        "map_does_not_help" => {
-            "training rows are no nearer to the stream after its map than before"
-        }
-        other => other,
-    }
 }
 
 /// Accuracy of what is served: measured if there are late labels, else estimated.
@@ -358,7 +283,11 @@ fn right(state: &State) -> Answer {
             let (frozen, gain) = (percent(frozen), gain.abs());
             evidence += &format!(" Frozen model: {frozen} ({sign}{gain:.1} points).");
         }
-        let look = if gain < -1.0 { Look::Bad } else { Look::Ok };
+        let look = if gain < -1.0 {
+            Urgency::Bad
+        } else {
+            Urgency::Ok
+        };
         return answer(look, percent(accuracy), evidence);
     }
     match of(own) {
@@ -368,7 +297,7 @@ fn right(state: &State) -> Answer {
             estimated_high: Some(high),
             ..
         }) => answer(
-            Look::Ok,
+            Urgency::Ok,
             format!("about {}", percent(*estimated)),
             format!(
                 "Estimated without labels, 95 % interval {}; right if only shares moved.",
@@ -376,7 +305,7 @@ fn right(state: &State) -> Answer {
             ),
         ),
         _ => answer(
-            Look::Ok,
+            Urgency::Ok,
             "Not known",
             "No late labels, and no estimate yet.",
         ),
@@ -405,57 +334,13 @@ fn flows(state: &State, events_per_second: Option<f64>) -> Answer {
     let evidence = format!("{records} records behind{behind}.{letters}");
     if stream.stopped {
         let evidence = "`ostard ctl read-on` continues reading.";
-        return answer(Look::Bad, "Stopped: too many bad events", evidence);
+        return answer(Urgency::Bad, "Stopped: too many bad events", evidence);
     }
     if !stream.connected {
-        return answer(Look::Bad, "No broker answers", evidence);
+        return answer(Urgency::Bad, "No broker answers", evidence);
     }
     let is_late = seconds.is_some_and(|seconds| seconds > 60.0);
-    let look = if is_late { Look::Bad } else { Look::Ok };
+    let look = if is_late { Urgency::Bad } else { Urgency::Ok };
     let rate = events_per_second.map_or_else(|| UNKNOWN.to_owned(), rate);
     answer(look, format!("{rate} events/s"), evidence)
-}
-
-/// Whether it can predict, and what is wrong nevertheless.
-pub(crate) fn readiness(state: &State) -> Remark {
-    let remark = |state, text| Remark { state, text };
-    if !state.not_ready.is_empty() {
-        return remark(Look::Bad, format!("not ready: {}", state.not_ready));
-    }
-    let wrong = state.conditions.iter();
-    let wrong: Vec<String> = wrong
-        .map(|(part, reason)| format!("{part}: {reason}"))
-        .collect();
-    if wrong.is_empty() {
-        return remark(Look::Ok, "ready".to_owned());
-    }
-    remark(Look::Look, format!("ready, but {}", wrong.join("; ")))
-}
-
-/// Whether it learns.
-pub(crate) fn learning(state: &State) -> Remark {
-    let (state, text) = match (state.standby, state.paused) {
-        (true, _) => (Look::Look, "standing by"),
-        (false, true) => (Look::Look, "learning paused"),
-        (false, false) => (Look::Ok, "learning"),
-    };
-    let text = text.to_owned();
-    Remark { state, text }
-}
-
-/// The newest alarm of each series that stands.
-pub(super) fn standing_alarms(alarms: &Alarms) -> impl Iterator<Item = &Alarm> {
-    let stands = alarms.series.iter().filter(|series| series.firing);
-    stands.filter_map(|series| {
-        let mut newest_first = alarms.history.iter().rev();
-        newest_first.find(|alarm| alarm.alarm == series.alarm && alarm.class == series.class)
-    })
-}
-
-/// Alarms that stand, then inputs that broke, each in a sentence without a full stop.
-pub(crate) fn standing(state: &State) -> Vec<String> {
-    let alarms = state.alarms.iter().flat_map(standing_alarms);
-    let mut told: Vec<String> = alarms.map(|alarm| alarm.explanation.clone()).collect();
-    told.extend(broken(state));
-    told
 }

@@ -4,17 +4,23 @@
 //! same ones.
 
 mod answers;
+mod evidence;
+mod lines;
+mod listing;
+mod names;
 mod numbers;
+mod remarks;
 mod tables;
 mod why;
 
 #[cfg(test)]
-pub(crate) use self::answers::refusal;
+pub(crate) use self::names::refusal;
 pub(crate) use self::{
-    answers::{Answers, Remark, candidate, learning, readiness, standing},
+    answers::Answers,
+    lines::{Line, PerSecond, figures, stream},
+    listing::Listing,
     numbers::{count, span},
-    tables::{
-        Line, Listing, PerSecond, candidates, classes, figures, inputs, rejected, stream, wanted,
-    },
-    why::{summary, why},
+    remarks::{Remark, learning, readiness, standing},
+    tables::{candidates, classes, inputs, rejected, wanted},
+    why::{in_short, summary, why},
 };

@@ -5,8 +5,12 @@ use std::fmt::Write as _;
 use ostar_method::gate::at_strength;
 
 use super::{
-    answers::{READY, broken_inputs, model_name, standing_alarms},
+    answers::{READY, moved},
+    evidence,
+    lines::{figures, in_lines},
+    names::{candidate, model_name},
     numbers::span,
+    remarks::{broken_inputs, standing_alarms},
     tables,
 };
 use crate::proto::{Alarms, GateState, LabelEvidence, Mode, State};
@@ -61,6 +65,19 @@ pub(crate) fn summary(state: &State) -> String {
     text
 }
 
+/// What moved, and what is served because of it, in a line.
+pub(crate) fn in_short(state: &State) -> String {
+    let gate = state.gate.clone().unwrap_or_default();
+    let moved = moved(state, &gate);
+    format!(
+        "{}. {} Served {}: {}.",
+        moved.answer,
+        moved.evidence,
+        candidate(state),
+        gate.explanation
+    )
+}
+
 /// What is served, since when, and which evidence decided.
 pub(crate) fn why(state: &State) -> String {
     let gate = &state.gate.clone().unwrap_or_default();
@@ -88,7 +105,7 @@ pub(crate) fn why(state: &State) -> String {
         );
     }
     text += "\nEvidence that only the shares moved:\n";
-    text += &tables::tests(&gate.tests).text("none yet");
+    text += &evidence::tests(&gate.tests).text("none yet");
     text += &gate.labels.as_ref().map_or_else(String::new, by_labels);
     text += "\nCandidates:\n";
     text += &tables::candidates(state).text("none");
@@ -96,9 +113,9 @@ pub(crate) fn why(state: &State) -> String {
     text += "\nInputs beside training:\n";
     text += &tables::inputs(state).text("not known, the bundle does not say what training had");
     text += "\nFigures:\n";
-    text += &tables::in_lines(&tables::figures(state));
+    text += &in_lines(&figures(state));
     text += "\nDecisions, newest first:\n";
-    text += &tables::decisions(&gate.history).text("none yet");
+    text += &evidence::decisions(&gate.history).text("none yet");
     text
 }
 
@@ -118,7 +135,7 @@ fn served(state: &State, gate: &GateState) -> String {
     format!(
         "Mode {} serves the {}, whatever the evidence says. Mode auto would serve the {model} {since}.\n",
         state.mode().name(),
-        model_name(super::candidate(state)),
+        model_name(candidate(state)),
     )
 }
 
@@ -139,22 +156,22 @@ fn broken(state: &State) -> String {
 }
 
 /// What labels say of the candidates.
-fn by_labels(evidence: &LabelEvidence) -> String {
+fn by_labels(labels: &LabelEvidence) -> String {
     let mut text = format!(
         "\nEvidence by labels ({:.0}, each counts 5 % less with every block):\n",
-        evidence.labels
+        labels.labels
     );
-    if evidence.of_one_class {
+    if labels.of_one_class {
         text +=
             "All labels are of one class, so that they were selected by it: they decide nothing.\n";
     }
-    text + &tables::duels(evidence).text("none yet")
+    text + &evidence::duels(labels).text("none yet")
 }
 
 /// Every series beside its limit, and what alarms said.
 fn alarms(alarms: &Alarms) -> String {
     let mut text = "\nAlarms:\n".to_owned();
-    text += &tables::alarms(&alarms.series).text("off");
+    text += &evidence::alarms(&alarms.series).text("off");
     for alarm in alarms.history.iter().rev() {
         let _ = writeln!(text, "- {}", alarm.explanation);
     }

@@ -253,8 +253,10 @@ fn block_shares(report: &Value) -> Result<BTreeMap<u64, Vec<f64>>> {
     let moments = report["moments"].as_array().context("moments")?;
     let shares = |state: &Value| -> Result<Vec<f64>> {
         let classes = state["classes"].as_array().context("classes")?;
-        let of = |model: &str| classes.iter().filter_map(|class| class[model].as_f64());
-        let shares: Vec<f64> = of("frozen").chain(of("adapted")).collect();
+        let mut shares = Vec::new();
+        for model in ["frozen", "adapted"] {
+            shares.extend(classes.iter().filter_map(|class| class[model].as_f64()));
+        }
         ensure!(shares.len() == 4, "{state:#}");
         Ok(shares)
     };

@@ -119,6 +119,8 @@ async fn an_open_listener_is_a_condition_and_shows_no_ids_of_wanted_labels() {
     for state in [&told.state, &told.watched] {
         assert_eq!(state.wanted_labels, []);
         assert_eq!(state.wanted_labels_withheld, 2);
+        let reason = &state.conditions["listeners"];
+        assert_eq!(reason, "ask with a token to see why");
     }
     assert_eq!(
         told.labels,
