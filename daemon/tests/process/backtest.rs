@@ -1,6 +1,6 @@
 //! A backtest of a file gives what the daemon gives for the same stream, block by block, labels included.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command, thread};
+use std::{fs, path::Path, process::Command, thread};
 
 use anyhow::{Context, Result, ensure};
 use ostar_harness::{
@@ -124,61 +124,41 @@ fn backtest(place: &Place, settings: &Settings, stream: &[Vec<Event>]) -> Result
     Ok(moments[..BLOCKS].to_vec())
 }
 
-/// The series that the daemon shows after a block of which a backtest has reported this.
-fn expected(moment: &Value) -> Result<BTreeMap<String, f64>> {
-    let mut series = BTreeMap::new();
-    let mut expect = |name: String, value: &Value| -> Result<()> {
-        let value = value.as_f64().with_context(|| format!("no {name}"))?;
-        series.insert(name, value);
-        Ok(())
+/// What a state says about a block that depends on nothing but the stream: not on the clock, and not on a restart.
+fn figures(state: &Value) -> Value {
+    let keep = |figures: &Value, keys: &[&str]| -> Value {
+        let kept = keys
+            .iter()
+            .map(|key| ((*key).to_owned(), figures[*key].clone()));
+        Value::Object(kept.collect())
     };
-    for (family, key) in [("candidate", "candidate"), ("reason", "reason")] {
-        let chosen = moment[key].as_str().context(key)?;
-        let name = format!("ostar_gate_{family}{{{key}=\"{chosen}\"}}");
-        expect(name, &Value::from(1.0))?;
-    }
-    for candidate in ["frozen", "adapted", "served"] {
-        let estimate = &moment[candidate];
-        for (place, class) in gaussians::CLASSES.iter().enumerate() {
-            let labels = format!("candidate=\"{candidate}\",class=\"{class}\"");
-            let share = &estimate["proportions"][place];
-            expect(format!("ostar_label_proportion{{{labels}}}"), share)?;
-            if estimate["known"] == true {
-                let low = &estimate["intervals"][place]["low"];
-                expect(format!("ostar_label_proportion_low{{{labels}}}"), low)?;
-            }
-        }
-    }
-    for (family, key) in [("accuracy", "accuracies"), ("log_loss", "log_losses")] {
-        for (predictor, value) in moment[key].as_object().into_iter().flatten() {
-            let name = format!("ostar_measured_{family}{{candidate=\"{predictor}\"}}");
-            expect(name, value)?;
-        }
-    }
-    Ok(series)
+    let all = |list: &str, keys: &[&str]| -> Vec<Value> {
+        let list = state[list].as_array().into_iter().flatten();
+        list.map(|figures| keep(figures, keys)).collect()
+    };
+    json!({
+        "gate": keep(&state["gate"], &["candidate", "reason", "explanation", "proportions_known"]),
+        "classes": all("classes", &[
+            "name", "frozen", "frozen_low", "frozen_high", "adapted", "adapted_low", "adapted_high", "served",
+            "served_low", "served_high", "best_fit",
+        ]),
+        "candidates": all("candidates", &["name", "effective_rows", "accuracy", "balanced_accuracy", "log_loss"]),
+        "labels": state["labels"],
+    })
 }
 
-/// Waits for a block, and checks that the daemon shows what was expected of it.
-fn check(daemon: &Daemon, events: usize, expected: &BTreeMap<String, f64>) -> Result<()> {
-    until(&format!("{events} events"), TIMEOUT, || {
-        let (_, status) = daemon.get("/status")?;
-        let status: Value = serde_json::from_str(&status)?;
-        Ok((status["events"] == events).then_some(()))
+/// Waits for a block, and checks that the daemon's state says what the backtest's did.
+fn check(daemon: &Daemon, events: usize, reported: &Value) -> Result<()> {
+    let state = until(&format!("{events} events"), TIMEOUT, || {
+        let (_, state) = daemon.get("/state")?;
+        let state: Value = serde_json::from_str(&state)?;
+        Ok((state["events"] == events).then_some(state))
     })?;
-    let (_, metrics) = daemon.get("/metrics")?;
-    let found: BTreeMap<&str, &str> = metrics
-        .lines()
-        .filter_map(|line| line.rsplit_once(' '))
-        .collect();
-    for (series, expected) in expected {
-        let value = found
-            .get(series.as_str())
-            .with_context(|| format!("no {series}"))?;
-        ensure!(
-            value.parse::<f64>()? == *expected,
-            "after {events} events {series} is {value}, {expected} by the backtest"
-        );
-    }
+    let (found, expected) = (figures(&state), figures(reported));
+    ensure!(
+        found == expected,
+        "after {events} events the daemon says {found:#}\nand the backtest {expected:#}"
+    );
     Ok(())
 }
 
@@ -223,8 +203,7 @@ fn compare(seed: u64) -> Result<Vec<String>> {
             }
             produce(&mock, events)?;
         }
-        check(&daemon, (number + 1) * BLOCK, &expected(moment)?)
-            .with_context(|| format!("seed {seed}"))?;
+        check(&daemon, (number + 1) * BLOCK, moment).with_context(|| format!("seed {seed}"))?;
     }
     let sent = |outcome: &str| {
         daemon.metric(&format!(
@@ -237,7 +216,7 @@ fn compare(seed: u64) -> Result<Vec<String>> {
         "{compared} classes compared"
     );
     daemon.stop_cleanly()?;
-    let candidate = |moment: &Value| moment["candidate"].as_str().map(str::to_owned);
+    let candidate = |moment: &Value| moment["gate"]["candidate"].as_str().map(str::to_owned);
     reported
         .iter()
         .map(|moment| candidate(moment).context("a candidate"))
