@@ -21,7 +21,7 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         inspect,
     ),
     (
-        "a_field_that_breaks_in_the_stream_is_told_by_metrics_log_and_explain",
+        "a_field_that_breaks_in_the_stream_is_told_by_metrics_log_and_state",
         broken_field,
     ),
     (
@@ -181,7 +181,7 @@ fn settings(kafka: &Kafka, folder: &TempDir, topic: &str) -> Settings {
     places.fold(settings, |settings, (key, value)| settings.with(key, value))
 }
 
-fn explain(daemon: &Daemon) -> Result<String> {
+fn why(daemon: &Daemon) -> Result<String> {
     let address = daemon.address("grpc_address")?;
     let mut command = Command::new(PROGRAM);
     output(command.args(["state", "--why", "--address", &address]))
@@ -206,7 +206,7 @@ fn broken_field(kafka: &Kafka) -> Result<()> {
     for field in ["price", "country", "tags"] {
         daemon.metric_is(&format!("ostar_input_broken{{field=\"{field}\"}}"), 0.0)?;
     }
-    let text = explain(&daemon)?;
+    let text = why(&daemon)?;
     ensure!(!text.contains("A field of the input broke"), "{text}");
     kafka.produce_at("stream", 0, broken_prices(), None)?;
     daemon.metric_is("ostar_input_broken{field=\"price\"}", 1.0)?;
@@ -215,7 +215,7 @@ fn broken_field(kafka: &Kafka) -> Result<()> {
     let logged = daemon.logged("a field of the input broke")?;
     ensure!(logged["field"] == "price", "{logged}");
     daemon.metric_reaches("ostar_label_shift_refuted", 1.0)?;
-    let text = explain(&daemon)?;
+    let text = why(&daemon)?;
     let line = text
         .lines()
         .find(|line| line.starts_with("A field of the input broke"));
