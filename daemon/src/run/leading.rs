@@ -56,7 +56,6 @@ impl Process {
                 Ok(leadership.leads().then_some(()))
             };
             self.wait_until(signals, LOOK_EVERY, look).await?;
-            info!(topic, "this process learns from now on");
             let (kafka, name) = (self.config.kafka.clone(), topic.clone());
             let open = move || Ok(StateWriter::open(&kafka, &name, OPENING)?);
             match self.attempt(signals, &mut Hands::Nobody, open).await {
@@ -68,6 +67,7 @@ impl Process {
                 opened => break opened?,
             }
         };
+        info!(topic, "this process learns from now on");
         // It has served the newest snapshot until here.
         self.following = None;
         self.health.clear("state");
