@@ -179,6 +179,8 @@ mod tests {
         assert_eq!(reason(""), "empty");
         assert_eq!(reason("{"), "malformed");
         assert_eq!(reason("[]"), "wrong_type");
+        let twice = r#"{"id": "x", "label": "ham", "label": "spam"}"#;
+        assert_eq!(reason(twice), "malformed");
         assert_eq!(reason(r#"{"id": "x"}"#), "unknown_class");
         assert_eq!(reason(r#"{"id": "x", "label": "eggs"}"#), "unknown_class");
         assert_eq!(reason(r#"{"id": "x", "label": 2}"#), "unknown_class");
