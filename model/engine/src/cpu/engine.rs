@@ -1,13 +1,13 @@
 //! [`CpuEngine`]: checks a step's arguments, runs its jobs and reports.
 
 use super::{
-    classifier_steps,
+    chain::Chain,
     gemm::Product,
     jobs::refill,
     state::State,
-    steps::{self, MAX_MEMBERS},
+    steps::MAX_MEMBERS,
     sums::ClassifierSums,
-    team::{Job, Team},
+    team::{Member, Team},
 };
 use crate::{
     Architecture, Engine, Error, Generator, Inputs, NamedTensors, Result, Rows,
@@ -51,7 +51,8 @@ impl CpuEngine {
             ));
         }
         let counts = vec![0.0; architecture.classes];
-        let team = Team::new(threads, State::new(architecture, threads)).map_err(|error| {
+        let state = |members: &[Member]| State::new(architecture, members);
+        let team = Team::new(threads, state).map_err(|error| {
             Error::setting(
                 "threads",
                 format!("cannot start {threads} threads: {error}"),
@@ -110,7 +111,7 @@ impl CpuEngine {
             arguments.keep_map = step.map_follows;
             arguments.target_weight = target_weight;
         }
-        let sums = self.run_chain(steps::critic_chain).critic;
+        let sums = self.run_chain(|chain| chain.critic()).critic;
         let distance = sums.source - sums.target;
         // The penalty is taken at three points for each row.
         let penalty = sums.penalty / (3 * batch.source.len()) as f64;
@@ -129,7 +130,7 @@ impl CpuEngine {
     pub(super) fn source_step(
         &mut self,
         name: &'static str,
-        chain: Job<State>,
+        chain: fn(Chain<'_>),
         labels: &[u32],
         step: &PretrainStep<'_>,
         generator: &mut Generator,
@@ -222,7 +223,7 @@ impl Engine for CpuEngine {
             arguments.transport_weight = step.transport_weight;
             arguments.map_is_kept = is_kept;
         }
-        let sums = self.run_chain(steps::map_chain).map;
+        let sums = self.run_chain(|chain| chain.map()).map;
         let distance = sums.source - sums.target;
         let loss = distance + step.transport_weight * sums.transport_cost;
         self.check_loss("map", loss)?;
@@ -252,7 +253,7 @@ impl Engine for CpuEngine {
             let forwards = 1 + usize::from(arguments.objective.uses_target);
             arguments.draw_dropout_masks(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run_chain(classifier_steps::classifier_chain);
+        let sums = self.run_chain(|chain| chain.classifier());
         let report = self.classifier_report(&sums.classifier, rows);
         self.check_loss("classifier", report.loss)?;
         self.update(&[(Network::TargetClassifier, step.adam)]);
@@ -280,7 +281,7 @@ impl Engine for CpuEngine {
             let forwards = 1 + usize::from(arguments.objective.uses_target);
             arguments.draw_dropout_masks(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run_chain(classifier_steps::encoder_chain);
+        let sums = self.run_chain(|chain| chain.encoder());
         let classifier = self.classifier_report(&sums.classifier, rows);
         let loss = classifier.loss + sums.source_cross_entropy;
         self.check_loss("encoder", loss)?;
@@ -307,7 +308,7 @@ impl Engine for CpuEngine {
         let mut arguments = state.arguments.write();
         arguments.set_inputs(&inputs, labels, &state.architecture);
         drop(arguments);
-        let chain = classifier_steps::pretrain_chain;
+        let chain = |chain: Chain<'_>| chain.pretrain();
         let loss = self.source_step("pretraining", chain, labels, step, generator)?;
         Ok(PretrainReport { loss })
     }
