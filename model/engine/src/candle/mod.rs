@@ -15,8 +15,6 @@ mod pass;
 mod state;
 mod steps;
 
-use std::collections::BTreeMap;
-
 use candle_core::{Device, Tensor};
 
 #[cfg(feature = "cuda")]
@@ -27,7 +25,7 @@ pub(crate) use state::State;
 use self::{
     batch::Buffers,
     device::Place,
-    pass::{Mode, Pass, Update},
+    pass::{Mode, Pass},
 };
 use crate::{
     Architecture, Engine, Generator, Inputs, NamedTensors, Result, Rows,
@@ -47,7 +45,6 @@ pub struct CandleEngine {
     place: Place,
     state: State,
     buffers: Buffers,
-    gradients: BTreeMap<String, Tensor>,
 }
 
 // === impl CandleEngine ===
@@ -65,7 +62,6 @@ impl CandleEngine {
         Ok(Self {
             state: State::import(&architecture, parameters, &place)?,
             buffers: Buffers::empty(architecture.latent, &place)?,
-            gradients: BTreeMap::new(),
             architecture,
             place,
         })
@@ -76,11 +72,11 @@ impl CandleEngine {
         Pass::new(&self.architecture, &self.place, &self.state, trained)
     }
 
-    fn apply(&mut self, update: Update) {
+    /// Takes over what a step has changed.
+    fn apply(&mut self, update: State) {
         self.state.values.extend(update.values);
         self.state.moments.extend(update.moments);
         self.state.steps.extend(update.steps);
-        self.gradients = update.gradients;
     }
 
     /// Replaces `rows` by a tensor's numbers, in single precision.
@@ -180,10 +176,6 @@ impl Engine for CandleEngine {
             }
         };
         self.read(&found, out)
-    }
-
-    fn gradients(&self) -> Result<NamedTensors> {
-        state::download_all(&self.gradients, &self.place)
     }
 
     fn save(&self) -> Result<Saved> {

@@ -27,8 +27,6 @@ pub struct CpuEngine {
     pub(super) team: Team<State>,
     /// Optimiser steps taken, by network.
     pub(super) steps: [u64; 5],
-    /// Networks that the last step updated.
-    pub(super) moved: Vec<Network>,
     /// How many source rows of the current batch each class has.
     pub(super) counts: Vec<f64>,
     /// Whether members hold the map's blocks for the batch of the last critic step.
@@ -61,7 +59,6 @@ impl CpuEngine {
         let mut engine = Self {
             team,
             steps: [0; 5],
-            moved: Vec::with_capacity(2),
             counts,
             map_is_kept: false,
         };
@@ -365,18 +362,7 @@ impl Engine for CpuEngine {
         for network in Network::ALL {
             self.steps[network as usize] = checked.steps.get(&network).copied().unwrap_or(0);
         }
-        self.moved.clear();
         Ok(())
-    }
-
-    fn gradients(&self) -> Result<NamedTensors> {
-        let mut tensors = NamedTensors::new();
-        for network in &self.moved {
-            self.state()
-                .networks
-                .export_gradients(*network, &mut tensors);
-        }
-        Ok(tensors)
     }
 }
 

@@ -78,14 +78,12 @@ impl CpuEngine {
         {
             let arguments = &mut *self.team.state().arguments.write();
             arguments.updates.clear();
-            self.moved.clear();
             for (network, adam) in updates {
                 let steps = &mut self.steps[*network as usize];
                 arguments
                     .updates
                     .push((*network, adam.coefficients(*steps)));
                 *steps += 1;
-                self.moved.push(*network);
             }
         }
         self.team.run(steps::update);

@@ -332,12 +332,6 @@ impl SharedLayer {
         }
     }
 
-    pub(crate) fn export_gradients(&self, tensors: &mut NamedTensors) {
-        for parameter in self.weights.read().parameters() {
-            parameter.export_gradient(tensors);
-        }
-    }
-
     /// Imports this layer's parameters from the front of `imported`, in the order of [`SharedLayer::new`].
     pub(crate) fn import<'i>(
         &self,
