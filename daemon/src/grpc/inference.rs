@@ -96,7 +96,7 @@ impl InferenceService {
         let rows = services.read_rows("inputs", &request.inputs, self.max_rows)?;
         // Larger than its rows: it must not be held while they wait.
         drop(request);
-        let answer = self.batcher.score(rows, mode).await?;
+        let answer = self.batcher.score(rows, mode, false).await?;
         Ok(self.respond(&answer))
     }
 

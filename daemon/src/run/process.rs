@@ -119,7 +119,7 @@ impl Process {
             read_input: Box::new(read_input),
             config: config.clone(),
         };
-        let servers = servers::serve(services, &config.serve_settings()).await?;
+        let servers = servers::serve(services, &config).await?;
         if let Some(address) = servers.control_address {
             info!(%address, "taking orders from `ostard ctl`");
         }
