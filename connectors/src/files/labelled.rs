@@ -43,14 +43,10 @@ enum FileRows {
 }
 
 impl LabelledFile {
-    /// Reads a file; a row without a label is an error.
-    pub fn read(path: &Path, settings: &FileSettings) -> Result<Self, FileError> {
-        Self::read_for(path, settings, None, None)
-    }
-
-    /// Reads a file for a model that exists: with its fields, whose numbers are taken as they are, and with its classes in
-    /// its order. Probabilities and logits in a list do not say whose they are: without classes they are refused.
-    pub fn read_for(
+    /// Reads a file; a row without a label is an error. For a model that exists: with its fields, whose numbers are taken as
+    /// they are, and with its classes in its order. Probabilities and logits in a list do not say whose they are: without
+    /// classes they are refused.
+    pub fn read(
         path: &Path,
         settings: &FileSettings,
         schema: Option<&FieldSchema>,
@@ -136,14 +132,6 @@ impl LabelledFile {
     /// Class index of each row.
     pub fn labels(&self) -> &[u32] {
         &self.labels
-    }
-
-    /// The named fields with their kinds, given or guessed; `None` if the rows are vectors.
-    pub fn schema(&self) -> Option<&FieldSchema> {
-        match &self.rows {
-            FileRows::Dense { .. } => None,
-            FileRows::Fields { schema, .. } => Some(schema),
-        }
     }
 
     /// Borrows the rows for [`fit`](ostar_bundle::fit::fit).

@@ -85,7 +85,7 @@ impl Fit {
             ..FitSettings::default()
         };
         let classes = (!self.classes.is_empty()).then_some(&self.classes[..]);
-        let file = LabelledFile::read_for(&self.data, &self.files.settings(), None, classes)?;
+        let file = LabelledFile::read(&self.data, &self.files.settings(), None, classes)?;
         let bar = bar(settings.epochs);
         let mut best: Option<FitProgress> = None;
         let bundle = fit(file.labelled(), &settings, &mut |progress| {

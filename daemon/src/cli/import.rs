@@ -106,7 +106,7 @@ impl Import {
             }
         };
         let (classes, renamed) = class_order(model.classes(), &self.classes)?;
-        let data = LabelledFile::read_for(&self.data, &settings, schema, Some(classes))?;
+        let data = LabelledFile::read(&self.data, &settings, schema, Some(classes))?;
         let training_proportions = match &self.training_shares[..] {
             [] => None,
             shares => Some(LabelProportions::new(shares.to_vec()).context("--training-shares")?),

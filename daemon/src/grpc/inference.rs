@@ -9,7 +9,6 @@ use tonic::{Code, Request, Response, Status, Streaming, async_trait};
 
 use super::{
     errors::correct,
-    mode::read_mode,
     state::{describe, version},
     wait,
 };
@@ -91,7 +90,7 @@ impl InferenceService {
     }
 
     async fn predict_rows(&self, request: PredictRequest) -> Result<PredictResponse, Status> {
-        let mode = read_mode(request.mode)?;
+        let mode = Mode::of_request(request.mode)?;
         let services = &self.services;
         let rows = services.read_rows("inputs", &request.inputs, self.max_rows)?;
         // Larger than its rows: it must not be held while they wait.
