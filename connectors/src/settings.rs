@@ -82,6 +82,20 @@ impl fmt::Display for Period {
     }
 }
 
+/// Periods of a section that must not be 0.
+pub fn check_periods(
+    section: &str,
+    periods: impl IntoIterator<Item = (&'static str, Period)>,
+    problems: &mut Vec<Problem>,
+) {
+    for (key, period) in periods {
+        if period.get().is_zero() {
+            let path = format!("{section}.{key}");
+            problems.push(Problem::value(path, period, "expected at least 1ms"));
+        }
+    }
+}
+
 /// A topic that is named must have a name.
 pub(crate) fn check_topic(key: &str, topic: Option<&str>, problems: &mut Vec<Problem>) {
     if let Some(topic) = topic.map(str::trim).filter(|topic| topic.is_empty()) {

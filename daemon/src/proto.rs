@@ -3,6 +3,7 @@
 #![expect(missing_docs, reason = "generated")]
 
 use serde::Serializer;
+use tonic::Status;
 
 use crate::current::ServingMode;
 
@@ -33,13 +34,15 @@ impl Mode {
 
     /// `None` if it is not specified: the daemon's own mode then holds.
     pub(crate) fn serving(self) -> Option<ServingMode> {
-        match self {
-            Self::Unspecified => None,
-            Self::Frozen => Some(ServingMode::Frozen),
-            Self::Prior => Some(ServingMode::Prior),
-            Self::Adapted => Some(ServingMode::Adapted),
-            Self::Shadow => Some(ServingMode::Shadow),
-            Self::Auto => Some(ServingMode::Auto),
-        }
+        let mut modes = ServingMode::NAMED.into_iter().map(|(_, mode)| mode);
+        modes.find(|mode| Self::from(*mode) == self)
+    }
+
+    /// The mode of a request; `None` if it is not specified.
+    pub(crate) fn of_request(number: i32) -> Result<Option<ServingMode>, Status> {
+        let mode = Self::try_from(number).map_err(|_| {
+            Status::invalid_argument(format!("mode: {number} is unknown, expected 0 to 5"))
+        })?;
+        Ok(mode.serving())
     }
 }

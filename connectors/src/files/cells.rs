@@ -1,28 +1,24 @@
 //! Converts cells of files to numbers, fields, ids, times and labels.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use ostar_bundle::fields::FieldKind;
 
-use super::{
-    FileError,
-    reader::{FileCell, Record},
-};
+use super::{FileError, reader::FileCell};
 use crate::event::Cell;
 
 /// Position of a cell, for errors.
 pub(super) struct Place<'a> {
-    pub(super) path: &'a PathBuf,
+    pub(super) path: &'a Path,
     pub(super) row: u64,
     pub(super) column: &'a str,
 }
 
 impl Place<'_> {
     pub(super) fn wrong(&self, problem: impl Into<String>) -> FileError {
-        FileError::Cell {
-            path: self.path.clone(),
-            row: self.row,
-            column: self.column.to_owned(),
+        let Self { path, row, column } = self;
+        FileError {
+            place: format!("{}, row {row}, column `{column}`", path.display()),
             problem: problem.into(),
         }
     }
@@ -144,22 +140,5 @@ fn describe(cell: &FileCell) -> String {
         FileCell::Scalar(cell) => format!("{:?}", cell.to_string()),
         FileCell::Vector(values) => format!("a list of {} numbers", values.len()),
         FileCell::Unusable => "a nested value".to_owned(),
-    }
-}
-
-impl Record {
-    /// A cell and its position.
-    pub(super) fn at<'a>(
-        &'a self,
-        column: usize,
-        path: &'a PathBuf,
-        columns: &'a [String],
-    ) -> (&'a FileCell, Place<'a>) {
-        let place = Place {
-            path,
-            row: self.row,
-            column: &columns[column],
-        };
-        (&self.cells[column], place)
     }
 }

@@ -11,15 +11,15 @@ pub(super) fn check_width(path: &Path, width: usize, classes: &[String]) -> Resu
     if width == classes.len() {
         return Ok(());
     }
-    Err(FileError::Columns {
-        path: path.into(),
-        problem: format!(
+    Err(FileError::new(
+        path,
+        format!(
             "rows have {width} numbers, expected one for each of the {} classes {}; name them in the order of the numbers \
              with --classes",
             classes.len(),
             classes.join(", ")
         ),
-    })
+    ))
 }
 
 /// A list whose order is not given. Sorting the labels would be a guess, and a wrong one gives every row to another class.
@@ -27,15 +27,15 @@ pub(super) fn unknown_order(path: &Path, kind: InputKind, labels: &[String]) -> 
     const SHOWN: usize = 10;
     let shown = labels[..labels.len().min(SHOWN)].join(", ");
     let more = if labels.len() > SHOWN { ", ..." } else { "" };
-    FileError::Columns {
-        path: path.into(),
-        problem: format!(
+    FileError::new(
+        path,
+        format!(
             "{} are numbers without names, expected to know which class each of them is of: name the classes in the order of \
              the numbers with --classes NAME,NAME (the labels, sorted, are {shown}{more}), or give the numbers as a map of \
              classes",
             kind.as_str()
         ),
-    }
+    )
 }
 
 /// Distinct names, in numeric order if all are whole numbers, else in alphabetical order.

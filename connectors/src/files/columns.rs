@@ -66,15 +66,14 @@ impl Columns {
 
     /// The input of a row as a vector.
     pub(super) fn vector(&self, record: &Record, reader: &Reader) -> Result<Vec<f32>, FileError> {
-        let at = |column: usize| record.at(column, &reader.path, &reader.columns);
         match &self.input {
             InputColumns::Vector(column) => {
-                let (cell, place) = at(*column);
+                let (cell, place) = reader.at(record, *column);
                 place.vector(cell)
             }
             InputColumns::Numbers(columns) | InputColumns::Fields(columns) => {
                 let number = |column: &usize| {
-                    let (cell, place) = at(*column);
+                    let (cell, place) = reader.at(record, *column);
                     place.number(cell)
                 };
                 columns.iter().map(number).collect()
@@ -88,11 +87,7 @@ impl Columns {
             InputColumns::Vector(column) => *column,
             InputColumns::Numbers(columns) | InputColumns::Fields(columns) => columns[0],
         };
-        Place {
-            path: &reader.path,
-            row: record.row,
-            column: &reader.columns[column],
-        }
+        reader.place(record, column)
     }
 }
 
@@ -272,9 +267,6 @@ impl Finder<'_> {
     }
 
     fn wrong(&self, problem: String) -> FileError {
-        FileError::Columns {
-            path: self.path.into(),
-            problem,
-        }
+        FileError::new(self.path, problem)
     }
 }

@@ -6,14 +6,16 @@ use csv::{ErrorKind, ReaderBuilder, StringRecord};
 
 use super::{
     FileError,
-    reader::{FileCell, Record, Records, unreadable},
+    reader::{FileCell, Record, Records},
 };
 use crate::event::Cell;
 
 pub(super) fn open(path: &Path, delimiter: u8) -> Result<(Vec<String>, Records), FileError> {
     let opened = ReaderBuilder::new().delimiter(delimiter).from_path(path);
-    let mut reader = opened.map_err(|error| unreadable(path, error))?;
-    let header = reader.headers().map_err(|error| unreadable(path, error))?;
+    let mut reader = opened.map_err(|error| FileError::unreadable(path, error))?;
+    let header = reader
+        .headers()
+        .map_err(|error| FileError::unreadable(path, error))?;
     // Spreadsheets write a byte order mark before the first name.
     let name = |name: &str| name.trim_start_matches('\u{feff}').trim().to_owned();
     let columns = header.iter().map(name).collect();
@@ -29,11 +31,7 @@ pub(super) fn open(path: &Path, delimiter: u8) -> Result<(Vec<String>, Records),
                 ErrorKind::Utf8 { .. } => "is not UTF-8".to_owned(),
                 _ => error.to_string(),
             };
-            Err(FileError::Row {
-                path: path.clone(),
-                row,
-                problem,
-            })
+            Err(FileError::row(&path, row, problem))
         }
     });
     Ok((columns, Box::new(records)))

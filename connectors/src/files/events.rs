@@ -89,14 +89,13 @@ impl FileEvents {
         if self.kinds.is_empty() || self.reader.columns.iter().any(known) {
             return Ok(());
         }
-        Err(FileError::Columns {
-            path: self.reader.path.clone(),
-            problem: "none of the columns is a field of the bundle".into(),
-        })
+        Err(self
+            .reader
+            .wrong("none of the columns is a field of the bundle"))
     }
 
     fn event(&self, record: &Record) -> Result<FileEvent, FileError> {
-        let at = |column: usize| record.at(column, &self.reader.path, &self.reader.columns);
+        let at = |column: usize| self.reader.at(record, column);
         let text = |column: Option<usize>| match column {
             None => Ok(None),
             Some(column) => {
@@ -144,7 +143,7 @@ impl FileEvents {
         let mut named = BTreeMap::new();
         for (number, name) in self.reader.columns.iter().enumerate() {
             if let Some(kind) = self.kinds.get(name) {
-                let (cell, place) = record.at(number, &self.reader.path, &self.reader.columns);
+                let (cell, place) = self.reader.at(record, number);
                 named.insert(name.clone(), place.field(cell.clone(), *kind)?);
             }
         }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{
     FileError,
-    reader::{FileCell, Record, Records, unreadable},
+    reader::{FileCell, Record, Records},
 };
 use crate::event::Cell;
 
@@ -43,15 +43,11 @@ type Object = (u64, BTreeMap<String, FileCell>);
 fn objects(
     path: &Path,
 ) -> Result<impl Iterator<Item = Result<Object, FileError>> + use<>, FileError> {
-    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let file = File::open(path).map_err(|error| FileError::unreadable(path, error))?;
     let path = path.to_owned();
     let lines = (1u64..).zip(BufReader::new(file).lines());
     Ok(lines.filter_map(move |(row, line)| {
-        let wrong = |problem: String| FileError::Row {
-            path: path.clone(),
-            row,
-            problem,
-        };
+        let wrong = |problem: String| FileError::row(&path, row, problem);
         let line = match line {
             Ok(line) if line.trim().is_empty() => return None,
             Ok(line) => line,

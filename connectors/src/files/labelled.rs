@@ -14,7 +14,7 @@ use super::{
     classes::{check_width, sorted_classes, unknown_order},
     columns::{Columns, InputColumns},
     kinds::{KindGuess, UNMEASURED},
-    reader::{FileCell, Reader, Record},
+    reader::{Reader, Record},
 };
 use crate::{event::Cell, labels::Classes};
 
@@ -43,14 +43,10 @@ enum FileRows {
 }
 
 impl LabelledFile {
-    /// Reads a file; a row without a label is an error.
-    pub fn read(path: &Path, settings: &FileSettings) -> Result<Self, FileError> {
-        Self::read_for(path, settings, None, None)
-    }
-
-    /// Reads a file for a model that exists: with its fields, whose numbers are taken as they are, and with its classes in
-    /// its order. Probabilities and logits in a list do not say whose they are: without classes they are refused.
-    pub fn read_for(
+    /// Reads a file; a row without a label is an error. For a model that exists: with its fields, whose numbers are taken as
+    /// they are, and with its classes in its order. Probabilities and logits in a list do not say whose they are: without
+    /// classes they are refused.
+    pub fn read(
         path: &Path,
         settings: &FileSettings,
         schema: Option<&FieldSchema>,
@@ -59,27 +55,26 @@ impl LabelledFile {
         let mut reader = Reader::open(path)?;
         let kind = schema.map(|_| InputKind::Fields);
         let columns = Columns::find(settings, kind, classes, &reader)?;
-        let label = columns.label.ok_or_else(|| FileError::Columns {
-            path: path.into(),
-            problem:
-                "there is no column `label`, expected the classes; name their column with --label"
-                    .into(),
+        let label = columns.label.ok_or_else(|| {
+            reader.wrong(
+                "there is no column `label`, expected the classes; name their column with --label",
+            )
         })?;
-        let mut names = Vec::new();
-        let mut rows = match &columns.input {
-            InputColumns::Fields(fields) => RowsSoFar::Fields {
-                columns: fields.clone(),
-                records: Vec::new(),
-            },
-            _ => RowsSoFar::Dense(Vec::new()),
-        };
+        let (mut names, mut numbers, mut records) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(record) = reader.records.next() {
             let record = record?;
-            let (cell, place) = record.at(label, &reader.path, &reader.columns);
+            let (cell, place) = reader.at(&record, label);
             let name = place.text(cell)?;
-            let name = name.ok_or_else(|| place.wrong("is empty, expected a class"))?;
-            names.push(name);
-            rows.add(record, &columns, &reader, names.len())?;
+            names.push(name.ok_or_else(|| place.wrong("is empty, expected a class"))?);
+            match &columns.input {
+                // Hashed at the end, when the kinds of all columns are known.
+                InputColumns::Fields(_) => records.push(record),
+                _ => {
+                    let added =
+                        add_row(&mut numbers, columns.vector(&record, &reader)?, names.len());
+                    added.map_err(|problem| columns.place(&record, &reader).wrong(problem))?;
+                }
+            }
         }
         let sorted = || sorted_classes(&names);
         let classes = match classes.or(columns.classes.as_deref()) {
@@ -91,16 +86,32 @@ impl LabelledFile {
         };
         let known = Classes::new(&classes);
         let number = |name: &String| {
-            known.number(name).map_err(|_| FileError::Columns {
-                path: path.into(),
-                problem: format!(
-                    "label {name:?} is none of the model's classes: {}",
-                    classes.join(", ")
-                ),
+            known.number(name).map_err(|_| {
+                let classes = classes.join(", ");
+                reader.wrong(format!(
+                    "label {name:?} is none of the model's classes: {classes}"
+                ))
             })
         };
         let labels = names.iter().map(number).collect::<Result<_, _>>()?;
-        let rows = rows.finish(columns.kind, names.len(), settings, schema, &reader)?;
+        if names.is_empty() {
+            return Err(reader.wrong("there are no rows, expected some"));
+        }
+        let rows = match (&columns.input, schema) {
+            (InputColumns::Fields(_), Some(schema)) => {
+                let columns = columns_of(schema, &reader)?;
+                hash_fields(&columns, records, schema.clone(), false, &reader)?
+            }
+            (InputColumns::Fields(columns), None) => {
+                let schema = guess_schema(columns, &records, settings, &reader);
+                hash_fields(columns, records, schema, true, &reader)?
+            }
+            _ => FileRows::Dense {
+                kind: columns.kind,
+                width: numbers.len() / names.len(),
+                values: numbers,
+            },
+        };
         if let FileRows::Dense { kind, width, .. } = &rows
             && kind.is_black_box()
         {
@@ -121,14 +132,6 @@ impl LabelledFile {
     /// Class index of each row.
     pub fn labels(&self) -> &[u32] {
         &self.labels
-    }
-
-    /// The named fields with their kinds, given or guessed; `None` if the rows are vectors.
-    pub fn schema(&self) -> Option<&FieldSchema> {
-        match &self.rows {
-            FileRows::Dense { .. } => None,
-            FileRows::Fields { schema, .. } => Some(schema),
-        }
     }
 
     /// Borrows the rows for [`fit`](ostar_bundle::fit::fit).
@@ -157,89 +160,29 @@ impl LabelledFile {
     }
 }
 
-/// Rows while the file is read. Fields are hashed at its end, when the kinds of all columns are known.
-enum RowsSoFar {
-    Dense(Vec<f32>),
-    Fields {
-        columns: Vec<usize>,
-        records: Vec<Record>,
-    },
-}
-
-impl RowsSoFar {
-    /// Adds a row; `count` includes it.
-    fn add(
-        &mut self,
-        record: Record,
-        columns: &Columns,
-        reader: &Reader,
-        count: usize,
-    ) -> Result<(), FileError> {
-        match self {
-            Self::Fields { records, .. } => records.push(record),
-            Self::Dense(values) => {
-                let row = columns.vector(&record, reader)?;
-                let width = values.len() / (count - 1).max(1);
-                if row.is_empty() || (count > 1 && row.len() != width) {
-                    let expected = match count {
-                        1 => "at least one".to_owned(),
-                        _ => format!("{width} as in the rows before"),
-                    };
-                    let place = columns.place(&record, reader);
-                    let problem = format!("has {} numbers, expected {expected}", row.len());
-                    return Err(place.wrong(problem));
-                }
-                values.extend(row);
-            }
-        }
-        Ok(())
+/// Appends the numbers of row `count`, counted from 1. `Err` says why they are no row like the others.
+fn add_row(numbers: &mut Vec<f32>, row: Vec<f32>, count: usize) -> Result<(), String> {
+    let width = numbers.len() / (count - 1).max(1);
+    let expected = match count {
+        1 => "at least one".to_owned(),
+        _ => format!("{width} as in the rows before"),
+    };
+    if row.is_empty() || (count > 1 && row.len() != width) {
+        return Err(format!("has {} numbers, expected {expected}", row.len()));
     }
-
-    fn finish(
-        self,
-        kind: InputKind,
-        count: usize,
-        settings: &FileSettings,
-        schema: Option<&FieldSchema>,
-        reader: &Reader,
-    ) -> Result<FileRows, FileError> {
-        if count == 0 {
-            return Err(FileError::Columns {
-                path: reader.path.clone(),
-                problem: "there are no rows, expected some".into(),
-            });
-        }
-        match self {
-            Self::Dense(values) => Ok(FileRows::Dense {
-                kind,
-                width: values.len() / count,
-                values,
-            }),
-            Self::Fields { columns, records } => match schema {
-                Some(schema) => {
-                    let columns = columns_of(schema, reader)?;
-                    hash_fields(&columns, records, schema.clone(), false, reader)
-                }
-                None => {
-                    let schema = guess_schema(&columns, &records, settings, reader);
-                    hash_fields(&columns, records, schema, true, reader)
-                }
-            },
-        }
-    }
+    numbers.extend(row);
+    Ok(())
 }
 
 /// The columns of a model's fields, in its order.
 fn columns_of(schema: &FieldSchema, reader: &Reader) -> Result<Vec<usize>, FileError> {
     let place = |field: &Field| {
         let found = reader.columns.iter().position(|name| *name == field.name);
-        found.ok_or_else(|| FileError::Columns {
-            path: reader.path.clone(),
-            problem: format!(
-                "there is no column `{}`, which the model takes; the columns are {}",
-                field.name,
-                reader.columns.join(", ")
-            ),
+        found.ok_or_else(|| {
+            let (name, columns) = (&field.name, reader.columns.join(", "));
+            reader.wrong(format!(
+                "there is no column `{name}`, which the model takes; the columns are {columns}"
+            ))
         })
     };
     schema.fields.iter().map(place).collect()
@@ -252,23 +195,19 @@ fn guess_schema(
     settings: &FileSettings,
     reader: &Reader,
 ) -> FieldSchema {
-    let kind = |column: &usize| {
-        let name = &reader.columns[*column];
-        let given = settings.kinds.get(name).copied();
-        let kind = given.unwrap_or_else(|| guess(*column, records));
-        match kind {
-            ColumnKind::Number => (name.clone(), UNMEASURED),
-            ColumnKind::Category => (name.clone(), FieldKind::Category),
+    let field = |column: &usize| {
+        let name = reader.columns[*column].clone();
+        let given = settings.kinds.get(&name).copied();
+        let kind = match given.unwrap_or_else(|| guess(*column, records)) {
+            ColumnKind::Number => UNMEASURED,
+            ColumnKind::Category => FieldKind::Category,
             // `Columns::find` has left out ignored columns.
-            ColumnKind::Text | ColumnKind::Ignore => (name.clone(), FieldKind::Text),
-        }
+            ColumnKind::Text | ColumnKind::Ignore => FieldKind::Text,
+        };
+        Field { name, kind }
     };
-    let fields = columns
-        .iter()
-        .map(kind)
-        .map(|(name, kind)| Field { name, kind });
     FieldSchema {
-        fields: fields.collect(),
+        fields: columns.iter().map(field).collect(),
         buckets: BUCKETS,
     }
 }
@@ -285,10 +224,7 @@ fn hash_fields(
         .into_iter()
         .map(|record| field_cells(&record, columns, &schema, reader))
         .collect::<Result<_, _>>()?;
-    let wrong = |error: ostar_engine::Error| FileError::Columns {
-        path: reader.path.clone(),
-        problem: error.to_string(),
-    };
+    let wrong = |error: ostar_engine::Error| reader.wrong(error.to_string());
     let values = rows
         .iter()
         .map(|row| move |place: usize, _: &str| row[place].field_value());
@@ -317,8 +253,8 @@ fn field_cells(
     reader: &Reader,
 ) -> Result<Vec<Cell<'static>>, FileError> {
     let cell = |(column, field): (&usize, &Field)| {
-        let (cell, place) = record.at(*column, &reader.path, &reader.columns);
-        place.field(FileCell::clone(cell), field.kind)
+        let (cell, place) = reader.at(record, *column);
+        place.field(cell.clone(), field.kind)
     };
     columns.iter().zip(&schema.fields).map(cell).collect()
 }

@@ -14,14 +14,14 @@ use parquet::{
 
 use super::{
     FileError,
-    reader::{FileCell, Record, Records, unreadable},
+    reader::{FileCell, Record, Records},
 };
 use crate::event::Cell;
 
 pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
-    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let file = File::open(path).map_err(|error| FileError::unreadable(path, error))?;
     let opened = caught(|| SerializedFileReader::new(file).map_err(|error| error.to_string()));
-    let reader = opened.map_err(|problem| unreadable(path, problem))?;
+    let reader = opened.map_err(|problem| FileError::unreadable(path, problem))?;
     let schema = reader.metadata().file_metadata().schema();
     let names = schema
         .get_fields()
@@ -37,11 +37,7 @@ pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
             let read = rows.next().transpose();
             read.map_err(|error| error.to_string())
         });
-        let read = read.map_err(|problem| FileError::Row {
-            path: path.clone(),
-            row,
-            problem,
-        });
+        let read = read.map_err(|problem| FileError::row(&path, row, problem));
         let to_record = |read: Row| Record {
             row,
             cells: read

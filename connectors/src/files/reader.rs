@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FileError, csv, json_lines, safetensors};
+use super::{FileError, cells::Place, csv, json_lines, safetensors};
 use crate::event::Cell;
 
 /// A cell of a file.
@@ -44,27 +44,24 @@ impl Reader {
             Some("parquet") => super::parquet::open(path)?,
             #[cfg(not(feature = "parquet"))]
             Some("parquet") => {
-                return Err(FileError::UnknownFormat {
-                    path: path.into(),
-                    problem: "this build has no Parquet, build with --features parquet".into(),
-                });
+                return Err(FileError::new(
+                    path,
+                    "this build has no Parquet, build with --features parquet",
+                ));
             }
             _ => {
-                return Err(FileError::UnknownFormat {
-                    path: path.into(),
-                    problem:
-                        "expected a name that ends in .csv, .tsv, .jsonl, .ndjson, .parquet or \
-                              .safetensors"
-                            .into(),
-                });
+                return Err(FileError::new(
+                    path,
+                    "expected a name that ends in .csv, .tsv, .jsonl, .ndjson, .parquet or .safetensors",
+                ));
             }
         };
         let mut names = std::collections::BTreeSet::new();
         if let Some(name) = columns.iter().find(|name| !names.insert(*name)) {
-            return Err(FileError::Columns {
-                path: path.into(),
-                problem: format!("column `{name}` comes twice, expected every name once"),
-            });
+            return Err(FileError::new(
+                path,
+                format!("column `{name}` comes twice, expected every name once"),
+            ));
         }
         Ok(Self {
             path: path.into(),
@@ -72,11 +69,22 @@ impl Reader {
             records,
         })
     }
-}
 
-pub(super) fn unreadable(path: &Path, problem: impl std::fmt::Display) -> FileError {
-    FileError::Unreadable {
-        path: path.into(),
-        problem: problem.to_string(),
+    /// A cell and its position.
+    pub(super) fn at<'a>(&'a self, record: &'a Record, column: usize) -> (&'a FileCell, Place<'a>) {
+        (&record.cells[column], self.place(record, column))
+    }
+
+    pub(super) fn place(&self, record: &Record, column: usize) -> Place<'_> {
+        Place {
+            path: &self.path,
+            row: record.row,
+            column: &self.columns[column],
+        }
+    }
+
+    /// Something is wrong with the file's columns.
+    pub(super) fn wrong(&self, problem: impl Into<String>) -> FileError {
+        FileError::new(&self.path, problem)
     }
 }

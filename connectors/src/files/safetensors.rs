@@ -6,7 +6,7 @@ use ostar_engine::{HostTensor, tensors::from_safetensors};
 
 use super::{
     FileError,
-    reader::{FileCell, Record, Records, unreadable},
+    reader::{FileCell, Record, Records},
 };
 use crate::event::Cell;
 
@@ -16,18 +16,18 @@ enum Column {
 }
 
 pub(super) fn open(path: &Path) -> Result<(Vec<String>, Records), FileError> {
-    let bytes = fs::read(path).map_err(|error| unreadable(path, error))?;
-    let tensors = from_safetensors(&bytes).map_err(|error| unreadable(path, error))?;
+    let bytes = fs::read(path).map_err(|error| FileError::unreadable(path, error))?;
+    let tensors = from_safetensors(&bytes).map_err(|error| FileError::unreadable(path, error))?;
     let count = tensors.values().next().map(|tensor| tensor.shape.first());
     let count = count.flatten().copied().unwrap_or(0);
     let mut columns = Vec::new();
     for (name, tensor) in &tensors {
-        let column = to_column(tensor, count).ok_or_else(|| FileError::Columns {
-            path: path.into(),
-            problem: format!(
-                "tensor `{name}` has shape {:?}, expected ({count}) or ({count}, width)",
-                tensor.shape
-            ),
+        let column = to_column(tensor, count).ok_or_else(|| {
+            let shape = &tensor.shape;
+            let problem = format!(
+                "tensor `{name}` has shape {shape:?}, expected ({count}) or ({count}, width)"
+            );
+            FileError::new(path, problem)
         })?;
         columns.push(column);
     }

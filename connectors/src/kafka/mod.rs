@@ -20,7 +20,6 @@ mod options;
 mod outbox;
 mod outputs;
 mod patience;
-mod prediction_json;
 mod progress;
 mod reader;
 mod record;

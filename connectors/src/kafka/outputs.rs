@@ -10,7 +10,6 @@ use super::{
     lines,
     message::{Destination, Message, Output},
     outbox::{Destinations, Outbox, Parking},
-    prediction_json,
     settings::{
         DeadLetterSettings, KafkaSettings, OutputSettings, ParkedSettings, PredictionFormat,
         PredictionSettings,
@@ -155,11 +154,11 @@ impl Outputs {
             return Ok(());
         };
         self.outbox.make_room()?;
-        let mut payload = Vec::new();
-        match format {
-            PredictionFormat::Json => prediction_json::write(prediction, &mut payload),
-            PredictionFormat::Protobuf => payload = prediction.encode_to_vec(),
-        }
+        let payload = match format {
+            PredictionFormat::Json => serde_json::to_vec(prediction)
+                .expect("writing text and numbers to memory cannot fail"),
+            PredictionFormat::Protobuf => prediction.encode_to_vec(),
+        };
         let key = (!prediction.id.is_empty()).then(|| prediction.id.clone().into_bytes());
         let (partition, offset) = (event.partition, event.offset);
         let message = Message::new(Output::Predictions, partition, offset, key, payload);

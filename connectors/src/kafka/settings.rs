@@ -9,7 +9,7 @@ use super::{
     client,
     options::{Options, reason_reserved},
 };
-use crate::settings::{KeyPath, Period, Problem, check_topic};
+use crate::settings::{KeyPath, Period, Problem, check_periods, check_topic};
 
 /// Section `kafka`: where events come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -95,10 +95,13 @@ pub struct DeadLetterSettings {
     /// File that rejected events are appended to, as JSON lines, instead of a topic.
     pub file: Option<PathBuf>,
     /// Most bytes kept of a rejected event's payload, and of its key.
+    // Room for headers below the 1 MB that a broker takes by default.
+    #[schemars(range(max = 900_000))]
     pub max_bytes: usize,
     /// Reading pauses when a larger share of the last `ratio_over` events was rejected; 1 disables this.
     pub max_ratio: f64,
     /// Events that `max_ratio` is taken over.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub ratio_over: usize,
     /// Reading pauses after so many rejected events in a row; 0 disables this.
     pub max_consecutive: usize,
@@ -114,6 +117,8 @@ pub struct ParkedSettings {
     /// in `checkpoints.folder`.
     pub file: Option<PathBuf>,
     /// The file does not grow beyond this. When it is full, reading stops until it is moved away.
+    // Smaller than a large message, the file could never take it.
+    #[schemars(range(min = 1_000_000))]
     pub max_bytes: u64,
 }
 
@@ -185,15 +190,11 @@ impl KafkaSettings {
             )),
             _ => {}
         }
-        for (key, period) in [
+        let periods = [
             ("metadata_refresh", self.metadata_refresh),
             ("patience", self.patience),
-        ] {
-            if period.get().is_zero() {
-                let path = format!("kafka.{key}");
-                problems.push(Problem::value(path, period, "expected at least 1ms"));
-            }
-        }
+        ];
+        check_periods("kafka", periods, problems);
         self.validate_options(problems);
     }
 
@@ -263,17 +264,6 @@ impl DeadLetterSettings {
             let path = "dead_letters.max_ratio";
             problems.push(Problem::value(path, self.max_ratio, "expected 0 to 1"));
         }
-        if !(1..=1_000_000).contains(&self.ratio_over) {
-            let path = "dead_letters.ratio_over";
-            let hint = "expected 1 to 1000000";
-            problems.push(Problem::value(path, self.ratio_over, hint));
-        }
-        // Room for headers below the 1 MB that a broker takes by default.
-        if self.max_bytes > 900_000 {
-            let path = "dead_letters.max_bytes";
-            let hint = "expected at most 900000";
-            problems.push(Problem::value(path, self.max_bytes, hint));
-        }
     }
 }
 
@@ -296,11 +286,6 @@ impl ParkedSettings {
         if let (Some(_), Some(file)) = (&self.topic, &self.file) {
             let hint = "expected only one of parked.topic and parked.file";
             problems.push(Problem::value("parked.file", file, hint));
-        }
-        // Smaller than a large message, the file could never take it.
-        if self.max_bytes < 1_000_000 {
-            let hint = "expected at least 1000000";
-            problems.push(Problem::value("parked.max_bytes", self.max_bytes, hint));
         }
     }
 }
@@ -349,12 +334,11 @@ mod tests {
             topic: Some("bad".to_owned()),
             file: Some("bad.jsonl".into()),
             max_ratio: 1.5,
-            ratio_over: 0,
             ..DeadLetterSettings::default()
         };
         let mut problems = Vec::new();
         settings.validate(&mut problems);
-        assert_eq!(problems.len(), 3);
+        assert_eq!(problems.len(), 2);
         assert_eq!(
             problems[1].to_string(),
             "dead_letters.max_ratio is 1.5, expected 0 to 1"

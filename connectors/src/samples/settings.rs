@@ -13,6 +13,7 @@ pub struct SampleSettings {
     pub topic: Option<String>,
     /// The learner gets about this many samples a second, and all events while there are fewer. Beyond it, a uniform share
     /// of them.
+    #[schemars(range(min = 1))]
     pub per_second: u32,
 }
 
@@ -29,9 +30,5 @@ impl SampleSettings {
     /// Reports everything that is wrong with the section.
     pub fn validate(&self, problems: &mut Vec<Problem>) {
         check_topic("samples.topic", self.topic.as_deref(), problems);
-        if self.per_second == 0 {
-            let hint = "expected at least 1";
-            problems.push(Problem::value("samples.per_second", self.per_second, hint));
-        }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::{
     fmt::Write as _,
-    io::{self, Write},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use ostar_connectors::checkpoint::{CheckpointStore, ListedCheckpoint};
+
+use super::print;
 
 /// Inspect a folder of checkpoints, also while a daemon writes to it.
 #[derive(Debug, Subcommand)]
@@ -40,8 +41,7 @@ impl Command {
             Self::List { folder } => list(&folder)?,
             Self::Show { folder, name } => show(&folder, name.as_deref())?,
         };
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        print(&text)
     }
 }
 

@@ -1,11 +1,12 @@
 //! `ostard ctl`.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use super::client::{Connection, ConnectionArgs, Refused, Unanswered, block_on};
+use super::{
+    client::{Connection, ConnectionArgs, Refused, Unanswered, block_on},
+    print,
+};
 use crate::{
     current::ServingMode,
     proto::{
@@ -59,9 +60,7 @@ Examples:
 
 impl Ctl {
     pub(super) fn execute(self) -> Result<()> {
-        let message = block_on(self.give())?;
-        writeln!(io::stdout(), "{message}")?;
-        Ok(())
+        print(&(block_on(self.give())? + "\n"))
     }
 
     /// Sends the order and returns the daemon's answer.

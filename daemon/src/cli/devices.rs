@@ -1,12 +1,13 @@
 //! `ostard devices`.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use clap::Args;
 use ostar_engine::device::{Offer, offers};
 
-use super::format::{Format, FormatArgs, Table};
+use super::{
+    format::{Format, FormatArgs, Table},
+    print,
+};
 
 /// List the devices that learner.device can name: what the build has and what the machine has.
 #[derive(Debug, Args)]
@@ -29,8 +30,7 @@ impl Devices {
             Format::Table => table(&offers),
             Format::Json => in_json(&offers)?,
         };
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        print(&text)
     }
 }
 

@@ -1,9 +1,6 @@
 //! `ostard fit`.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -16,6 +13,7 @@ use ostar_connectors::files::LabelledFile;
 
 use super::{
     files::FileArgs,
+    print,
     quality::{check_order, describe_quality},
 };
 
@@ -66,9 +64,7 @@ Examples:
 
 impl Fit {
     pub(super) fn execute(self) -> Result<()> {
-        let summary = self.fit()?;
-        writeln!(io::stdout(), "{summary}")?;
-        Ok(())
+        print(&(self.fit()? + "\n"))
     }
 
     /// Writes the bundle and returns a line that describes it.
@@ -89,7 +85,7 @@ impl Fit {
             ..FitSettings::default()
         };
         let classes = (!self.classes.is_empty()).then_some(&self.classes[..]);
-        let file = LabelledFile::read_for(&self.data, &self.files.settings(), None, classes)?;
+        let file = LabelledFile::read(&self.data, &self.files.settings(), None, classes)?;
         let bar = bar(settings.epochs);
         let mut best: Option<FitProgress> = None;
         let bundle = fit(file.labelled(), &settings, &mut |progress| {

@@ -1,9 +1,6 @@
 //! `ostard import`.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -20,6 +17,7 @@ use ostar_method::proportions::LabelProportions;
 use super::{
     files::FileArgs,
     fit::name_classes,
+    print,
     quality::{check_order, describe_quality},
 };
 
@@ -83,9 +81,7 @@ Examples:
 
 impl Import {
     pub(super) fn execute(self) -> Result<()> {
-        let told = self.import()?;
-        writeln!(io::stdout(), "{told}")?;
-        Ok(())
+        print(&(self.import()? + "\n"))
     }
 
     /// Writes the bundle and returns what was done, in words.
@@ -110,7 +106,7 @@ impl Import {
             }
         };
         let (classes, renamed) = class_order(model.classes(), &self.classes)?;
-        let data = LabelledFile::read_for(&self.data, &settings, schema, Some(classes))?;
+        let data = LabelledFile::read(&self.data, &settings, schema, Some(classes))?;
         let training_proportions = match &self.training_shares[..] {
             [] => None,
             shares => Some(LabelProportions::new(shares.to_vec()).context("--training-shares")?),

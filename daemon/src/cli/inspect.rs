@@ -1,9 +1,6 @@
 //! `ostard inspect`.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write},
-};
+use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -13,6 +10,7 @@ use ostar_connectors::kafka::KafkaSettings;
 use super::{
     format::{Format, FormatArgs, Table},
     layers::LayerArgs,
+    print,
 };
 use crate::{
     config::{BundleConfig, Reading},
@@ -77,8 +75,7 @@ impl Inspect {
             Format::Json => serde_json::to_string(&inspection)? + "\n",
             Format::Table => in_words(&inspection, &config.kafka.topic),
         };
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        print(&text)
     }
 }
 

@@ -23,6 +23,8 @@ mod shell;
 mod state;
 mod topics;
 
+use std::io::{self, Write};
+
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
@@ -101,6 +103,11 @@ impl Cli {
             Command::Man(man) => man.execute(),
         }
     }
+}
+
+/// Prints the answer of a command.
+fn print(text: &str) -> Result<()> {
+    Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
 /// Runs a process until a signal, on a runtime with one thread per core. Signals are listened for before any work begins, so

@@ -10,8 +10,6 @@ use ostar_bundle::{SMALL_FILE, read_text_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ConnectionSettings, RequestSettings};
-
 /// The gRPC listeners.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -106,15 +104,4 @@ impl AuthSettings {
         );
         Ok(tokens)
     }
-}
-
-/// The sections that serving uses.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ServeSettings {
-    pub(crate) requests: RequestSettings,
-    pub(crate) connections: ConnectionSettings,
-    pub(crate) grpc: GrpcSettings,
-    pub(crate) http: HttpSettings,
-    pub(crate) tls: TlsSettings,
-    pub(crate) auth: AuthSettings,
 }

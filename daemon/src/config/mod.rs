@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use connections::ConnectionSettings;
 pub(crate) use layers::{Flag, Layers};
-pub(crate) use listeners::{AuthSettings, GrpcSettings, HttpSettings, ServeSettings, TlsSettings};
+pub(crate) use listeners::{AuthSettings, GrpcSettings, HttpSettings, TlsSettings};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use open_listeners::is_loopback;
 pub(crate) use problems::Problems;
@@ -108,18 +108,6 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// The sections that serving needs.
-    pub(crate) fn serve_settings(&self) -> ServeSettings {
-        ServeSettings {
-            requests: self.requests.clone(),
-            connections: self.connections.clone(),
-            grpc: self.grpc.clone(),
-            http: self.http.clone(),
-            tls: self.tls.clone(),
-            auth: self.auth.clone(),
-        }
-    }
-
     /// JSON Schema of configuration files.
     pub(crate) fn schema() -> schemars::Schema {
         schemars::schema_for!(Self)

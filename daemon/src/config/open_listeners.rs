@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr};
 
-use super::{Config, ServeSettings};
+use super::Config;
 
 /// A listener beyond this machine that asks callers neither for a token nor for a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +22,6 @@ pub(crate) fn is_loopback(address: SocketAddr) -> bool {
 
 impl Config {
     /// Those that answer predictions and the state. There is no open one for orders: the configuration is refused.
-    pub(crate) fn open_listeners(&self) -> Vec<OpenListener> {
-        self.serve_settings().open_listeners()
-    }
-}
-
-impl ServeSettings {
     pub(crate) fn open_listeners(&self) -> Vec<OpenListener> {
         [self.open_grpc(), self.open_http()]
             .into_iter()
@@ -99,8 +93,8 @@ impl fmt::Display for OpenListener {
 mod tests {
     use super::*;
 
-    fn keys(change: impl FnOnce(&mut ServeSettings)) -> Vec<&'static str> {
-        let mut settings = ServeSettings::default();
+    fn keys(change: impl FnOnce(&mut Config)) -> Vec<&'static str> {
+        let mut settings = Config::default();
         settings.grpc.listen = "0.0.0.0:50051".parse().unwrap();
         settings.http.listen = "[::]:8080".parse().unwrap();
         change(&mut settings);
@@ -110,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_listener_is_open_beyond_the_loopback_if_nobody_is_asked_who_they_are() {
-        assert_eq!(ServeSettings::default().open_listeners(), []);
+        assert_eq!(Config::default().open_listeners(), []);
         assert_eq!(keys(|_| ()), ["grpc.listen", "http.listen"]);
         for address in [
             "127.0.0.1:1",
@@ -138,7 +132,7 @@ mod tests {
             keys(|settings| settings.auth.predict_token_file = file()),
             [""; 0]
         );
-        let others = |settings: &mut ServeSettings| {
+        let others = |settings: &mut Config| {
             settings.auth.metrics_token_file = file();
             settings.auth.control_token_file = file();
             settings.tls.certificate = file();
@@ -149,7 +143,7 @@ mod tests {
             keys(|settings| settings.tls.client_ca = file()),
             ["http.listen"]
         );
-        let certificates = |settings: &mut ServeSettings| {
+        let certificates = |settings: &mut Config| {
             settings.tls.client_ca = file();
             settings.tls.http_client_certificates = true;
         };

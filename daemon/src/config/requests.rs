@@ -1,6 +1,6 @@
 //! How much the daemon takes from those who ask for predictions, over gRPC and REST.
 
-use ostar_connectors::settings::{Period, Problem};
+use ostar_connectors::settings::{Period, Problem, check_periods};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,16 @@ use serde::{Deserialize, Serialize};
 #[schemars(default)]
 pub(crate) struct RequestSettings {
     /// Largest number of rows in one request.
+    #[schemars(range(min = 1))]
     pub(crate) max_rows: usize,
     /// Largest request, in bytes: a gRPC message or the body of a REST request.
+    #[schemars(range(min = 1))]
     pub(crate) max_bytes: usize,
     /// Rows that may wait to be scored. A request that does not fit is refused.
     pub(crate) queue_rows: usize,
     /// A new request is refused before it is read while this many bytes of earlier requests have arrived whole and are
     /// unanswered.
+    #[schemars(range(min = 1))]
     pub(crate) queue_bytes: usize,
     /// Bytes of requests that are still arriving. Over it, the request that has been arriving for longest is cut. At
     /// least `max_bytes`.
@@ -24,25 +27,15 @@ pub(crate) struct RequestSettings {
     /// How long a request may wait to be scored before it is refused.
     pub(crate) max_wait: Period,
     /// Largest number of rows that are scored at once. Requests that wait together are scored together.
+    #[schemars(range(min = 1))]
     pub(crate) max_batch_rows: usize,
     /// Threads that score requests.
+    #[schemars(range(min = 1))]
     pub(crate) threads: usize,
 }
 
 impl RequestSettings {
     pub(crate) fn validate(&self, problems: &mut Vec<Problem>) {
-        for (key, value) in [
-            ("max_rows", self.max_rows),
-            ("max_batch_rows", self.max_batch_rows),
-            ("queue_bytes", self.queue_bytes),
-            ("threads", self.threads),
-            ("max_bytes", self.max_bytes),
-        ] {
-            if value == 0 {
-                let path = format!("requests.{key}");
-                problems.push(Problem::value(path, value, "expected at least 1"));
-            }
-        }
         if self.queue_rows < self.max_rows {
             let hint = format!(
                 "expected at least requests.max_rows = {}, or the largest requests never fit",
@@ -58,10 +51,7 @@ impl RequestSettings {
             let key = "requests.upload_bytes";
             problems.push(Problem::value(key, self.upload_bytes, hint));
         }
-        if self.max_wait.get().is_zero() {
-            let hint = "expected at least 1ms";
-            problems.push(Problem::value("requests.max_wait", self.max_wait, hint));
-        }
+        check_periods("requests", [("max_wait", self.max_wait)], problems);
     }
 }
 
@@ -75,7 +65,6 @@ mod tests {
         RequestSettings::default().validate(&mut problems);
         assert!(problems.is_empty(), "{problems:?}");
         let settings = RequestSettings {
-            threads: 0,
             queue_rows: 10,
             upload_bytes: 100,
             max_wait: Period::from_millis(0),
@@ -86,7 +75,6 @@ mod tests {
         assert_eq!(
             told,
             [
-                "requests.threads is 0, expected at least 1",
                 "requests.queue_rows is 10, expected at least requests.max_rows = 1024, or the largest requests never fit",
                 "requests.upload_bytes is 100, expected at least requests.max_bytes = 4194304, or the largest requests never arrive",
                 "requests.max_wait is \"0s\", expected at least 1ms",

@@ -1,6 +1,6 @@
 //! What a process does among others, and what each role needs.
 
-use ostar_connectors::settings::Problem;
+use ostar_connectors::settings::{Problem, check_periods};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -95,15 +95,11 @@ impl Config {
                         them";
             problems.push(Problem::unset("parked.topic", hint));
         }
-        for (key, period) in [
+        let periods = [
             ("snapshot_interval", self.checkpoints.snapshot_interval),
             ("heartbeat", self.checkpoints.heartbeat),
             ("session_timeout", self.checkpoints.session_timeout),
-        ] {
-            if period.get().is_zero() {
-                let path = format!("checkpoints.{key}");
-                problems.push(Problem::value(path, period, "expected at least 1ms"));
-            }
-        }
+        ];
+        check_periods("checkpoints", periods, problems);
     }
 }

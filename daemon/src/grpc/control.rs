@@ -5,12 +5,11 @@ use std::sync::Arc;
 use tonic::{Code, Request, Response, Status, async_trait};
 use tracing::info;
 
-use super::mode::read_mode;
 use crate::{
     control::Order,
     metrics::Method,
     proto::{
-        CheckpointRequest, ControlResponse, PauseRequest, ReadOnRequest, ResumeRequest,
+        CheckpointRequest, ControlResponse, Mode, PauseRequest, ReadOnRequest, ResumeRequest,
         RollbackRequest, SetModeRequest, control_server::Control,
     },
     serving::Services,
@@ -61,7 +60,7 @@ impl Control for ControlService {
     }
 
     async fn set_mode(&self, request: Request<SetModeRequest>) -> Answer {
-        let mode = read_mode(request.into_inner().mode);
+        let mode = Mode::of_request(request.into_inner().mode);
         let missing =
             || Status::invalid_argument("mode: is missing, expected the mode to serve in");
         self.give(mode.and_then(|mode| mode.map(Order::SetMode).ok_or_else(missing)))

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming, async_trait};
 
-use super::{errors::correct, mode::read_mode, wait};
+use super::{errors::correct, wait};
 use crate::{
     metrics::Method,
     proto::{
@@ -95,11 +95,11 @@ impl InferenceService {
     }
 
     async fn predict_rows(&self, request: PredictRequest) -> Result<PredictResponse, Status> {
-        let mode = read_mode(request.mode)?;
+        let mode = Mode::of_request(request.mode)?;
         let services = &self.services;
         // Consumes the inputs: they are larger than their rows, and must not be held while those wait.
         let rows = services.read_rows("inputs", request.inputs, self.max_rows)?;
-        let answer = self.batcher.score(rows, mode).await?;
+        let answer = self.batcher.score(rows, mode, false).await?;
         Ok(self.respond(&answer))
     }
 

@@ -4,7 +4,6 @@ mod control;
 mod errors;
 mod health;
 mod inference;
-mod mode;
 
 use std::sync::Arc;
 

@@ -82,13 +82,8 @@ async fn livez(
     Extension(tokens): Extension<Arc<Tokens>>,
     headers: HeaderMap,
 ) -> Response {
-    let tell = Telling::new(&tokens, &headers);
-    answer(
-        services
-            .health
-            .liveness()
-            .map_err(|reason| tell.text(reason)),
-    )
+    let live = services.health.liveness();
+    answer(live.map_err(|reason| shown(reason, &tokens, &headers)))
 }
 
 async fn readyz(
@@ -96,50 +91,29 @@ async fn readyz(
     Extension(tokens): Extension<Arc<Tokens>>,
     headers: HeaderMap,
 ) -> Response {
-    let health = &services.health;
-    let tell = Telling::new(&tokens, &headers);
-    match health.readiness() {
-        // Whoever asks whether it is ready may want to know what is wrong nevertheless.
-        Ok(()) => {
-            let conditions = health.conditions();
-            let lines = conditions
-                .iter()
-                .map(|(part, reason)| tell.text(format!("{part}: {reason}")) + "\n");
-            ("ok\n".to_owned() + &lines.collect::<String>()).into_response()
-        }
-        Err(reason) => answer(Err(tell.text(reason))),
+    if let Err(reasons) = services.health.readiness() {
+        return answer(Err(shown(reasons, &tokens, &headers)));
     }
+    // Whoever asks whether it is ready may want to know what is wrong nevertheless.
+    let mut text = "ok\n".to_owned();
+    for (part, reason) in services.health.conditions() {
+        text += &shown(format!("{part}: {reason}"), &tokens, &headers);
+        text.push('\n');
+    }
+    text.into_response()
 }
 
-/// How much a caller is told. Reasons hold addresses and paths, and health needs no token.
-enum Telling {
-    All,
-    Parts,
-}
-
-impl Telling {
-    fn new(tokens: &Tokens, headers: &HeaderMap) -> Self {
-        let shown = headers.get(header::AUTHORIZATION);
-        if tokens.trusts(shown.map(|value| value.as_bytes())) {
-            Self::All
-        } else {
-            Self::Parts
-        }
+/// Reasons, one on each line. They hold addresses and paths, and health needs no token: strangers see only which parts have one.
+fn shown(reasons: String, tokens: &Tokens, headers: &HeaderMap) -> String {
+    let token = headers.get(header::AUTHORIZATION);
+    if tokens.trusts(token.map(|value| value.as_bytes())) {
+        return reasons;
     }
-
-    /// Reasons, one on each line; to strangers only which parts have one.
-    fn text(&self, reasons: String) -> String {
-        match self {
-            Self::All => reasons,
-            Self::Parts => {
-                let parts = reasons.lines().map(|line| {
-                    let part = line.split(':').next().unwrap_or_default();
-                    format!("{part}: send a token to see why")
-                });
-                parts.collect::<Vec<_>>().join("\n")
-            }
-        }
-    }
+    let parts = reasons.lines().map(|line| {
+        let part = line.split(':').next().unwrap_or_default();
+        format!("{part}: send a token to see why")
+    });
+    parts.collect::<Vec<_>>().join("\n")
 }
 
 /// The state, as gRPC gives it. Its token is that of scrapers, so that it does not list ids of events.

@@ -133,15 +133,9 @@ impl OpenInference {
         self.check_name(&request.model)?;
         let inputs = inputs::read(&self.services.description, request.inputs)?;
         let rows = self.services.read_rows("rows", inputs, self.max_rows)?;
-        let candidates = request
-            .outputs
-            .iter()
-            .any(|output| output.is_of_a_candidate());
-        let answer = if candidates {
-            self.batcher.score_all(rows, request.mode).await?
-        } else {
-            self.batcher.score(rows, request.mode).await?
-        };
+        let mut outputs = request.outputs.iter();
+        let all = outputs.any(|output| output.is_of_a_candidate());
+        let answer = self.batcher.score(rows, request.mode, all).await?;
         // After scoring: only now is it known which version answered.
         check_version(&request.version, answer.version)?;
         let outputs = request.outputs.iter();
@@ -183,14 +177,18 @@ fn check_version(wanted: &str, served: Version) -> Result<(), Status> {
     )))
 }
 
+/// What has this name. `Err` lists all names.
+fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Result<T, String> {
+    let found = all.iter().find(|(known, _)| *known == name);
+    found.map(|(_, found)| *found).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|(known, _)| *known).collect();
+        names.join(", ")
+    })
+}
+
 /// Reads the parameter `mode`.
 fn parse_mode(name: &str) -> Result<ServingMode, Status> {
-    let mut named = ServingMode::NAMED.iter();
-    let mode = named
-        .find(|(known, _)| *known == name)
-        .map(|(_, mode)| *mode);
-    mode.ok_or_else(|| {
-        let names = ServingMode::NAMED.map(|(known, _)| known).join(", ");
+    named(&ServingMode::NAMED, name).map_err(|names| {
         Status::invalid_argument(format!("parameters.mode: is {name:?}, expected {names}"))
     })
 }

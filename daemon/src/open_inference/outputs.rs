@@ -5,6 +5,7 @@ use ostar_engine::argmax;
 use tonic::Status;
 
 use super::{
+    named,
     proto::model_metadata_response::TensorMetadata,
     tensor::{Datatype, Tensor, Values},
 };
@@ -37,9 +38,7 @@ impl Output {
     ];
 
     pub(super) fn parse(name: &str) -> Result<Self, Status> {
-        let known = Self::NAMED.iter().find(|(known, _)| *known == name);
-        known.map(|(_, output)| *output).ok_or_else(|| {
-            let names = Self::NAMED.map(|(known, _)| known).join(", ");
+        named(&Self::NAMED, name).map_err(|names| {
             let problem = "is not one of the model's";
             Status::invalid_argument(format!("output {name:?}: {problem}, expected {names}"))
         })

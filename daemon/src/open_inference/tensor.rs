@@ -3,6 +3,8 @@
 use serde::Serialize;
 use tonic::Status;
 
+use super::named;
+
 /// The type of a tensor's elements. BOOL and the half-precision types are not supported: no input takes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Datatype {
@@ -56,11 +58,8 @@ impl Datatype {
     ];
 
     pub(super) fn parse(name: &str) -> Result<Self, String> {
-        let known = Self::NAMED.iter().find(|(known, _)| *known == name);
-        known.map(|(_, datatype)| *datatype).ok_or_else(|| {
-            let names = Self::NAMED.map(|(known, _)| known).join(", ");
-            format!("datatype is {name:?}, expected one of {names}")
-        })
+        named(&Self::NAMED, name)
+            .map_err(|names| format!("datatype is {name:?}, expected one of {names}"))
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -157,18 +156,9 @@ impl Values {
     /// The inverse of [`Values::from_raw`]; integers are written as INT64.
     pub(super) fn to_raw(&self) -> Vec<u8> {
         match self {
-            Self::Singles(values) => values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect(),
-            Self::Doubles(values) => values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect(),
-            Self::Wholes(values) => values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect(),
+            Self::Singles(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Self::Doubles(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            Self::Wholes(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
             Self::Texts(values) => {
                 let mut bytes = Vec::new();
                 for text in values {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    config::ServeSettings, control::Order, current::ServingMode, servers::serve, serving::fixture,
+    config::Config, control::Order, current::ServingMode, servers::serve, serving::fixture,
     status::Status,
 };
 
@@ -80,7 +80,7 @@ impl Answer {
     }
 }
 
-fn with_token(folder: &tempfile::TempDir) -> ServeSettings {
+fn with_token(folder: &tempfile::TempDir) -> Config {
     let file = folder.path().join("token");
     std::fs::write(&file, "secret\n").unwrap();
     let mut settings = fixture::settings();

@@ -166,7 +166,7 @@ async fn bind(
         read_input: Box::new(read_input),
         config: config.clone(),
     };
-    let servers = servers::serve(services, &config.serve_settings()).await?;
+    let servers = servers::serve(services, config).await?;
     info!(
         grpc_address = %servers.grpc_address,
         control_address = ?servers.control_address,

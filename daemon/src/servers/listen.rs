@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
 
-use crate::config::ServeSettings;
+use crate::config::Config;
 
 /// Bound, but not served yet.
 pub(super) struct Ports {
@@ -14,7 +14,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    pub(super) fn bind(settings: &ServeSettings) -> anyhow::Result<Self> {
+    pub(super) fn bind(settings: &Config) -> anyhow::Result<Self> {
         let control = settings.grpc.control_listen;
         let control = control.map(|address| bind("grpc.control_listen", address));
         Ok(Self {

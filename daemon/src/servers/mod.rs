@@ -17,14 +17,14 @@ use tracing::warn;
 
 use self::{listen::Ports, parts::Parts};
 use crate::{
-    config::ServeSettings,
+    config::Config,
     grpc,
     health::Health,
     http,
     metrics::Listener,
     open_inference::{self, OpenInference},
     page::Page,
-    serving::{Batcher, Services, Tokens, Workers},
+    serving::{Batcher, Services, Tokens, Workers, token},
     transport::{self, Connections, Endpoint, Protocol, Tls, Uploads},
 };
 
@@ -42,7 +42,7 @@ pub(crate) struct Servers {
 
 /// What every listener is started with.
 struct Shared<'a> {
-    settings: &'a ServeSettings,
+    settings: &'a Config,
     tls: Option<Arc<Tls>>,
     services: Arc<Services>,
     uploads: Arc<Uploads>,
@@ -55,15 +55,15 @@ struct Shared<'a> {
 const HTTP_DRAIN: Duration = Duration::from_secs(1);
 
 /// Starts all listeners. Errors name the key of the address that is taken or the file that is wrong.
-pub(crate) async fn serve(services: Services, settings: &ServeSettings) -> Result<Servers> {
+pub(crate) async fn serve(services: Services, settings: &Config) -> Result<Servers> {
     let tls = Tls::load(&settings.tls)?;
-    let tokens = Tokens::open(&settings.auth)?;
+    let tokens = Tokens::open(&settings.auth, token::LOOK_EVERY)?;
     serve_with_secrets(services, settings, tls, tokens).await
 }
 
 async fn serve_with_secrets(
     services: Services,
-    settings: &ServeSettings,
+    settings: &Config,
     tls: Option<Arc<Tls>>,
     tokens: Arc<Tokens>,
 ) -> Result<Servers> {
@@ -125,7 +125,12 @@ async fn serve_with_secrets(
     let follow = tokens.follow(health.clone(), http.stopped());
     http.start("token files", done(follow));
     if let Some(tls) = shared.tls {
-        let follow = tls.follow(health.clone(), metrics.clone(), http.stopped());
+        let follow = tls.follow(
+            transport::LOOK_EVERY,
+            health.clone(),
+            metrics.clone(),
+            http.stopped(),
+        );
         http.start("TLS files", done(follow));
     }
     Ok(Servers {
@@ -139,7 +144,7 @@ async fn serve_with_secrets(
 }
 
 /// Once for the life of the process: listeners do not change.
-fn warn_of_open_listeners(settings: &ServeSettings, health: &Health) {
+fn warn_of_open_listeners(settings: &Config, health: &Health) {
     let open = settings.open_listeners();
     for listener in &open {
         warn!(key = listener.key, address = %listener.address, "a listener is open to whoever reaches it");

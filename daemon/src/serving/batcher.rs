@@ -106,25 +106,8 @@ impl Batcher {
         }
     }
 
-    /// Scores rows, at least one, with the newest state.
+    /// Scores rows, at least one, with the newest state. `all` asks for the probabilities of all candidates, too.
     pub(crate) async fn score(
-        &self,
-        rows: InputRows,
-        mode: Option<ServingMode>,
-    ) -> Result<Answer, Refusal> {
-        self.ask(rows, mode, false).await
-    }
-
-    /// Like [`Batcher::score`], with the probabilities of all candidates.
-    pub(crate) async fn score_all(
-        &self,
-        rows: InputRows,
-        mode: Option<ServingMode>,
-    ) -> Result<Answer, Refusal> {
-        self.ask(rows, mode, true).await
-    }
-
-    async fn ask(
         &self,
         rows: InputRows,
         mode: Option<ServingMode>,

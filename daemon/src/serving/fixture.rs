@@ -26,7 +26,7 @@ use tonic::transport::{Channel, Endpoint};
 use super::Services;
 use crate::{
     clock::now_ms,
-    config::{Config, MetricsSettings, ServeSettings},
+    config::{Config, MetricsSettings},
     control::{Controller, Request},
     current::{Current, ServingMode, Version},
     health::Health,
@@ -229,8 +229,8 @@ pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
 }
 
 /// Settings with any free ports, for machines that are busy with other tests.
-pub(crate) fn settings() -> ServeSettings {
-    let mut settings = ServeSettings::default();
+pub(crate) fn settings() -> Config {
+    let mut settings = Config::default();
     let free = "127.0.0.1:0".parse().unwrap();
     settings.grpc.listen = free;
     settings.http.listen = free;

@@ -4,7 +4,7 @@ mod batcher;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod queue;
-mod token;
+pub(crate) mod token;
 
 use std::sync::Arc;
 

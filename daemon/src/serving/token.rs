@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::{config::AuthSettings, error_text::one_line, health::Health};
 
 /// Shortest time between two reads of a file.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a caller wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,15 +54,8 @@ struct Held {
 // === impl Tokens ===
 
 impl Tokens {
-    /// Reads all files. Fails if one is missing or empty: the daemon must not start without protection.
-    pub(crate) fn open(settings: &AuthSettings) -> Result<Arc<Self>> {
-        Self::open_looking_every(settings, LOOK_EVERY)
-    }
-
-    pub(crate) fn open_looking_every(
-        settings: &AuthSettings,
-        look_every: Duration,
-    ) -> Result<Arc<Self>> {
+    /// Reads all files, and again when a caller comes after `look_every`. Fails if one is missing or empty: the daemon must not start without protection.
+    pub(crate) fn open(settings: &AuthSettings, look_every: Duration) -> Result<Arc<Self>> {
         let open = |key, path: &Option<PathBuf>| {
             let open = |path: &PathBuf| TokenFile::open(key, path, look_every);
             path.as_ref().map(open).transpose()
@@ -255,7 +248,7 @@ mod tests {
                 metrics_token_file: Some(path.to_owned()),
                 ..AuthSettings::default()
             };
-            format!("{:#}", Tokens::open(&settings).err().unwrap())
+            format!("{:#}", Tokens::open(&settings, LOOK_EVERY).err().unwrap())
         };
         let text = open(Path::new("/nowhere/token"));
         assert!(
@@ -279,7 +272,7 @@ mod tests {
             control_token_file: write("operate"),
             ..AuthSettings::default()
         };
-        let tokens = Tokens::open(&settings).unwrap();
+        let tokens = Tokens::open(&settings, LOOK_EVERY).unwrap();
         assert!(tokens.admit(Role::Predict, None), "no file guards it");
         assert!(!tokens.admit(Role::Metrics, None));
         assert!(tokens.admit(Role::Metrics, Some(b"Bearer scrape")));
@@ -288,7 +281,7 @@ mod tests {
         assert!(tokens.admit(Role::Control, Some(b"Bearer operate")));
         assert!(!tokens.trusts(None) && tokens.trusts(Some(b"Bearer scrape")));
         settings.token_file = write("everything");
-        let tokens = Tokens::open(&settings).unwrap();
+        let tokens = Tokens::open(&settings, LOOK_EVERY).unwrap();
         assert!(!tokens.admit(Role::Predict, Some(b"Bearer scrape")));
         for role in [Role::Predict, Role::Metrics, Role::Control] {
             assert!(tokens.admit(role, Some(b"Bearer everything")));

@@ -11,13 +11,14 @@ use std::{
 };
 
 use hyper_util::server::graceful::GracefulConnection;
+use ostar_connectors::settings::Period;
 use tokio::{
     sync::{Notify, watch},
     time::{self, sleep_until},
 };
 
-use super::{admission::Protocol, frames::Frames, uploads::lock, watchdog::Limits};
-use crate::metrics::CutReason;
+use super::{admission::Protocol, frames::Frames, uploads::lock};
+use crate::{config::ConnectionSettings, metrics::CutReason};
 
 /// Time that a client without requests gets to notice that its connection ends.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -141,17 +142,17 @@ impl Connection {
     }
 
     /// Why it is to be cut now, if it is.
-    pub(super) fn overdue(&self, now: Instant, limits: &Limits) -> Option<CutReason> {
+    pub(super) fn overdue(&self, now: Instant, limits: &ConnectionSettings) -> Option<CutReason> {
         let times = lock(&self.times);
-        let older = |since: Option<Instant>, limit: Duration| {
-            since.is_some_and(|since| now.saturating_duration_since(since) > limit)
+        let older = |since: Option<Instant>, limit: Period| {
+            since.is_some_and(|since| now.saturating_duration_since(since) > limit.get())
         };
         let idle = self.in_flight.load(Ordering::Relaxed) == 0;
-        if older(times.owes_since, limits.header) {
+        if older(times.owes_since, limits.header_timeout) {
             Some(CutReason::Header)
-        } else if older(times.blocked_since, limits.body) {
+        } else if older(times.blocked_since, limits.body_timeout) {
             Some(CutReason::Unread)
-        } else if older(idle.then_some(times.idle_since), limits.idle) {
+        } else if older(idle.then_some(times.idle_since), limits.idle_timeout) {
             Some(CutReason::Idle)
         } else {
             None

@@ -24,7 +24,7 @@ pub(crate) use self::{
     admission::Protocol,
     handles::usable_connections,
     listener::{Endpoint, serve},
-    tls::Tls,
+    tls::{LOOK_EVERY, Tls},
     uploads::Uploads,
     watchdog::{Connections, watch},
 };

@@ -20,7 +20,7 @@ use super::Protocol;
 use crate::{config::TlsSettings, error_text::one_line, health::Health, metrics::Metrics};
 
 /// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// TLS of all listeners. New connections use the newest files that were good.
 pub(crate) struct Tls {
@@ -67,18 +67,9 @@ impl Tls {
         }))
     }
 
-    /// Takes over files that have changed, until the daemon stops. Broken ones are told, and the last good ones stay.
+    /// Takes over files that have changed, until the daemon stops: looks at them once a `period`. Broken ones are reported, and
+    /// the last good ones stay.
     pub(crate) async fn follow(
-        self: Arc<Self>,
-        health: Arc<Health>,
-        metrics: Arc<Metrics>,
-        stopped: watch::Receiver<bool>,
-    ) {
-        self.follow_looking_every(LOOK_EVERY, health, metrics, stopped)
-            .await;
-    }
-
-    pub(crate) async fn follow_looking_every(
         self: Arc<Self>,
         period: Duration,
         health: Arc<Health>,

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ostar_connectors::settings::Period;
+
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
@@ -21,19 +23,12 @@ use crate::{
     metrics::{CutReason, Listener, Metrics},
 };
 
-/// How long a client may owe something.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) header: Duration,
-    pub(super) body: Duration,
-    pub(super) idle: Duration,
-}
-
 /// All connections of one listener.
 pub(crate) struct Connections {
     pub(super) listener: Listener,
     most: usize,
-    pub(super) limits: Limits,
+    /// How long a client may owe something.
+    settings: ConnectionSettings,
     open: Mutex<Open>,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -61,11 +56,7 @@ impl Connections {
         Arc::new(Self {
             listener,
             most,
-            limits: Limits {
-                header: settings.header_timeout.get(),
-                body: settings.body_timeout.get(),
-                idle: settings.idle_timeout.get(),
-            },
+            settings: settings.clone(),
             open: Mutex::default(),
             metrics,
         })
@@ -98,7 +89,7 @@ impl Connections {
 
     fn check(&self, now: Instant) {
         for connection in lock(&self.open).connections.values() {
-            if let Some(reason) = connection.overdue(now, &self.limits) {
+            if let Some(reason) = connection.overdue(now, &self.settings) {
                 connection.cut(reason);
             }
         }
@@ -143,12 +134,19 @@ pub(crate) async fn watch(
     mut stopped: watch::Receiver<bool>,
 ) {
     let limits = listeners.iter().flat_map(|listener| {
-        let Limits { header, body, idle } = listener.limits;
-        [header, body, idle]
+        let settings = &listener.settings;
+        [
+            settings.header_timeout,
+            settings.body_timeout,
+            settings.idle_timeout,
+        ]
     });
-    let shortest = limits.min().unwrap_or(Duration::from_secs(1));
-    let body = listeners.iter().map(|listener| listener.limits.body).min();
-    let body = body.unwrap_or(Duration::MAX);
+    let shortest = limits.min().map_or(Duration::from_secs(1), Period::get);
+    let body = listeners
+        .iter()
+        .map(|listener| listener.settings.body_timeout)
+        .min();
+    let body = body.map_or(Duration::MAX, Period::get);
     let tick = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
     let mut ticks = interval(tick);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -51,15 +51,33 @@ pub fn at_least_one_row(what: &str, rows: usize) -> Result<()> {
 /// One finite number for each class, 0 or more.
 pub fn per_class(what: &str, values: &[f64], classes: usize) -> Result<()> {
     length(what, values.len(), classes)?;
-    match values.iter().position(|v| !(v.is_finite() && *v >= 0.0)) {
+    let is_valid = |value: f64| value.is_finite() && value >= 0.0;
+    each(
+        what,
+        "class",
+        values,
+        is_valid,
+        "a finite number, 0 or more",
+    )
+}
+
+/// Every value must be valid. The error names the first that is not: `item` is what there is one value of.
+pub fn each(
+    what: &str,
+    item: &str,
+    values: &[f64],
+    is_valid: impl Fn(f64) -> bool,
+    expected: &str,
+) -> Result<()> {
+    match values.iter().position(|value| !is_valid(*value)) {
         None => Ok(()),
-        Some(class) => Err(Error::setting(
-            what,
-            format!(
-                "of class {class} is {}, expected a finite number, 0 or more",
-                values[class]
-            ),
-        )),
+        Some(place) => {
+            let problem = format!(
+                "of {item} {place} is {}, expected {expected}",
+                values[place]
+            );
+            Err(Error::setting(what, problem))
+        }
     }
 }
 

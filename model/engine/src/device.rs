@@ -8,6 +8,11 @@ use crate::{Architecture, Engine, Error, NamedTensors, Result, cpu::CpuEngine};
 
 /// Device of a learner, as `cpu`, `candle` or `cuda:N`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(with = "String", inline, extend("pattern" = "^(cpu|candle|cuda:[0-9]+)$"))
+)]
 #[serde(try_from = "String", into = "String")]
 pub enum Device {
     /// The CPU engine.
@@ -115,21 +120,6 @@ impl TryFrom<String> for Device {
 impl From<Device> for String {
     fn from(device: Device) -> Self {
         device.to_string()
-    }
-}
-
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for Device {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Device".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({"type": "string", "pattern": "^(cpu|candle|cuda:[0-9]+)$"})
     }
 }
 

@@ -88,9 +88,6 @@ pub trait Engine: Send {
         )
     }
 
-    /// Gradients of the last step, by name, for the parameters that it updated.
-    fn gradients(&self) -> Result<NamedTensors>;
-
     /// Parameters and optimiser state as they are now. They stay on the device.
     fn save(&self) -> Result<Saved>;
 

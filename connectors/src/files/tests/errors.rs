@@ -84,7 +84,7 @@ fn errors_name_file_row_and_column() {
         let error = read(name, content, settings).unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
-    let missing = LabelledFile::read("nowhere.csv".as_ref(), &default)
+    let missing = LabelledFile::read("nowhere.csv".as_ref(), &default, None, None)
         .unwrap_err()
         .to_string();
     assert!(

@@ -10,7 +10,7 @@ fn check(name: &'static str) -> impl Fn(&[u8]) {
         let path = folder.path().join(name);
         fs::write(&path, bytes).unwrap();
         for settings in [FileSettings::default(), columns("latent_")] {
-            if let Ok(file) = LabelledFile::read(&path, &settings) {
+            if let Ok(file) = LabelledFile::read(&path, &settings, None, None) {
                 let classes = file.classes().len() as u32;
                 assert!(file.labels().iter().all(|label| *label < classes));
             }

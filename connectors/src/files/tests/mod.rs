@@ -5,7 +5,11 @@ mod parquet;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use ostar_bundle::{Input, InputKind, fields::FieldKind, fit::LabelledRows};
+use ostar_bundle::{
+    Input, InputKind,
+    fields::{FieldKind, FieldSchema},
+    fit::LabelledRows,
+};
 use ostar_engine::{HostTensor, Inputs, NamedTensors, tensors::to_safetensors};
 use tempfile::{TempDir, tempdir};
 
@@ -24,7 +28,15 @@ fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
 fn read(name: &str, content: &str, settings: &FileSettings) -> Result<LabelledFile, String> {
     let (_folder, path) = file(name, content);
     let prefix = path.display().to_string();
-    LabelledFile::read(&path, settings).map_err(|error| error.to_string().replace(&prefix, name))
+    LabelledFile::read(&path, settings, None, None)
+        .map_err(|error| error.to_string().replace(&prefix, name))
+}
+
+fn schema(file: &LabelledFile) -> &FieldSchema {
+    match file.labelled().rows {
+        LabelledRows::Fields { schema, .. } => schema,
+        _ => panic!("rows of fields"),
+    }
 }
 
 fn events(
@@ -89,7 +101,7 @@ fn safetensors_are_columns() {
     tensors.insert("label".into(), HostTensor::f64([2], vec![10.0, 9.0]));
     let bytes = |tensors: &NamedTensors| to_safetensors(tensors, BTreeMap::new()).unwrap();
     let (_folder, path) = file("a.safetensors", bytes(&tensors));
-    let read = LabelledFile::read(&path, &FileSettings::default()).unwrap();
+    let read = LabelledFile::read(&path, &FileSettings::default(), None, None).unwrap();
     assert_eq!(numbers(&read), [1.0, 2.5, 3.0, 4.0]);
     // Whole numbers sort as such: 9 is before 10.
     assert_eq!(
@@ -98,7 +110,7 @@ fn safetensors_are_columns() {
     );
     tensors.insert("more".into(), HostTensor::f64([3], vec![0.0; 3]));
     fs::write(&path, bytes(&tensors)).unwrap();
-    let error = LabelledFile::read(&path, &FileSettings::default())
+    let error = LabelledFile::read(&path, &FileSettings::default(), None, None)
         .unwrap_err()
         .to_string();
     assert!(
@@ -137,9 +149,7 @@ fn kinds_of_fields_are_guessed_and_can_be_overridden() {
         ..FileSettings::default()
     };
     let file = read("a.csv", &content, &settings).unwrap();
-    let kinds: Vec<_> = file
-        .schema()
-        .unwrap()
+    let kinds: Vec<_> = schema(&file)
         .fields
         .iter()
         .map(|field| field.kind)
@@ -211,7 +221,7 @@ fn events_have_ids_times_labels_and_inputs() {
 fn fields_of_events_are_those_of_the_bundle() {
     let labelled = "label,price,word\nham,1,a\nspam,2,b\n";
     let labelled = read("a.csv", labelled, &FileSettings::default()).unwrap();
-    let input = Input::Fields(labelled.schema().unwrap().clone());
+    let input = Input::Fields(schema(&labelled).clone());
     let content = "word,unknown,price\nb,x,2.5\n,x,\n";
     let read = events("b.csv", content, &input, &FileSettings::default()).unwrap();
     let row = |price, word| {
@@ -256,7 +266,7 @@ fn a_list_of_probabilities_needs_the_order_of_its_classes() {
     let given = |classes: &[&str]| {
         let (_folder, path) = file("a.csv", list);
         let classes: Vec<String> = classes.iter().map(|class| (*class).to_owned()).collect();
-        LabelledFile::read_for(&path, &FileSettings::default(), None, Some(&classes))
+        LabelledFile::read(&path, &FileSettings::default(), None, Some(&classes))
     };
     assert_eq!(given(&["spam", "ham"]).unwrap().labels(), [0, 1]);
     assert_eq!(given(&["ham", "spam"]).unwrap().labels(), [1, 0]);

@@ -49,7 +49,7 @@ fn parquet_columns_are_columns() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     write(&path);
-    let file = LabelledFile::read(&path, &FileSettings::default()).unwrap();
+    let file = LabelledFile::read(&path, &FileSettings::default(), None, None).unwrap();
     assert_eq!(numbers(&file), [1.0, 2.5, 3.0, 4.0]);
     assert_eq!(file.labels(), [1, 0]);
     let classes = ["ham".to_owned(), "spam".to_owned()];
@@ -61,8 +61,8 @@ fn parquet_columns_are_columns() {
         kinds: BTreeMap::from([("latent".into(), ColumnKind::Ignore)]),
         ..FileSettings::default()
     };
-    let file = LabelledFile::read(&path, &fields).unwrap();
-    let mean = match file.schema().unwrap().fields[0].kind {
+    let file = LabelledFile::read(&path, &fields, None, None).unwrap();
+    let mean = match schema(&file).fields[0].kind {
         FieldKind::Number { mean, .. } => mean,
         _ => panic!("prices are numbers"),
     };

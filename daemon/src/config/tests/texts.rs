@@ -105,6 +105,46 @@ fn a_length_of_time_or_an_address_that_is_none() {
 }
 
 #[test]
+fn a_number_beyond_its_range_and_a_period_of_0() {
+    let mut trial = Trial::new();
+    let zero = [
+        "connections.max",
+        "connections.max_streams",
+        "requests.max_bytes",
+        "requests.max_batch_rows",
+        "requests.max_rows",
+        "requests.queue_bytes",
+        "requests.threads",
+        "samples.per_second",
+    ];
+    for key in zero {
+        trial.set(key, "0");
+    }
+    trial.set("connections.max_header_bytes", "10");
+    trial.set("dead_letters.max_bytes", "1000000");
+    trial.set("dead_letters.ratio_over", "0");
+    trial.set("parked.max_bytes", "1000");
+    trial.set("connections.body_timeout", "0s");
+    let mut told = trial.told();
+    told.sort_unstable();
+    let mut expected: Vec<_> = zero
+        .map(|key| format!("{key} is 0, expected a whole number of at least 1 (--set)"))
+        .into();
+    expected.extend(
+        [
+            "connections.body_timeout is \"0s\", expected at least 1ms (--set)",
+            "connections.max_header_bytes is 10, expected a whole number of at least 1024 (--set)",
+            "dead_letters.max_bytes is 1000000, expected a whole number from 0 to 900000 (--set)",
+            "dead_letters.ratio_over is 0, expected a whole number from 1 to 1000000 (--set)",
+            "parked.max_bytes is 1000, expected a whole number of at least 1000000 (--set)",
+        ]
+        .map(str::to_owned),
+    );
+    expected.sort_unstable();
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn a_file_that_is_missing_or_cannot_be_read() {
     let mut trial = Trial::new();
     trial.layers.file = Some(trial.folder.path().join("ostrad.toml"));

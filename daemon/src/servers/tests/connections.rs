@@ -14,7 +14,7 @@ use tonic::{Code, codegen::http};
 
 use super::open_inference::rest;
 use crate::{
-    config::ServeSettings,
+    config::Config,
     metrics::Metrics,
     proto::{GetStateRequest, inference_client::InferenceClient},
     servers::{Servers, serve},
@@ -24,7 +24,7 @@ use crate::{
 const DEADLINE: Duration = Duration::from_secs(20);
 const PREDICT: &str = "/ostar.v1.Inference/Predict";
 
-async fn start(settings: &ServeSettings) -> (Servers, Arc<Metrics>) {
+async fn start(settings: &Config) -> (Servers, Arc<Metrics>) {
     let daemon = daemon();
     let metrics = daemon.services.metrics.clone();
     (serve(daemon.services, settings).await.unwrap(), metrics)

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tonic::Request;
 
 use crate::{
-    config::ServeSettings,
+    config::Config,
     proto::{GetStateRequest, State, WatchStateRequest, inference_client::InferenceClient},
     servers::{Servers, serve},
     serving::fixture::{connect, daemon, settings},
@@ -29,7 +29,7 @@ struct Told {
 }
 
 /// A daemon that wants two labels.
-async fn started(settings: &ServeSettings) -> Servers {
+async fn started(settings: &Config) -> Servers {
     let daemon = daemon();
     let request = |id: &str| LabelRequest {
         id: id.into(),
@@ -46,7 +46,7 @@ async fn started(settings: &ServeSettings) -> Servers {
     serve(daemon.services, settings).await.unwrap()
 }
 
-async fn ask(settings: &ServeSettings, token: Option<&str>) -> Told {
+async fn ask(settings: &Config, token: Option<&str>) -> Told {
     let running = started(settings).await;
     // A wildcard is no address to connect to.
     let here = |address: SocketAddr| SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
@@ -106,7 +106,7 @@ fn until(address: SocketAddr, path: &str, token: Option<&str>, wanted: &str) -> 
     lines.find(|line| line.contains(wanted)).unwrap()
 }
 
-fn everywhere() -> ServeSettings {
+fn everywhere() -> Config {
     let mut settings = settings();
     settings.grpc.listen = "0.0.0.0:0".parse().unwrap();
     settings.http.listen = "0.0.0.0:0".parse().unwrap();

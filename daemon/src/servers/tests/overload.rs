@@ -40,7 +40,7 @@ async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
     let batcher = Batcher::new(&services, &settings);
     let first = tokio::spawn({
         let (batcher, rows) = (batcher.clone(), rows(&services, 4));
-        async move { batcher.score(rows, None).await }
+        async move { batcher.score(rows, None, false).await }
     });
     let wait = async || {
         let queued = || {
@@ -56,7 +56,10 @@ async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
     tokio::time::timeout(Duration::from_secs(10), wait())
         .await
         .unwrap();
-    let refusal = batcher.score(rows(&services, 2), None).await.unwrap_err();
+    let refusal = batcher
+        .score(rows(&services, 2), None, false)
+        .await
+        .unwrap_err();
     assert_eq!(refusal, Refusal::QueueFull { limit: 5 });
     let text = services.metrics.counted();
     assert!(
@@ -71,7 +74,7 @@ async fn what_does_not_fit_into_the_queue_is_refused_at_once() {
         "what was accepted is answered"
     );
     assert_eq!(
-        batcher.score(rows(&services, 1), None).await,
+        batcher.score(rows(&services, 1), None, false).await,
         Err(Refusal::Stopping)
     );
 }
@@ -85,7 +88,10 @@ async fn a_request_that_has_waited_too_long_is_refused_and_never_scored() {
         ..RequestSettings::default()
     };
     let batcher = Batcher::new(&services, &settings);
-    let refusal = batcher.score(rows(&services, 1), None).await.unwrap_err();
+    let refusal = batcher
+        .score(rows(&services, 1), None, false)
+        .await
+        .unwrap_err();
     assert_eq!(refusal, Refusal::WaitedTooLong { limit });
     Workers::start(&batcher, &settings).unwrap().finish();
     let text = services.metrics.counted();
@@ -105,7 +111,7 @@ async fn finishing_answers_all_that_was_accepted_in_batches_of_the_size_that_is_
     let mut requests = JoinSet::new();
     for _ in 0..10 {
         let (batcher, rows) = (batcher.clone(), rows(&services, 2));
-        requests.spawn(async move { batcher.score(rows, None).await.unwrap() });
+        requests.spawn(async move { batcher.score(rows, None, false).await.unwrap() });
     }
     let deadline = Instant::now() + Duration::from_secs(10);
     while !services

@@ -19,12 +19,13 @@ use tokio::sync::watch;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::{
-    config::ServeSettings,
+    config::Config,
     proto::inference_client::InferenceClient,
     servers::{serve, serve_with_secrets},
     serving::{
         Tokens,
         fixture::{connect, daemon, request, settings},
+        token::LOOK_EVERY,
     },
     transport::Tls,
 };
@@ -65,7 +66,7 @@ impl Authority {
         path
     }
 
-    fn settings(&self) -> ServeSettings {
+    fn settings(&self) -> Config {
         let (certificate, key) = self.sign("localhost");
         let mut settings = settings();
         settings.tls.certificate = Some(self.write("certificate.pem", &certificate));
@@ -198,7 +199,7 @@ async fn with_a_client_authority_only_its_clients_are_served() {
 async fn wrong_tls_files_are_errors_with_their_key() {
     let authority = Authority::new();
     let good = authority.settings();
-    let text = async |settings: &ServeSettings| {
+    let text = async |settings: &Config| {
         let error = serve(daemon().services, settings).await.err().unwrap();
         format!("{error:#}")
     };
@@ -243,13 +244,8 @@ async fn new_tls_files_are_taken_under_load_and_broken_ones_leave_the_old_in_use
     let tls = Tls::load(&settings.tls).unwrap().unwrap();
     let (_stopping, stopped) = watch::channel(false);
     let often = Duration::from_millis(20);
-    tokio::spawn(Arc::clone(&tls).follow_looking_every(
-        often,
-        health.clone(),
-        metrics.clone(),
-        stopped,
-    ));
-    let tokens = Tokens::open(&settings.auth).unwrap();
+    tokio::spawn(Arc::clone(&tls).follow(often, health.clone(), metrics.clone(), stopped));
+    let tokens = Tokens::open(&settings.auth, LOOK_EVERY).unwrap();
     let running = serve_with_secrets(daemon.services, &settings, Some(tls), tokens)
         .await
         .unwrap();

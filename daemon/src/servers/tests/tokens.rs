@@ -40,7 +40,7 @@ async fn requests_need_the_token_as_it_is_now() {
     fs::write(&file, "old").unwrap();
     let mut settings = settings();
     settings.auth.token_file = Some(file.clone());
-    let tokens = Tokens::open_looking_every(&settings.auth, Duration::ZERO).unwrap();
+    let tokens = Tokens::open(&settings.auth, Duration::ZERO).unwrap();
     settings.grpc.control_listen = Some("127.0.0.1:0".parse().unwrap());
     let daemon = daemon();
     let metrics = daemon.services.metrics.clone();
@@ -98,7 +98,7 @@ async fn tokens_are_rotated_under_load_without_a_failed_request_and_a_broken_fil
     write("old");
     let mut settings = settings();
     settings.auth.predict_token_file = Some(file.clone());
-    let tokens = Tokens::open_looking_every(&settings.auth, Duration::ZERO).unwrap();
+    let tokens = Tokens::open(&settings.auth, Duration::ZERO).unwrap();
     let daemon = daemon();
     let health = daemon.services.health.clone();
     let (_stopping, stopped) = watch::channel(false);

@@ -65,6 +65,25 @@ fn not_calibrated() -> Temperature {
 // === impl Description ===
 
 impl Description {
+    /// Of a black box that is not calibrated yet, and whose predictions events carry.
+    pub(crate) fn new(
+        name: &str,
+        classes: &[String],
+        input: Input,
+        training_proportions: LabelProportions,
+    ) -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            name: name.to_owned(),
+            classes: classes.to_vec(),
+            input,
+            model: None,
+            black_box: None,
+            training_proportions,
+            temperature: Temperature::ONE,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         check_version(self.format_version.into())?;
         self.check_classes()?;

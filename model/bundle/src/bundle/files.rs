@@ -44,25 +44,18 @@ pub struct BundleFiles {
 impl Bundle {
     /// The files' contents. The same bundle gives the same bytes.
     pub fn to_files(&self) -> Result<BundleFiles> {
-        let mut description = serde_json::to_vec_pretty(&self.description)
-            .map_err(|error| Error::setting(DESCRIPTION, error.to_string()))?;
+        let mut description =
+            serde_json::to_vec_pretty(&self.description).map_err(wrong(DESCRIPTION))?;
         description.push(b'\n');
-        let weights = match self.description.model {
-            Some(_) => Some(to_safetensors(&self.weights, BTreeMap::new())?),
-            None => None,
-        };
+        let weights = self.description.model.as_ref();
+        let weights = weights.map(|_| to_safetensors(&self.weights, BTreeMap::new()));
+        let inputs = self.inputs.as_ref().map(serde_json::to_vec).transpose();
         let source = self.source.to_tensors(source_tensor(&self.description));
         Ok(BundleFiles {
             description,
-            weights,
+            weights: weights.transpose()?,
             source: to_safetensors(&source, BTreeMap::new())?,
-            inputs: match &self.inputs {
-                Some(inputs) => Some(
-                    serde_json::to_vec(inputs)
-                        .map_err(|error| Error::setting(INPUTS, error.to_string()))?,
-                ),
-                None => None,
-            },
+            inputs: inputs.map_err(wrong(INPUTS))?,
             onnx: self.onnx.as_ref().map(|onnx| onnx.file.to_vec()),
         })
     }
@@ -87,14 +80,9 @@ impl Bundle {
         };
         let tensors = read_tensors(SOURCE, &files.source)?;
         let source = SourceBuffer::from_tensors(source_tensor(&description), width, &tensors)?;
-        let inputs = match &files.inputs {
-            Some(bytes) => {
-                let parsed: InputProfile = serde_json::from_slice(bytes)
-                    .map_err(|error| Error::setting(INPUTS, error.to_string()))?;
-                Some(parsed)
-            }
-            None => None,
-        };
+        let inputs: Option<serde_json::Result<InputProfile>> =
+            files.inputs.as_deref().map(serde_json::from_slice);
+        let inputs = inputs.transpose().map_err(wrong(INPUTS))?;
         let onnx = files.onnx.clone();
         Self::with_onnx(description, weights, source, onnx)?.with_inputs(inputs)
     }
@@ -169,14 +157,18 @@ fn source_tensor(description: &Description) -> &'static str {
     }
 }
 
+/// An error of a JSON file.
+fn wrong(file: &'static str) -> impl Fn(serde_json::Error) -> Error {
+    move |error| Error::setting(file, error.to_string())
+}
+
 /// Looks at the version first: a newer format may have keys that would be refused as unknown.
 fn parse_description(bytes: &[u8]) -> Result<Description> {
     #[derive(Deserialize)]
     struct Versioned {
         format_version: u64,
     }
-    let unreadable = |error: serde_json::Error| Error::setting(DESCRIPTION, error.to_string());
-    let versioned: Versioned = serde_json::from_slice(bytes).map_err(unreadable)?;
+    let versioned: Versioned = serde_json::from_slice(bytes).map_err(wrong(DESCRIPTION))?;
     check_version(versioned.format_version)?;
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let description = serde_path_to_error::deserialize(&mut json).map_err(|error| {
@@ -186,7 +178,7 @@ fn parse_description(bytes: &[u8]) -> Result<Description> {
         };
         Error::setting(field, error.into_inner().to_string())
     })?;
-    json.end().map_err(unreadable)?;
+    json.end().map_err(wrong(DESCRIPTION))?;
     Ok(description)
 }
 

@@ -28,7 +28,7 @@ use ostar_method::{
     deployed::{HeldOut, SourceLatents},
     frozen::{BlackBox, FrozenModel},
     profile::InputProfile,
-    proportions::Probabilities,
+    proportions::{Probabilities, Temperature},
 };
 
 use crate::{input::Input, onnx::OnnxNetwork};
@@ -71,6 +71,26 @@ impl Bundle {
         source: SourceBuffer,
     ) -> Result<Self> {
         Self::with_onnx(description, weights, source, None)
+    }
+
+    /// A black box, calibrated on what it predicts for labelled rows that it was not trained on.
+    pub(crate) fn of_predictions(
+        mut description: Description,
+        probabilities: Vec<f32>,
+        labels: &[u32],
+        onnx: Option<Vec<u8>>,
+    ) -> Result<Self> {
+        let classes = description.classes.len();
+        let held_out = Rows::new(&probabilities[..], classes)?;
+        let held_out = Probabilities::new("probabilities", held_out)?;
+        let all = vec![true; labels.len()];
+        let source = SourceBuffer::new(probabilities, classes, labels.to_vec(), all)?;
+        // Before it is calibrated: a class without rows is to be named as such.
+        description.check()?;
+        source.check(&description)?;
+        let prior = &description.training_proportions;
+        description.temperature = Temperature::fit(&held_out, labels, prior)?;
+        Self::with_onnx(description, NamedTensors::new(), source, onnx)
     }
 
     /// The same of a bundle with the contents of an `encoder.onnx`.

@@ -13,13 +13,14 @@ pub use settings::FitSettings;
 pub(crate) use split::Split;
 
 use ostar_engine::{
-    Error, NamedTensors, Result, Rows, checks, linear::softmax_rows, weights::class_counts,
+    Error, Inputs, Result, Rows, architecture::EncoderShape, checks, linear::softmax_rows,
+    weights::class_counts,
 };
-use ostar_method::proportions::{LabelProportions, Probabilities, Temperature};
+use ostar_method::proportions::LabelProportions;
 
 use crate::{
     Bundle,
-    bundle::{Description, FORMAT_VERSION, SourceBuffer},
+    bundle::Description,
     fields::{FieldBlock, FieldSchema},
     input::Input,
 };
@@ -89,76 +90,74 @@ pub fn fit(
         let classes = labelled.classes.len();
         checks::length("training_proportions", proportions.classes(), classes)?;
     }
-    let values = |rows: Rows<'_>| -> Vec<f32> {
-        let mut values = vec![0.0; rows.values().len()];
-        rows.values().copy_f32(0, &mut values);
-        values
-    };
-    let classes = labelled.classes.len();
-    match labelled.rows {
-        LabelledRows::Latents(rows) => {
-            fit_networks(&labelled, Plan::latents(rows), settings, progress)
-        }
-        LabelledRows::Dense(rows) => {
-            let plan = Plan::dense(rows, settings);
-            fit_networks(&labelled, plan, settings, progress)
-        }
+    let plan = match labelled.rows {
+        LabelledRows::Latents(rows) => Plan {
+            input: Input::Latent {
+                width: rows.width(),
+            },
+            inputs: Inputs::Dense(rows),
+            latent: rows.width(),
+            encoder: EncoderShape::Identity,
+        },
+        LabelledRows::Dense(rows) => Plan {
+            input: Input::Dense {
+                width: rows.width(),
+            },
+            inputs: Inputs::Dense(rows),
+            latent: settings.latent,
+            encoder: EncoderShape::Mlp {
+                inputs: rows.width(),
+                hidden: settings.encoder_hidden.clone(),
+                final_relu: settings.final_relu,
+            },
+        },
         LabelledRows::Fields { schema, block } => {
             schema.validate()?;
-            let plan = Plan::fields(schema, block, settings);
-            fit_networks(&labelled, plan, settings, progress)
+            Plan {
+                input: Input::Fields(schema.clone()),
+                inputs: block.inputs(),
+                latent: settings.latent,
+                encoder: EncoderShape::Fields {
+                    numbers: schema.numbers(),
+                    bags: schema.bags(),
+                    buckets: schema.buckets,
+                    embedding: settings.embedding,
+                    hidden: settings.encoder_hidden.clone(),
+                    final_relu: settings.final_relu,
+                },
+            }
         }
         LabelledRows::Probabilities(rows) => {
-            rows.check("probabilities", classes)?;
-            black_box(&labelled, Input::Probabilities, values(rows), settings)
+            return black_box(&labelled, Input::Probabilities, rows, settings);
         }
-        LabelledRows::Logits(rows) => {
-            rows.check("logits", classes)?;
-            let mut values = values(rows);
-            softmax_rows(&mut values, classes);
-            black_box(&labelled, Input::Logits, values, settings)
-        }
-    }
+        LabelledRows::Logits(rows) => return black_box(&labelled, Input::Logits, rows, settings),
+    };
+    fit_networks(&labelled, plan, settings, progress)
 }
 
-/// The bundle of a model that gives nothing but probabilities.
+/// The bundle of a model that gives nothing but probabilities, or logits.
 fn black_box(
     labelled: &Labelled<'_>,
     input: Input,
-    probabilities: Vec<f32>,
+    rows: Rows<'_>,
     settings: &FitSettings,
 ) -> Result<Bundle> {
     let (labels, classes) = (labelled.labels, labelled.classes.len());
-    let held_out = Rows::new(&probabilities[..], classes)?;
-    let held_out = Probabilities::new("probabilities", held_out)?;
-    checks::length("labels", labels.len(), held_out.count())?;
+    rows.check(input.kind().as_str(), classes)?;
+    checks::length("labels", labels.len(), rows.count())?;
     checks::labels(labels, classes)?;
+    let mut probabilities = vec![0.0; rows.values().len()];
+    rows.values().copy_f32(0, &mut probabilities);
+    if input == Input::Logits {
+        softmax_rows(&mut probabilities, classes);
+    }
     let training_proportions = match &settings.training_proportions {
         Some(given) => given.clone(),
         None => proportions_of(labels, classes)?,
     };
-    let source = SourceBuffer::new(
-        probabilities,
-        classes,
-        labels.to_vec(),
-        vec![true; labels.len()],
-    )?;
-    let mut description = Description {
-        format_version: FORMAT_VERSION,
-        name: settings.name.clone(),
-        classes: labelled.classes.to_vec(),
-        input,
-        model: None,
-        black_box: None,
-        temperature: Temperature::ONE,
-        training_proportions,
-    };
-    // Before it is calibrated: a class without rows is to be named as such.
-    description.check()?;
-    source.check(&description)?;
-    let prior = &description.training_proportions;
-    description.temperature = Temperature::fit(&held_out, labels, prior)?;
-    Bundle::new(description, NamedTensors::new(), source)
+    let (name, names) = (&settings.name, labelled.classes);
+    let description = Description::new(name, names, input, training_proportions);
+    Bundle::of_predictions(description, probabilities, labels, None)
 }
 
 /// Class shares of some labels.

@@ -22,63 +22,16 @@ use super::{
 };
 use crate::{
     Bundle,
-    bundle::{Description, FORMAT_VERSION, LatentModel, SourceBuffer},
-    fields::{FieldBlock, FieldSchema},
+    bundle::{Description, LatentModel, SourceBuffer},
     input::Input,
 };
 
 /// What is to be trained, and on what.
 pub(super) struct Plan<'a> {
-    input: Input,
-    inputs: Inputs<'a>,
-    latent: usize,
-    encoder: EncoderShape,
-}
-
-impl<'a> Plan<'a> {
-    pub(super) fn latents(rows: Rows<'a>) -> Self {
-        let width = rows.width();
-        Self {
-            input: Input::Latent { width },
-            inputs: Inputs::Dense(rows),
-            latent: width,
-            encoder: EncoderShape::Identity,
-        }
-    }
-
-    pub(super) fn dense(rows: Rows<'a>, settings: &FitSettings) -> Self {
-        let width = rows.width();
-        Self {
-            input: Input::Dense { width },
-            inputs: Inputs::Dense(rows),
-            latent: settings.latent,
-            encoder: EncoderShape::Mlp {
-                inputs: width,
-                hidden: settings.encoder_hidden.clone(),
-                final_relu: settings.final_relu,
-            },
-        }
-    }
-
-    pub(super) fn fields(
-        schema: &FieldSchema,
-        block: &'a FieldBlock,
-        settings: &FitSettings,
-    ) -> Self {
-        Self {
-            input: Input::Fields(schema.clone()),
-            inputs: block.inputs(),
-            latent: settings.latent,
-            encoder: EncoderShape::Fields {
-                numbers: schema.numbers(),
-                bags: schema.bags(),
-                buckets: schema.buckets,
-                embedding: settings.embedding,
-                hidden: settings.encoder_hidden.clone(),
-                final_relu: settings.final_relu,
-            },
-        }
-    }
+    pub(super) input: Input,
+    pub(super) inputs: Inputs<'a>,
+    pub(super) latent: usize,
+    pub(super) encoder: EncoderShape,
 }
 
 pub(super) fn fit_networks(
@@ -138,14 +91,9 @@ pub(super) fn fit_networks(
     let temperature = calibrate(&architecture, &weights, &latents, labels, &split, &prior)?;
     let source = SourceBuffer::new(latents, model.latent, labels.to_vec(), split.is_held_out())?;
     let description = Description {
-        format_version: FORMAT_VERSION,
-        name: settings.name.clone(),
-        classes: labelled.classes.to_vec(),
-        input: plan.input,
         model: Some(model),
-        black_box: None,
-        training_proportions: prior,
         temperature,
+        ..Description::new(&settings.name, labelled.classes, plan.input, prior)
     };
     let profile = InputProfile::measure(description.input.columns(), &inputs, labels, classes);
     Bundle::new(description, weights, source)?.with_inputs(profile)

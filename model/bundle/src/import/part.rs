@@ -7,7 +7,7 @@ use ostar_engine::{
 };
 use ostar_method::{
     frozen::FrozenScores,
-    proportions::{LabelProportions, Probabilities, Temperature},
+    proportions::{LabelProportions, Temperature},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Bundle,
-    bundle::{Description, FORMAT_VERSION, LatentModel, SourceBuffer},
+    bundle::{Description, LatentModel, SourceBuffer},
     fit::Split,
     import::ImportSettings,
     input::Input,
@@ -62,15 +62,11 @@ impl Part<'_> {
     }
 
     fn description(&self, model: Option<LatentModel>, black_box: Option<OnnxShape>) -> Description {
+        let (name, prior) = (&self.settings.name, self.training_proportions.clone());
         Description {
-            format_version: FORMAT_VERSION,
-            name: self.settings.name.clone(),
-            classes: self.names.to_vec(),
-            input: self.input.clone(),
             model,
             black_box,
-            training_proportions: self.training_proportions.clone(),
-            temperature: Temperature::ONE,
+            ..Description::new(name, self.names, self.input.clone(), prior)
         }
     }
 
@@ -152,16 +148,12 @@ impl Part<'_> {
     pub(super) fn black_box(&self) -> Result<Bundle> {
         let whole = self.whole;
         let shape = self.shape(&self.model.output, whole.gives, whole.rows);
-        let mut description = self.description(None, Some(shape));
+        let (description, file) = (
+            self.description(None, Some(shape)),
+            self.model.graph.write(),
+        );
         let probabilities = whole.probabilities.clone();
-        let rows = Rows::new(&probabilities[..], self.names.len())?;
-        let held_out = Probabilities::new("the model's probabilities", rows)?;
-        let prior = &description.training_proportions;
-        description.temperature = Temperature::fit(&held_out, self.labels, prior)?;
-        let all = vec![true; self.labels.len()];
-        let source = SourceBuffer::new(probabilities, self.names.len(), self.labels.to_vec(), all)?;
-        let file = self.model.graph.write();
-        Bundle::with_onnx(description, NamedTensors::new(), source, Some(file))
+        Bundle::of_predictions(description, probabilities, self.labels, Some(file))
     }
 
     /// Largest difference between the bundle's predictions and the model's.

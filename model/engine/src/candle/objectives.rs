@@ -2,10 +2,12 @@
 
 use candle_core::Tensor;
 
-use super::device::Place;
+use super::{device::Place, pass::Pass};
 use crate::{
-    Result,
-    engine::{Diversity, MARGINAL_EPSILON},
+    Generator, Result,
+    architecture::Network,
+    engine::{ClassifierObjective, ClassifierReport, Diversity, MARGINAL_EPSILON},
+    weights,
 };
 
 /// W = sum_i omega_i v(phi(z_S^i)) - mean_j v(z_T^j), of columns of values and weights.
@@ -34,25 +36,15 @@ pub(super) fn transport_cost(residuals: &[Tensor], weights: &Tensor) -> Result<T
     Ok(cost)
 }
 
-/// -sum_i w_i log p_i[y_i]; `weights` is a column.
-pub(super) fn cross_entropy(
-    log_probabilities: &Tensor,
-    labels: &Tensor,
-    weights: &Tensor,
-) -> Result<Tensor> {
-    let chosen = log_probabilities.gather(&labels.unsqueeze(1)?, 1)?;
-    Ok((chosen * weights)?.sum_all()?.neg()?)
-}
-
 /// Mean entropy of the predictions.
-pub(super) fn entropy(log_probabilities: &Tensor) -> Result<Tensor> {
+fn entropy(log_probabilities: &Tensor) -> Result<Tensor> {
     let rows = log_probabilities.dim(0)? as f64;
     let products = (log_probabilities.exp()? * log_probabilities)?;
     Ok(products.sum_all()?.affine(-1.0 / rows, 0.0)?)
 }
 
 /// The diversity term of the mean prediction, as [`Diversity::value`] defines it.
-pub(super) fn diversity(
+fn diversity(
     log_probabilities: &Tensor,
     diversity: &Diversity<'_>,
     place: &Place,
@@ -71,4 +63,97 @@ pub(super) fn diversity(
             (marginal * (logs - expected)?)?.sum_all()?
         }
     })
+}
+
+/// Labels on the device, and the weight of each row in the cross-entropy.
+pub(super) struct Labelled {
+    labels: Tensor,
+    /// A column.
+    weights: Tensor,
+}
+
+/// The target classifier's objective and its terms, on the device.
+pub(super) struct ClassifierTerms {
+    pub(super) loss: Tensor,
+    cross_entropy: Tensor,
+    entropy: Tensor,
+    diversity: Tensor,
+}
+
+// === impl Labelled ===
+
+impl Labelled {
+    pub(super) fn new(labels: &[u32], class_weights: &[f64], place: &Place) -> Result<Self> {
+        let mut counts = vec![0.0; class_weights.len()];
+        weights::class_counts(labels.iter().copied(), &mut counts);
+        let mut by_class = vec![0.0; class_weights.len()];
+        weights::normalised_ratios(class_weights, &counts, &mut by_class)?;
+        let by_row: Vec<f64> = labels
+            .iter()
+            .map(|label| by_class[*label as usize])
+            .collect();
+        Ok(Self {
+            labels: place.indices(labels)?,
+            weights: place.column(&by_row)?,
+        })
+    }
+
+    /// -sum_i w_i log p_i[y_i].
+    pub(super) fn cross_entropy(&self, log_probabilities: &Tensor) -> Result<Tensor> {
+        let chosen = log_probabilities.gather(&self.labels.unsqueeze(1)?, 1)?;
+        Ok((chosen * &self.weights)?.sum_all()?.neg()?)
+    }
+}
+
+// === impl ClassifierTerms ===
+
+impl ClassifierTerms {
+    pub(super) fn new(
+        pass: &mut Pass<'_>,
+        mapped: &Tensor,
+        labelled: &Labelled,
+        target: &Tensor,
+        objective: &ClassifierObjective<'_>,
+        generator: &mut Generator,
+    ) -> Result<Self> {
+        let head = Network::TargetClassifier;
+        let predictions = pass.train_classifier(head, mapped, generator)?;
+        let cross_entropy = labelled.cross_entropy(&predictions)?;
+        let mut loss = cross_entropy.affine(objective.cross_entropy_weight, 0.0)?;
+        let (entropy, diversity) = if objective.uses_target() {
+            let predictions = pass.train_classifier(head, target, generator)?;
+            let entropy = entropy(&predictions)?;
+            let diversity = diversity(&predictions, &objective.diversity, pass.place)?;
+            let diversity_weight = objective.diversity.signed_weight();
+            loss = (loss + entropy.affine(objective.entropy_weight, 0.0)?)?;
+            loss = (loss + diversity.affine(diversity_weight, 0.0)?)?;
+            (entropy, diversity)
+        } else {
+            // Without a term on target rows, they must not update the running statistics either.
+            let zero = pass.place.zeros(&[])?;
+            (zero.clone(), zero)
+        };
+        Ok(Self {
+            loss,
+            cross_entropy,
+            entropy,
+            diversity,
+        })
+    }
+
+    pub(super) fn report(&self, place: &Place) -> Result<ClassifierReport> {
+        let parts = [
+            &self.loss,
+            &self.cross_entropy,
+            &self.entropy,
+            &self.diversity,
+        ];
+        let [loss, cross_entropy, entropy, diversity] = place.scalars(parts)?;
+        Ok(ClassifierReport {
+            loss,
+            cross_entropy,
+            entropy,
+            diversity,
+        })
+    }
 }

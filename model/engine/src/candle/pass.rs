@@ -41,14 +41,6 @@ pub(super) struct Pass<'e> {
     statistics: BTreeMap<String, Tensor>,
 }
 
-/// New values of what a step changes in the state, and its gradients.
-pub(super) struct Update {
-    pub(super) values: BTreeMap<String, Tensor>,
-    pub(super) moments: BTreeMap<String, Moments>,
-    pub(super) steps: BTreeMap<Network, u64>,
-    pub(super) gradients: BTreeMap<String, Tensor>,
-}
-
 // === impl Pass ===
 
 impl<'e> Pass<'e> {
@@ -185,14 +177,14 @@ impl<'e> Pass<'e> {
         Ok(())
     }
 
-    /// One step of Adam for each network, by the gradient of `loss`. Networks without parameters take no step.
-    pub(super) fn update(self, loss: &Tensor, optimisers: &[(Network, Adam)]) -> Result<Update> {
+    /// One step of Adam for each network, by the gradient of `loss`: what it changes in the state. Networks without
+    /// parameters take no step.
+    pub(super) fn update(self, loss: &Tensor, optimisers: &[(Network, Adam)]) -> Result<State> {
         let slopes = loss.backward()?;
-        let mut update = Update {
+        let mut update = State {
             values: self.statistics,
             moments: BTreeMap::new(),
             steps: BTreeMap::new(),
-            gradients: BTreeMap::new(),
         };
         for spec in self.architecture.parameters() {
             let network = spec.network;
@@ -217,8 +209,7 @@ impl<'e> Pass<'e> {
             let coefficients = adam.coefficients(steps_before);
             let (moments, value) = moments.step(value, &gradient, &coefficients)?;
             update.values.insert(spec.name.clone(), value);
-            update.moments.insert(spec.name.clone(), moments);
-            update.gradients.insert(spec.name, gradient);
+            update.moments.insert(spec.name, moments);
             update.steps.insert(network, steps_before + 1);
         }
         Ok(update)

@@ -110,10 +110,7 @@ impl State {
     }
 }
 
-pub(super) fn download_all(
-    tensors: &BTreeMap<String, Tensor>,
-    place: &Place,
-) -> Result<NamedTensors> {
+fn download_all(tensors: &BTreeMap<String, Tensor>, place: &Place) -> Result<NamedTensors> {
     tensors
         .iter()
         .map(|(name, tensor)| Ok((name.clone(), place.download(tensor)?)))

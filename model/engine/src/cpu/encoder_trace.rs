@@ -4,7 +4,6 @@ use super::{
     convolution::Convolution,
     layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
     stack::StackTrace,
-    team::Member,
 };
 use crate::architecture::EncoderShape;
 
@@ -38,18 +37,16 @@ impl EncoderTrace {
         layers: &[SharedLayer],
         input: &[f32],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         if let Some(convolution) = &mut self.convolution {
             let (pooled, rest) = layers.split_at(POOLED_LAYERS);
-            convolution.forward(mode, pooled, input, workspace, member);
+            convolution.forward(mode, pooled, input, workspace);
             let features = convolution.output();
             self.stack
-                .forward(mode, rest, features, |_| None, workspace, member);
+                .forward(mode, rest, features, |_| None, workspace);
             return;
         }
-        self.stack
-            .forward(mode, layers, input, |_| None, workspace, member);
+        self.stack.forward(mode, layers, input, |_| None, workspace);
     }
 
     /// The last forward's output; `input` itself for an encoder without layers.
@@ -69,20 +66,19 @@ impl EncoderTrace {
         input: &[f32],
         parts: &mut [LayerGradient],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let stack = &mut self.stack;
         if let Some(convolution) = &mut self.convolution {
             let (pooled, rest) = layers.split_at(POOLED_LAYERS);
             let (pooled_parts, rest_parts) = parts.split_at_mut(POOLED_LAYERS);
             let features = convolution.output();
-            stack.backward(rest, features, |_| None, rest_parts, workspace, member);
+            stack.backward(rest, features, |_| None, rest_parts, workspace);
             stack.backward_input(rest, workspace);
             let gradient = &mut stack.gradient;
-            convolution.backward(pooled, input, gradient, pooled_parts, workspace, member);
+            convolution.backward(pooled, input, gradient, pooled_parts, workspace);
             return;
         }
-        stack.backward(layers, input, |_| None, parts, workspace, member);
+        stack.backward(layers, input, |_| None, parts, workspace);
     }
 
     /// After [`EncoderTrace::backward`] of plain layers: the gradient at their input.

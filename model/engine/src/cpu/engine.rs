@@ -1,13 +1,13 @@
 //! [`CpuEngine`]: checks a step's arguments, runs its jobs and reports.
 
 use super::{
-    classifier_steps,
+    chain::Chain,
     gemm::Product,
     jobs::refill,
     state::State,
-    steps::{self, MAX_MEMBERS},
+    steps::MAX_MEMBERS,
     sums::ClassifierSums,
-    team::{Job, Team},
+    team::{Member, Team},
 };
 use crate::{
     Architecture, Engine, Error, Generator, Inputs, NamedTensors, Result, Rows,
@@ -27,8 +27,6 @@ pub struct CpuEngine {
     pub(super) team: Team<State>,
     /// Optimiser steps taken, by network.
     pub(super) steps: [u64; 5],
-    /// Networks that the last step updated.
-    pub(super) moved: Vec<Network>,
     /// How many source rows of the current batch each class has.
     pub(super) counts: Vec<f64>,
     /// Whether members hold the map's blocks for the batch of the last critic step.
@@ -51,7 +49,8 @@ impl CpuEngine {
             ));
         }
         let counts = vec![0.0; architecture.classes];
-        let team = Team::new(threads, State::new(architecture, threads)).map_err(|error| {
+        let state = |members: &[Member]| State::new(architecture, members);
+        let team = Team::new(threads, state).map_err(|error| {
             Error::setting(
                 "threads",
                 format!("cannot start {threads} threads: {error}"),
@@ -60,7 +59,6 @@ impl CpuEngine {
         let mut engine = Self {
             team,
             steps: [0; 5],
-            moved: Vec::with_capacity(2),
             counts,
             map_is_kept: false,
         };
@@ -110,7 +108,7 @@ impl CpuEngine {
             arguments.keep_map = step.map_follows;
             arguments.target_weight = target_weight;
         }
-        let sums = self.run_chain(steps::critic_chain).critic;
+        let sums = self.run_chain(|chain| chain.critic()).critic;
         let distance = sums.source - sums.target;
         // The penalty is taken at three points for each row.
         let penalty = sums.penalty / (3 * batch.source.len()) as f64;
@@ -129,7 +127,7 @@ impl CpuEngine {
     pub(super) fn source_step(
         &mut self,
         name: &'static str,
-        chain: Job<State>,
+        chain: fn(Chain<'_>),
         labels: &[u32],
         step: &PretrainStep<'_>,
         generator: &mut Generator,
@@ -222,7 +220,7 @@ impl Engine for CpuEngine {
             arguments.transport_weight = step.transport_weight;
             arguments.map_is_kept = is_kept;
         }
-        let sums = self.run_chain(steps::map_chain).map;
+        let sums = self.run_chain(|chain| chain.map()).map;
         let distance = sums.source - sums.target;
         let loss = distance + step.transport_weight * sums.transport_cost;
         self.check_loss("map", loss)?;
@@ -252,7 +250,7 @@ impl Engine for CpuEngine {
             let forwards = 1 + usize::from(arguments.objective.uses_target);
             arguments.draw_dropout_masks(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run_chain(classifier_steps::classifier_chain);
+        let sums = self.run_chain(|chain| chain.classifier());
         let report = self.classifier_report(&sums.classifier, rows);
         self.check_loss("classifier", report.loss)?;
         self.update(&[(Network::TargetClassifier, step.adam)]);
@@ -280,7 +278,7 @@ impl Engine for CpuEngine {
             let forwards = 1 + usize::from(arguments.objective.uses_target);
             arguments.draw_dropout_masks(&state.architecture, rows, forwards, generator);
         }
-        let sums = self.run_chain(classifier_steps::encoder_chain);
+        let sums = self.run_chain(|chain| chain.encoder());
         let classifier = self.classifier_report(&sums.classifier, rows);
         let loss = classifier.loss + sums.source_cross_entropy;
         self.check_loss("encoder", loss)?;
@@ -307,7 +305,7 @@ impl Engine for CpuEngine {
         let mut arguments = state.arguments.write();
         arguments.set_inputs(&inputs, labels, &state.architecture);
         drop(arguments);
-        let chain = classifier_steps::pretrain_chain;
+        let chain = |chain: Chain<'_>| chain.pretrain();
         let loss = self.source_step("pretraining", chain, labels, step, generator)?;
         Ok(PretrainReport { loss })
     }
@@ -364,18 +362,7 @@ impl Engine for CpuEngine {
         for network in Network::ALL {
             self.steps[network as usize] = checked.steps.get(&network).copied().unwrap_or(0);
         }
-        self.moved.clear();
         Ok(())
-    }
-
-    fn gradients(&self) -> Result<NamedTensors> {
-        let mut tensors = NamedTensors::new();
-        for network in &self.moved {
-            self.state()
-                .networks
-                .export_gradients(*network, &mut tensors);
-        }
-        Ok(tensors)
     }
 }
 

@@ -4,13 +4,9 @@
 
 use super::{
     CpuEngine,
-    classifier_steps::{dropout_mask_rows, encoder_backward},
+    chain::{Chain, gather},
     jobs::refill,
-    layer::Mode,
-    objective::cross_entropy,
-    state::{Arguments, Scratch, State},
-    steps,
-    team::Member,
+    state::{Arguments, Scratch},
 };
 use crate::{
     Engine, Generator, Result,
@@ -116,14 +112,20 @@ impl CpuEngine {
             } => {
                 weights::class_counts(batch.labels.iter().copied(), &mut self.counts);
                 self.set_adversary(adversary, proportions)?;
-                self.source_step("invariant", invariant_chain, batch.labels, &step, generator)
+                self.source_step(
+                    "invariant",
+                    |chain| chain.invariant(),
+                    batch.labels,
+                    &step,
+                    generator,
+                )
             }
         }
     }
 
     /// Latents of both domains of the batch in the arguments.
     fn encode_into_buffers(&mut self, labels: &[u32]) {
-        self.run_chain(encode_chain);
+        self.run_chain(|chain| chain.encode_both());
         let state = self.team.state();
         let Arguments { source, target, .. } = &mut *state.arguments.write();
         source.latents.clear();
@@ -139,7 +141,9 @@ impl CpuEngine {
 
     fn discriminator_step(&mut self, batch: Batch<'_>, adam: Adam) -> Result<f64> {
         self.set_batch(&batch)?;
-        let loss = self.run_chain(discriminator_chain).discriminator_loss;
+        let loss = self
+            .run_chain(|chain| chain.discriminator())
+            .discriminator_loss;
         self.check_loss("discriminator", loss)?;
         self.update(&[(Network::Critic, adam)]);
         Ok(loss)
@@ -164,144 +168,102 @@ impl CpuEngine {
     }
 }
 
-/// Encoder on this member's source and target rows, in training mode.
-fn encode_both(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {
-    let rows = member.rows(arguments.inputs.rows());
-    let (architecture, networks) = (&state.architecture, &state.networks);
-    let input = &mut scratch.encoder_input;
-    input.clear();
-    for inputs in [&arguments.inputs, &arguments.target_inputs] {
-        inputs.assemble(rows.clone(), architecture, networks, input);
+impl Chain<'_> {
+    /// Latents of both domains, for the buffers.
+    fn encode_both(mut self) {
+        let arguments = self.arguments;
+        self.encode(&[&arguments.inputs, &arguments.target_inputs]);
+        let scratch = &mut *self.scratch;
+        let latents = scratch.encoder.output(&scratch.encoder_input);
+        scratch.output.clear();
+        scratch.output.extend_from_slice(latents);
     }
-    let layers = networks.layers(Network::Encoder);
-    let (encoder, workspace) = (&mut scratch.encoder, &mut scratch.workspace);
-    encoder.forward(Mode::Training, layers, input, workspace, member);
-}
 
-fn encode_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    encode_both(state, arguments, scratch, member);
-    scratch.output.clear();
-    let latents = scratch.encoder.output(&scratch.encoder_input);
-    scratch.output.extend_from_slice(latents);
-}
-
-/// Encoder and source classifier against the adversary.
-fn invariant_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    let gradients = &mut *state.gradients[member.rank].write();
-    encode_both(state, arguments, scratch, member);
-    let all = arguments.inputs.rows();
-    let rows = member.rows(all);
-    let width = state.architecture.latent;
-    let split = rows.len() * width;
-    let Scratch {
-        workspace,
-        encoder,
-        encoder_input,
-        classifiers: [classifier, ..],
-        critic,
-        factors,
-        ..
-    } = scratch;
-    let latents = encoder.output(encoder_input);
-    let source = &latents[..split];
-    let layers = state.networks.layers(Network::SourceClassifier);
-    let dropout_mask =
-        |layer: usize| dropout_mask_rows(&arguments.dropout_masks[0], layer, rows.clone(), all);
-    classifier.forward(
-        Mode::Training,
-        layers,
-        source,
-        dropout_mask,
-        workspace,
-        member,
-    );
-    let mut gradient = std::mem::take(&mut classifier.gradient);
-    let labels = &arguments.labels[rows.clone()];
-    let weights = &arguments.objective.class_weights;
-    let logits = classifier.output(source);
-    let loss = cross_entropy(logits, labels, weights, 1.0, &mut gradient);
-    classifier.gradient = gradient;
-    let parts = gradients.of_mut(Network::SourceClassifier);
-    classifier.backward(layers, source, dropout_mask, parts, workspace, member);
-    classifier.backward_input(layers, workspace);
-
-    factors.clear();
-    if !matches!(arguments.adversary, Adversary::None) {
-        let layers = state.networks.layers(Network::Critic);
-        critic.forward(layers, latents, workspace);
-        critic.input_gradient(layers, workspace);
-    }
-    match arguments.adversary {
-        Adversary::None => factors.resize(2 * rows.len(), 0.0),
-        Adversary::Critic {
-            weight,
-            target_weight,
-        } => {
-            let omega = |label: &u32| arguments.source_weights[*label as usize];
-            factors.extend(labels.iter().map(|label| (weight * omega(label)) as f32));
-            factors.resize(
-                2 * rows.len(),
-                (-weight * target_weight / all as f64) as f32,
-            );
+    /// Encoder and source classifier against the adversary.
+    fn invariant(mut self) {
+        let (arguments, width) = (self.arguments, self.width());
+        self.encode(&[&arguments.inputs, &arguments.target_inputs]);
+        self.source_classifier();
+        let (count, all) = (self.rows.len(), arguments.labels.len());
+        let Scratch {
+            workspace,
+            encoder,
+            encoder_input,
+            classifiers: [classifier, ..],
+            critic,
+            factors,
+            ..
+        } = &mut *self.scratch;
+        factors.clear();
+        if !matches!(arguments.adversary, Adversary::None) {
+            let layers = self.state.networks.layers(Network::Critic);
+            critic.forward(layers, encoder.output(encoder_input), workspace);
+            critic.input_gradient(layers, workspace);
         }
-        // Gradient reversal: the encoder maximises the discriminator's loss.
-        Adversary::Discriminator { weight } => {
-            logistic(&critic.values, -weight / (2 * all) as f64, factors);
+        match arguments.adversary {
+            Adversary::None => {}
+            Adversary::Critic {
+                weight,
+                target_weight,
+            } => {
+                let labels = arguments.labels[self.rows.clone()].iter();
+                let omega = |label: &u32| arguments.source_weights[*label as usize];
+                factors.extend(labels.map(|label| (weight * omega(label)) as f32));
+                let target = -weight * target_weight / all as f64;
+                factors.resize(2 * count, target as f32);
+            }
+            // Gradient reversal: the encoder maximises the discriminator's loss.
+            Adversary::Discriminator { weight } => {
+                logistic(&critic.values, -weight / (2 * all) as f64, factors);
+            }
         }
-    }
-    let gradient = encoder.gradient_mut();
-    gradient.clear();
-    gradient.extend_from_slice(&classifier.gradient);
-    gradient.resize(2 * split, 0.0);
-    let slopes = critic.gradient.chunks_exact(width).zip(&*factors);
-    for (row, (slope, factor)) in gradient.chunks_exact_mut(width).zip(slopes) {
-        if *factor != 0.0 {
+        let gradient = encoder.gradient_mut();
+        gradient.clear();
+        gradient.extend_from_slice(&classifier.gradient);
+        gradient.resize(2 * count * width, 0.0);
+        let slopes = critic.gradient.chunks_exact(width).zip(&*factors);
+        for (row, (slope, factor)) in gradient.chunks_exact_mut(width).zip(slopes) {
             for (value, slope) in row.iter_mut().zip(slope) {
                 *value += factor * slope;
             }
         }
+        self.encoder_backward();
     }
-    encoder_backward(state, arguments, scratch, gradients, rows, member);
-    scratch.sums.source_cross_entropy = loss;
-}
 
-/// Logistic loss of v on source and target rows of the resident buffers.
-fn discriminator_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    let gradients = &mut *state.gradients[member.rank].write();
-    let all = arguments.source_rows.len();
-    let rows = member.rows(all);
-    let width = state.architecture.latent;
-    let Scratch {
-        workspace,
-        points,
-        critic,
-        factors,
-        ..
-    } = scratch;
-    points.clear();
-    let source_rows = &arguments.source_rows[rows.clone()];
-    steps::gather(&arguments.source, source_rows, width, points);
-    let target_rows = &arguments.target_rows[rows];
-    steps::gather(&arguments.target, target_rows, width, points);
-    let layers = state.networks.layers(Network::Critic);
-    critic.forward(layers, points, workspace);
-    critic.input_gradient(layers, workspace);
-    factors.clear();
-    let loss = logistic(&critic.values, 1.0 / (2 * all) as f64, factors);
-    critic.tangent.clear();
-    for (point, factor) in points.chunks_exact(width).zip(&*factors) {
-        let tangent = point.iter().map(|value| factor * value);
-        critic.tangent.extend(tangent);
+    /// Logistic loss of v on source and target rows of the resident buffers.
+    fn discriminator(mut self) {
+        let (arguments, width) = (self.arguments, self.width());
+        let points = &mut self.scratch.points;
+        points.clear();
+        gather(
+            &arguments.source,
+            &arguments.source_rows[self.rows.clone()],
+            width,
+            points,
+        );
+        self.gather_target();
+        let Scratch {
+            workspace,
+            points,
+            critic,
+            factors,
+            sums,
+            ..
+        } = &mut *self.scratch;
+        let layers = self.state.networks.layers(Network::Critic);
+        critic.forward(layers, points, workspace);
+        critic.input_gradient(layers, workspace);
+        factors.clear();
+        let each = 1.0 / (2 * arguments.labels.len()) as f64;
+        sums.discriminator_loss = logistic(&critic.values, each, factors);
+        critic.tangent.clear();
+        for (point, factor) in points.chunks_exact(width).zip(&*factors) {
+            let tangent = point.iter().map(|value| factor * value);
+            critic.tangent.extend(tangent);
+        }
+        let parts = self.gradients.of_mut(Network::Critic);
+        critic.backward(layers, factors, parts, workspace);
     }
-    let parts = gradients.of_mut(Network::Critic);
-    critic.backward(layers, factors, parts, workspace);
-    scratch.sums.discriminator_loss = loss;
 }
 
 /// `factor` times the sum of log(1 + exp(-s v)), with s = 1 in the first half (the source) and -1 in the second.

@@ -2,10 +2,10 @@
 
 use super::{
     CpuEngine,
-    state::{Arguments, State},
+    chain::{self, Chain},
+    state::Arguments,
     steps,
     sums::ChainSums,
-    team::Job,
 };
 use crate::{
     Architecture, Inputs, Result,
@@ -52,10 +52,11 @@ impl CpuEngine {
     }
 
     /// Runs a step's chain and returns the sum of the members' sums.
-    pub(super) fn run_chain(&mut self, chain: Job<State>) -> ChainSums {
+    pub(super) fn run_chain(&mut self, chain: fn(Chain<'_>)) -> ChainSums {
         self.map_is_kept = false;
         self.team.state().networks.save_running_statistics();
-        self.team.run(chain);
+        self.team.state().arguments.write().chain = Some(chain);
+        self.team.run(chain::run);
         let mut sums = ChainSums::default();
         for scratch in &self.team.state().scratch {
             sums.add(&scratch.lock().sums);
@@ -77,14 +78,12 @@ impl CpuEngine {
         {
             let arguments = &mut *self.team.state().arguments.write();
             arguments.updates.clear();
-            self.moved.clear();
             for (network, adam) in updates {
                 let steps = &mut self.steps[*network as usize];
                 arguments
                     .updates
                     .push((*network, adam.coefficients(*steps)));
                 *steps += 1;
-                self.moved.push(*network);
             }
         }
         self.team.run(steps::update);

@@ -69,9 +69,11 @@ pub(crate) struct LayerGradient {
     pub(crate) shift: Vec<f32>,
 }
 
-/// What a member computes layers with: the instruction set, the multiplier, and buffers that every layer reuses.
+/// What a member computes layers with: its place in the team, the instruction set, the multiplier, and buffers that every
+/// layer reuses.
 #[derive(Debug)]
 pub(crate) struct LayerWorkspace {
+    pub(crate) member: Member,
     pub(crate) arch: Arch,
     pub(crate) multiplier: Multiplier,
     pub(crate) left: PackedLeft,
@@ -130,7 +132,6 @@ impl SharedLayer {
         dropout_mask: DropoutMask<'_>,
         trace: &mut LayerTrace,
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let weights = self.weights.read();
         let (inputs, outputs) = (weights.spec.inputs, weights.spec.outputs);
@@ -157,7 +158,7 @@ impl SharedLayer {
             match weights.spec.norm {
                 Norm::Batch => {
                     let relu = weights.spec.relu;
-                    self.normalise_batch(affine, relu, bias, trace, workspace, member);
+                    self.normalise_batch(affine, relu, bias, trace, workspace);
                 }
                 Norm::Layer | Norm::None => layer_forward(
                     workspace.arch,
@@ -180,13 +181,17 @@ impl SharedLayer {
         bias: &[f32],
         trace: &mut LayerTrace,
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let statistics = &mut workspace.statistics;
         match trace.mode {
             Mode::Training => {
-                statistics.measure(workspace.arch, &trace.normalised, bias.len(), member);
-                self.update_running(bias, &statistics.moments, member);
+                statistics.measure(
+                    workspace.arch,
+                    &trace.normalised,
+                    bias.len(),
+                    &workspace.member,
+                );
+                self.update_running(bias, &statistics.moments, &workspace.member);
                 trace.moments.copy(&statistics.moments);
             }
             Mode::Evaluation => self.load_running(statistics),
@@ -205,7 +210,7 @@ impl SharedLayer {
     }
 
     /// Updates the running statistics by a batch's. Only member 0 does: all members call it with the same statistics.
-    pub(crate) fn update_running(&self, bias: &[f32], moments: &BatchMoments, member: &Member<'_>) {
+    pub(crate) fn update_running(&self, bias: &[f32], moments: &BatchMoments, member: &Member) {
         if member.rank == 0
             && let Some(running) = self.running.write().as_mut()
         {
@@ -215,7 +220,7 @@ impl SharedLayer {
     }
 
     /// [`SharedLayer::update_running`] by the statistics of an earlier forward pass.
-    pub(crate) fn repeat_running(&self, trace: &LayerTrace, member: &Member<'_>) {
+    pub(crate) fn repeat_running(&self, trace: &LayerTrace, member: &Member) {
         let weights = self.weights.read();
         if weights.spec.norm == Norm::Batch {
             self.update_running(&weights.bias.value, &trace.moments, member);
@@ -238,7 +243,6 @@ impl SharedLayer {
         trace: &LayerTrace,
         part: &mut LayerGradient,
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let weights = self.weights.read();
         let spec = &weights.spec;
@@ -263,7 +267,7 @@ impl SharedLayer {
                         norm_trace,
                         parts,
                         rows,
-                        member,
+                        &workspace.member,
                         &mut workspace.sums,
                     );
                 }
@@ -328,12 +332,6 @@ impl SharedLayer {
         }
     }
 
-    pub(crate) fn export_gradients(&self, tensors: &mut NamedTensors) {
-        for parameter in self.weights.read().parameters() {
-            parameter.export_gradient(tensors);
-        }
-    }
-
     /// Imports this layer's parameters from the front of `imported`, in the order of [`SharedLayer::new`].
     pub(crate) fn import<'i>(
         &self,
@@ -388,8 +386,9 @@ impl LayerGradient {
 // === impl LayerWorkspace ===
 
 impl LayerWorkspace {
-    pub(crate) fn new(arch: Arch) -> Self {
+    pub(crate) fn new(arch: Arch, member: Member) -> Self {
         Self {
+            member,
             arch,
             multiplier: Multiplier::new(arch),
             left: PackedLeft::default(),

@@ -42,7 +42,6 @@ impl MapTrace {
         layers: &[SharedLayer],
         input: &[f32],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         self.blocks
             .resize_with(self.blocks.len().max(1), BlockTrace::default);
@@ -51,7 +50,7 @@ impl MapTrace {
         self.output.extend_from_slice(input);
         for (first, second) in pairs(layers) {
             let input = LayerInput::Dense(&self.output);
-            first.forward(mode, input, None, hidden, workspace, member);
+            first.forward(mode, input, None, hidden, workspace);
             let weights = second.weights.read();
             let width = weights.spec.outputs;
             let rows = self.output.len() / width;
@@ -69,7 +68,6 @@ impl MapTrace {
         layers: &[SharedLayer],
         input: &[f32],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         self.blocks
             .resize_with((layers.len() / 2).max(1), BlockTrace::default);
@@ -84,7 +82,6 @@ impl MapTrace {
                 None,
                 &mut block.hidden,
                 workspace,
-                member,
             );
             let weights = second.weights.read();
             let rows = block.input.len() / weights.spec.inputs;
@@ -100,7 +97,7 @@ impl MapTrace {
     }
 
     /// Moves running statistics by those of the batch that was kept, once more.
-    pub(crate) fn repeat_running(&self, layers: &[SharedLayer], member: &Member<'_>) {
+    pub(crate) fn repeat_running(&self, layers: &[SharedLayer], member: &Member) {
         for ((first, _), block) in pairs(layers).zip(&self.blocks) {
             first.repeat_running(&block.hidden, member);
         }
@@ -130,7 +127,6 @@ impl MapTrace {
         space: &mut MapBackward,
         parts: &mut [LayerGradient],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let blocks = pairs(layers)
             .zip(&self.blocks)
@@ -150,19 +146,11 @@ impl MapTrace {
                 &trace,
                 second_part,
                 workspace,
-                member,
             );
             let mask = Epilogue::Mask(hidden);
             second.backward_input(&space.residual, mask, &mut space.hidden, workspace);
             let (input, trace) = (LayerInput::Dense(&block.input), &block.hidden);
-            first.backward(
-                input,
-                &mut space.hidden,
-                trace,
-                first_part,
-                workspace,
-                member,
-            );
+            first.backward(input, &mut space.hidden, trace, first_part, workspace);
             if number > 0 || space.to_latents {
                 first.backward_input(&space.hidden, Epilogue::Add, &mut space.gradient, workspace);
             }

@@ -64,15 +64,6 @@ impl Networks {
         }
     }
 
-    pub(crate) fn export_gradients(&self, network: Network, tensors: &mut NamedTensors) {
-        if let (Network::Encoder, Some(embedding)) = (network, &self.embedding) {
-            embedding.read().export_gradient(tensors);
-        }
-        for layer in self.layers(network) {
-            layer.export_gradients(tensors);
-        }
-    }
-
     /// Imports all parameters, which are in the order of [`Architecture::parameters`].
     pub(crate) fn import(&self, parameters: &[ImportedParameter<'_>]) {
         let mut parameters = parameters.iter();

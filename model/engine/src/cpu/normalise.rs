@@ -69,7 +69,7 @@ impl BackwardSums {
         scale: &[f32],
         shift: &[f32],
         rows: usize,
-        member: &Member<'_>,
+        member: &Member,
     ) -> (&[f32], &[f32]) {
         self.wide.clear();
         let parts = scale.iter().chain(shift);
@@ -98,7 +98,7 @@ pub(crate) fn batch_backward(
     trace: NormTrace<'_>,
     parts: AffineGradient<'_>,
     rows: usize,
-    member: &Member<'_>,
+    member: &Member,
     sums: &mut BackwardSums,
 ) {
     let width = trace.scale.len();

@@ -9,7 +9,7 @@ use crate::{
     parameters::{ImportedParameter, first_moment_name, second_moment_name},
 };
 
-/// Values, Adam's moments, and the gradient of the last step that updated them. A convolution's weights are stored as
+/// Values, Adam's moments, and room for the sum of the members' gradients. A convolution's weights are stored as
 /// `[out, height, width, in]`, because images are stored pixel by pixel with their channels next to each other.
 #[derive(Debug)]
 pub(crate) struct Parameter {
@@ -80,12 +80,6 @@ impl Parameter {
             tensors.insert(first_moment_name(&spec.name), tensor(&self.first));
             tensors.insert(second_moment_name(&spec.name), tensor(&self.second));
         }
-    }
-
-    pub(crate) fn export_gradient(&self, tensors: &mut NamedTensors) {
-        let gradient = self.channels_first(&self.gradient);
-        let tensor = HostTensor::f32(self.spec.shape.clone(), gradient);
-        tensors.insert(self.spec.name.clone(), tensor);
     }
 
     /// Replaces values and moments. Moments that are not in the import start at 0.

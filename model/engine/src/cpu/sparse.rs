@@ -289,7 +289,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Generator, architecture::Norm, cpu::gemm::Packed};
+    use crate::{
+        Generator,
+        architecture::Norm,
+        cpu::{gemm::Packed, team::Member},
+    };
 
     fn normal(count: usize, generator: &mut Generator) -> Vec<f32> {
         (0..count).map(|_| generator.normal() as f32).collect()
@@ -352,7 +356,7 @@ mod tests {
 
             let gradient = normal(entries.len() * outputs, &mut generator);
             let [dense, found] = both.map(|input| {
-                let mut workspace = LayerWorkspace::new(arch);
+                let mut workspace = LayerWorkspace::new(arch, Member::all(1).remove(0));
                 let mut out = vec![f32::NAN; inputs * outputs];
                 input.weight_gradient(&gradient, &spec(inputs, outputs), &mut out, &mut workspace);
                 out

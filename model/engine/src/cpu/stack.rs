@@ -6,7 +6,6 @@ use super::{
         DropoutMask, LayerGradient, LayerTrace, LayerWorkspace, Mode, SharedLayer, multiply_by,
     },
     sparse::{LayerInput, SparseInput},
-    team::Member,
 };
 
 /// Values of a forward pass that the backward pass needs, and its buffers.
@@ -38,7 +37,6 @@ impl StackTrace {
         input: &[f32],
         dropout_mask: impl Fn(usize) -> DropoutMask<'k>,
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         self.layers.resize_with(layers.len(), LayerTrace::default);
         if let (Some(sparse), Some(first)) = (&mut self.sparse_input, layers.first()) {
@@ -50,14 +48,7 @@ impl StackTrace {
             let (before, after) = self.layers.split_at_mut(number);
             let previous = before.last().map(|trace| trace.output.as_slice());
             let input = previous.map_or(first_input, LayerInput::Dense);
-            layer.forward(
-                mode,
-                input,
-                dropout_mask(number),
-                &mut after[0],
-                workspace,
-                member,
-            );
+            layer.forward(mode, input, dropout_mask(number), &mut after[0], workspace);
         }
     }
 
@@ -68,6 +59,18 @@ impl StackTrace {
             .map_or(input, |trace| trace.output.as_slice())
     }
 
+    /// Fills `self.gradient` by what `loss` makes of the last forward's output. Returns what `loss` does.
+    pub(crate) fn differentiate<T>(
+        &mut self,
+        input: &[f32],
+        loss: impl FnOnce(&[f32], &mut Vec<f32>) -> T,
+    ) -> T {
+        let mut gradient = std::mem::take(&mut self.gradient);
+        let value = loss(self.output(input), &mut gradient);
+        self.gradient = gradient;
+        value
+    }
+
     /// Backward from `self.gradient`, with the dropout masks of the forward.
     pub(crate) fn backward<'k>(
         &mut self,
@@ -76,7 +79,6 @@ impl StackTrace {
         dropout_mask: impl Fn(usize) -> DropoutMask<'k>,
         parts: &mut [LayerGradient],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         if let (Some(layer), Some(trace)) = (layers.last(), self.layers.last())
             && layer.weights.read().spec.relu
@@ -91,14 +93,7 @@ impl StackTrace {
             let previous = before.last().map(|trace| &trace.output);
             let layer_input = previous.map_or(first_input, |output| LayerInput::Dense(output));
             let part = &mut parts[number];
-            layer.backward(
-                layer_input,
-                &mut self.gradient,
-                &after[0],
-                part,
-                workspace,
-                member,
-            );
+            layer.backward(layer_input, &mut self.gradient, &after[0], part, workspace);
             let Some(output) = previous else {
                 return;
             };

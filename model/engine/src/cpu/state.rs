@@ -1,18 +1,22 @@
 //! State of the CPU engine: what the members of the team share, and what each of them owns.
 
+use std::ops::Range;
+
 use parking_lot::{Mutex, RwLock};
 use pulp::Arch;
 
 use super::{
+    chain::Chain,
     critic::CriticTrace,
     encoder::OwnedInputs,
     encoder_trace::EncoderTrace,
     invariant::Adversary,
-    layer::{LayerGradient, LayerWorkspace},
+    layer::{DropoutMask, LayerGradient, LayerWorkspace},
     map::{MapBackward, MapTrace},
     networks::Networks,
     stack::StackTrace,
     sums::ChainSums,
+    team::Member,
 };
 use crate::{
     Architecture, Generator,
@@ -39,6 +43,8 @@ pub(crate) struct State {
 /// Input of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
+    /// The chain of the current step.
+    pub(crate) chain: Option<fn(Chain<'_>)>,
     pub(crate) source: Buffer,
     pub(crate) target: Buffer,
     /// The batch: row numbers of the two buffers.
@@ -147,7 +153,7 @@ pub(crate) struct Gradients {
 // === impl State ===
 
 impl State {
-    pub(crate) fn new(architecture: Architecture, members: usize) -> Self {
+    pub(crate) fn new(architecture: Architecture, members: &[Member]) -> Self {
         let arch = Arch::new();
         let gradients = || {
             let parts = |network| {
@@ -164,10 +170,11 @@ impl State {
             arch,
             networks: Networks::new(&architecture),
             arguments: RwLock::default(),
-            scratch: (0..members)
-                .map(|_| Mutex::new(Scratch::new(arch, &architecture)))
+            scratch: members
+                .iter()
+                .map(|member| Mutex::new(Scratch::new(arch, &architecture, member.clone())))
                 .collect(),
-            gradients: (0..members).map(|_| gradients()).collect(),
+            gradients: members.iter().map(|_| gradients()).collect(),
             architecture,
         }
     }
@@ -176,10 +183,10 @@ impl State {
 // === impl Scratch ===
 
 impl Scratch {
-    fn new(arch: Arch, architecture: &Architecture) -> Self {
+    fn new(arch: Arch, architecture: &Architecture, member: Member) -> Self {
         let classes = architecture.classes;
         Self {
-            workspace: LayerWorkspace::new(arch),
+            workspace: LayerWorkspace::new(arch, member),
             source: Vec::new(),
             points: Vec::new(),
             factors: Vec::new(),
@@ -216,6 +223,18 @@ impl Gradients {
 // === impl Arguments ===
 
 impl Arguments {
+    /// The dropout mask of a member's rows in one layer, of the first or second forward pass of a step.
+    pub(crate) fn dropout_mask(
+        &self,
+        forward: usize,
+        layer: usize,
+        rows: &Range<usize>,
+    ) -> DropoutMask<'_> {
+        let mask = self.dropout_masks[forward].get(layer)?;
+        let width = mask.len() / self.labels.len();
+        Some(&mask[rows.start * width..rows.end * width])
+    }
+
     /// Draws the dropout masks of the classifier's hidden layers, for `forwards` passes over `rows` rows. One thread
     /// draws them all: the result does not depend on the number of members.
     pub(crate) fn draw_dropout_masks(

@@ -31,13 +31,7 @@ pub(crate) struct BatchMoments {
 
 impl BatchStatistics {
     /// Mean and squared deviations of each column over the rows of all members.
-    pub(crate) fn measure(
-        &mut self,
-        arch: Arch,
-        values: &[f32],
-        width: usize,
-        member: &Member<'_>,
-    ) {
+    pub(crate) fn measure(&mut self, arch: Arch, values: &[f32], width: usize, member: &Member) {
         self.begin(width);
         self.add(arch, values);
         self.exchange(member);
@@ -70,7 +64,7 @@ impl BatchStatistics {
     }
 
     /// Combines the members' measurements. Every member gets the same result.
-    pub(crate) fn exchange(&mut self, member: &Member<'_>) {
+    pub(crate) fn exchange(&mut self, member: &Member) {
         let width = self.local.len() / 2;
         self.moments.count = 0.0;
         self.moments.mean.clear();

@@ -6,9 +6,10 @@ use std::ops::Range;
 use pulp::Arch;
 
 use super::{
+    chain::Chain,
     layer::Mode,
     objective::softmax_rows,
-    state::{Arguments, Buffer, Scratch, State},
+    state::{Arguments, Scratch, State},
     sums::{CriticSums, MapSums},
     team::Member,
 };
@@ -20,51 +21,104 @@ use crate::{
 /// Rows that an evaluation handles at a time: enough to fill tiles, few enough to stay in the cache.
 const EVALUATION_ROWS: usize = 256;
 
-/// Critic: -W(v) + gamma GP(v).
-pub(crate) fn critic_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    let gradients = &mut *state.gradients[member.rank].write();
-    let rows = member.rows(arguments.source_rows.len());
-    let width = state.architecture.latent;
-    if arguments.keep_map {
-        map_and_keep(state, arguments, scratch, member);
-    } else {
-        map_source(state, arguments, scratch, member);
+impl Chain<'_> {
+    /// Critic: -W(v) + gamma GP(v).
+    pub(super) fn critic(mut self) {
+        let (arguments, width) = (self.arguments, self.width());
+        if arguments.keep_map {
+            self.map_and_keep();
+        } else {
+            self.map_source();
+        }
+        // Three sets of points, one after the other: interpolates, mapped source rows, target rows.
+        let Scratch { points, map, .. } = &mut *self.scratch;
+        points.resize(map.output.len(), 0.0);
+        points.extend_from_slice(&map.output);
+        self.gather_target();
+        let Scratch {
+            workspace,
+            points,
+            critic,
+            factors,
+            sums,
+            ..
+        } = &mut *self.scratch;
+        let positions = &arguments.positions[self.rows.clone()];
+        interpolate(workspace.arch, points, positions, width);
+        let layers = self.state.networks.layers(Network::Critic);
+        critic.forward_interpolated(layers, points, positions, workspace);
+        critic.input_gradient(layers, workspace);
+
+        let (count, all) = (self.rows.len(), arguments.labels.len());
+        critic_factors(arguments, self.rows.clone(), factors);
+        let negative_source = weighted_sum(factors, &critic.values, count..2 * count);
+        let target = weighted_sum(factors, &critic.values, 2 * count..3 * count);
+        let penalty_factor = arguments.penalty_weight * 2.0 / (3 * all) as f64;
+        let penalty = critic.set_tangent(points, width, factors, penalty_factor, workspace.arch);
+        let parts = self.gradients.of_mut(Network::Critic);
+        critic.backward(layers, factors, parts, workspace);
+        sums.critic = CriticSums {
+            source: -negative_source,
+            target,
+            penalty,
+        };
     }
 
-    let Scratch {
-        workspace,
-        points,
-        map,
-        critic,
-        factors,
-        ..
-    } = scratch;
-    // Three sets of points, one after the other: interpolates, mapped source rows, target rows.
-    points.resize(map.output.len(), 0.0);
-    points.extend_from_slice(&map.output);
-    let target_rows = &arguments.target_rows[rows.clone()];
-    gather(&arguments.target, target_rows, width, points);
-    let positions = &arguments.positions[rows.clone()];
-    interpolate(workspace.arch, points, positions, width);
+    /// Map: W(phi) + lambda_OT times the transport cost.
+    pub(super) fn map(mut self) {
+        let (arguments, networks, width) = (self.arguments, &self.state.networks, self.width());
+        let (map_layers, critic_layers) = (
+            networks.layers(Network::Map),
+            networks.layers(Network::Critic),
+        );
+        if arguments.map_is_kept {
+            // As the forward pass would have done.
+            let member = &self.scratch.workspace.member;
+            self.scratch.map.repeat_running(map_layers, member);
+        } else {
+            self.map_and_keep();
+        }
+        self.scratch.points.clear();
+        self.gather_target();
+        let Scratch {
+            workspace,
+            points,
+            map,
+            map_backward,
+            critic,
+            factors,
+            row_weights,
+            sums,
+            ..
+        } = &mut *self.scratch;
+        critic.forward(critic_layers, points, workspace);
+        let target_sum: f64 = critic.values.iter().map(|value| f64::from(*value)).sum();
 
-    let layers = state.networks.layers(Network::Critic);
-    critic.forward_interpolated(layers, points, positions, workspace);
-    critic.input_gradient(layers, workspace);
-    let (count, all) = (rows.len(), arguments.source_rows.len());
-    critic_factors(arguments, rows, factors);
-    let negative_source = weighted_sum(factors, &critic.values, count..2 * count);
-    let target = weighted_sum(factors, &critic.values, 2 * count..3 * count);
-    let penalty_factor = arguments.penalty_weight * 2.0 / (3 * all) as f64;
-    let penalty = critic.set_tangent(points, width, factors, penalty_factor, workspace.arch);
-    let parts = gradients.of_mut(Network::Critic);
-    critic.backward(layers, factors, parts, workspace);
-    scratch.sums.critic = CriticSums {
-        source: -negative_source,
-        target,
-        penalty,
-    };
+        critic.forward(critic_layers, &map.output, workspace);
+        critic.input_gradient(critic_layers, workspace);
+
+        let labels = &arguments.labels[self.rows.clone()];
+        weights_by_row(labels, &arguments.source_weights, factors);
+        weights_by_row(labels, &arguments.cost_weights, row_weights);
+        sums.map = MapSums {
+            source: weighted_sum(factors, &critic.values, 0..factors.len()),
+            target: target_sum / arguments.labels.len() as f64,
+            transport_cost: map.transport_cost(map_layers.len() / 2, row_weights),
+        };
+
+        map_backward.to_latents = false;
+        let gradient = &mut map_backward.gradient;
+        gradient.clear();
+        for (row, factor) in critic.gradient.chunks_exact(width).zip(&*factors) {
+            gradient.extend(row.iter().map(|value| factor * value));
+        }
+        let cost_slope = (2.0 * arguments.transport_weight) as f32;
+        row_weights
+            .iter_mut()
+            .for_each(|weight| *weight *= cost_slope);
+        let parts = self.gradients.of_mut(Network::Map);
+        map.backward(map_layers, row_weights, map_backward, parts, workspace);
+    }
 }
 
 /// Fills the first third of `points`. Each interpolate lies at its position on the line from a mapped source row, in
@@ -89,7 +143,7 @@ fn interpolate(arch: Arch, points: &mut [f32], positions: &[f32], width: usize) 
 /// Derivative of the critic's loss by its value at each point: 0 at interpolates, -omega at mapped source rows, the
 /// target's weight over N at target rows.
 fn critic_factors(arguments: &Arguments, rows: Range<usize>, factors: &mut Vec<f32>) {
-    let (count, all) = (rows.len(), arguments.source_rows.len());
+    let (count, all) = (rows.len(), arguments.labels.len());
     factors.clear();
     factors.resize(count, 0.0);
     let labels = arguments.labels[rows].iter();
@@ -105,73 +159,6 @@ fn weighted_sum(factors: &[f32], values: &[f32], range: Range<usize>) -> f64 {
         .sum()
 }
 
-/// Map: W(phi) + lambda_OT times the transport cost.
-pub(crate) fn map_chain(state: &State, member: &Member<'_>) {
-    let arguments = &*state.arguments.read();
-    let scratch = &mut *state.scratch[member.rank].lock();
-    let gradients = &mut *state.gradients[member.rank].write();
-    let rows = member.rows(arguments.source_rows.len());
-    let width = state.architecture.latent;
-    let map_layers = state.networks.layers(Network::Map);
-    if arguments.map_is_kept {
-        // As the forward pass would have done.
-        scratch.map.repeat_running(map_layers, member);
-    } else {
-        map_and_keep(state, arguments, scratch, member);
-    }
-    let Scratch {
-        workspace,
-        points,
-        map,
-        map_backward,
-        critic,
-        factors,
-        row_weights,
-        ..
-    } = scratch;
-    let critic_layers = state.networks.layers(Network::Critic);
-
-    points.clear();
-    let target_rows = &arguments.target_rows[rows.clone()];
-    gather(&arguments.target, target_rows, width, points);
-    critic.forward(critic_layers, points, workspace);
-    let target_sum: f64 = critic.values.iter().map(|value| f64::from(*value)).sum();
-
-    critic.forward(critic_layers, &map.output, workspace);
-    critic.input_gradient(critic_layers, workspace);
-
-    let labels = &arguments.labels[rows];
-    weights_by_row(labels, &arguments.source_weights, factors);
-    weights_by_row(labels, &arguments.cost_weights, row_weights);
-    let source_sum = weighted_sum(factors, &critic.values, 0..factors.len());
-    let cost = map.transport_cost(map_layers.len() / 2, row_weights);
-
-    map_backward.to_latents = false;
-    let gradient = &mut map_backward.gradient;
-    gradient.clear();
-    for (row, factor) in critic.gradient.chunks_exact(width).zip(&*factors) {
-        gradient.extend(row.iter().map(|value| factor * value));
-    }
-    let cost_slope = (2.0 * arguments.transport_weight) as f32;
-    row_weights
-        .iter_mut()
-        .for_each(|weight| *weight *= cost_slope);
-    let parts = gradients.of_mut(Network::Map);
-    map.backward(
-        map_layers,
-        row_weights,
-        map_backward,
-        parts,
-        workspace,
-        member,
-    );
-    scratch.sums.map = MapSums {
-        source: source_sum,
-        target: target_sum / arguments.source_rows.len() as f64,
-        transport_cost: cost,
-    };
-}
-
 /// Each row's weight, given one for each class.
 fn weights_by_row(labels: &[u32], class_weights: &[f64], out: &mut Vec<f32>) {
     out.clear();
@@ -180,7 +167,7 @@ fn weights_by_row(labels: &[u32], class_weights: &[f64], out: &mut Vec<f32>) {
 }
 
 /// One step of Adam. Layers are dealt out in turn, so that each is updated by one member.
-pub(crate) fn update(state: &State, member: &Member<'_>) {
+pub(crate) fn update(state: &State, member: &Member) {
     let arguments = &*state.arguments.read();
     let gradients: [_; MAX_MEMBERS] =
         std::array::from_fn(|rank| state.gradients.get(rank).map(|g| g.read()));
@@ -214,7 +201,7 @@ pub(crate) fn update(state: &State, member: &Member<'_>) {
 pub(crate) const MAX_MEMBERS: usize = 64;
 
 /// Encodes, maps or scores this member's rows and leaves the result in its `output`.
-pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
+pub(crate) fn evaluate(state: &State, member: &Member) {
     let arguments = &*state.arguments.read();
     let scratch = &mut *state.scratch[member.rank].lock();
     let Scratch {
@@ -239,7 +226,7 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
                     .inputs
                     .assemble(block, architecture, networks, encoder_input);
                 let layers = networks.layers(Network::Encoder);
-                encoder.forward(mode, layers, encoder_input, workspace, member);
+                encoder.forward(mode, layers, encoder_input, workspace);
                 output.extend_from_slice(encoder.output(encoder_input));
             }
             Evaluation::Transport => {
@@ -247,7 +234,7 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
                     .inputs
                     .copy_rows(block, architecture.latent, encoder_input);
                 let layers = networks.layers(Network::Map);
-                map.forward(mode, layers, encoder_input, workspace, member);
+                map.forward(mode, layers, encoder_input, workspace);
                 output.extend_from_slice(&map.output);
             }
             Evaluation::Score(head) => {
@@ -258,46 +245,11 @@ pub(crate) fn evaluate(state: &State, member: &Member<'_>) {
                     Head::Source => Network::SourceClassifier,
                     Head::Target => Network::TargetClassifier,
                 });
-                classifier.forward(mode, layers, encoder_input, |_| None, workspace, member);
+                classifier.forward(mode, layers, encoder_input, |_| None, workspace);
                 let from = output.len();
                 output.extend_from_slice(classifier.output(encoder_input));
                 softmax_rows(&mut output[from..], architecture.classes);
             }
         }
-    }
-}
-
-/// phi of this member's source rows, in training mode, into `scratch.map.output`.
-pub(crate) fn map_source(
-    state: &State,
-    arguments: &Arguments,
-    scratch: &mut Scratch,
-    member: &Member<'_>,
-) {
-    gather_source(state, arguments, scratch, member);
-    let layers = state.networks.layers(Network::Map);
-    let (map, source, workspace) = (&mut scratch.map, &scratch.source, &mut scratch.workspace);
-    map.forward(Mode::Training, layers, source, workspace, member);
-}
-
-/// [`map_source`], with every block kept for the backward pass.
-fn map_and_keep(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {
-    gather_source(state, arguments, scratch, member);
-    let layers = state.networks.layers(Network::Map);
-    let (map, source, workspace) = (&mut scratch.map, &scratch.source, &mut scratch.workspace);
-    map.forward_and_keep(Mode::Training, layers, source, workspace, member);
-}
-
-fn gather_source(state: &State, arguments: &Arguments, scratch: &mut Scratch, member: &Member<'_>) {
-    let rows = &arguments.source_rows[member.rows(arguments.source_rows.len())];
-    scratch.source.clear();
-    let width = state.architecture.latent;
-    gather(&arguments.source, rows, width, &mut scratch.source);
-}
-
-/// Appends rows of a buffer to `out`.
-pub(crate) fn gather(buffer: &Buffer, rows: &[u32], width: usize, out: &mut Vec<f32>) {
-    for row in rows {
-        out.extend_from_slice(&buffer.latents[*row as usize * width..][..width]);
     }
 }

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 const SPINS: usize = 2_000;
 
 /// A function that every member runs, with the shared state and its own membership.
-pub(crate) type Job<S> = fn(&S, &Member<'_>);
+pub(crate) type Job<S> = fn(&S, &Member);
 
 /// Helper threads, and what they share with the caller, which is member 0.
 pub(crate) struct Team<S: Send + Sync + 'static> {
@@ -26,10 +26,11 @@ pub(crate) struct Team<S: Send + Sync + 'static> {
     helpers: Vec<JoinHandle<()>>,
 }
 
-/// One thread's membership in the team while a job runs.
-pub(crate) struct Member<'a> {
+/// One thread's membership in the team.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
     pub(crate) rank: usize,
-    exchange: &'a Exchange,
+    exchange: Arc<Exchange>,
 }
 
 struct Shared<S> {
@@ -42,10 +43,11 @@ struct Shared<S> {
     finished: AtomicUsize,
     /// Set before the last change of `round`: helpers return.
     closing: AtomicBool,
-    exchange: Exchange,
+    members: Vec<Member>,
 }
 
 /// Barrier at which members exchange partial sums in the middle of a job.
+#[derive(Debug)]
 struct Exchange {
     members: usize,
     arrived: AtomicUsize,
@@ -60,23 +62,18 @@ struct Exchange {
 // === impl Team ===
 
 impl<S: Send + Sync + 'static> Team<S> {
-    pub(crate) fn new(members: usize, state: S) -> std::io::Result<Self> {
-        let slots = || (0..members).map(|_| Mutex::default()).collect();
+    /// Starts the threads. `state` makes what the members share, and may keep their memberships in it.
+    pub(crate) fn new(count: usize, state: impl FnOnce(&[Member]) -> S) -> std::io::Result<Self> {
+        let members = Member::all(count);
         let shared = Arc::new(Shared {
-            state,
+            state: state(&members),
             job: Mutex::new(None),
             round: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
-            exchange: Exchange {
-                members,
-                arrived: AtomicUsize::new(0),
-                turn: AtomicUsize::new(0),
-                broken: AtomicBool::new(false),
-                slots: [slots(), slots()],
-            },
+            members,
         });
-        let helpers = (1..members)
+        let helpers = (1..count)
             .map(|rank| {
                 let shared = Arc::clone(&shared);
                 thread::Builder::new()
@@ -109,7 +106,7 @@ impl<S: Send + Sync + 'static> Team<S> {
             resume_unwind(panic);
         }
         assert!(
-            !shared.exchange.broken.load(Ordering::Acquire),
+            !shared.members[0].exchange.broken.load(Ordering::Acquire),
             "a helper thread panicked"
         );
     }
@@ -156,14 +153,9 @@ impl<S> Shared<S> {
     }
 
     fn work(&self, job: Job<S>, rank: usize) {
-        let breaker = BreakOnUnwind(&self.exchange.broken);
-        job(
-            &self.state,
-            &Member {
-                rank,
-                exchange: &self.exchange,
-            },
-        );
+        let member = &self.members[rank];
+        let breaker = BreakOnUnwind(&member.exchange.broken);
+        job(&self.state, member);
         // Not reached when the job panics: then `breaker` is dropped and sets `broken`.
         std::mem::forget(breaker);
     }
@@ -179,7 +171,24 @@ impl Drop for BreakOnUnwind<'_> {
 
 // === impl Member ===
 
-impl Member<'_> {
+impl Member {
+    /// The members of a team of so many.
+    pub(crate) fn all(count: usize) -> Vec<Self> {
+        let slots = || (0..count).map(|_| Mutex::default()).collect();
+        let exchange = Arc::new(Exchange {
+            members: count,
+            arrived: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+            slots: [slots(), slots()],
+        });
+        let member = |rank| Self {
+            rank,
+            exchange: Arc::clone(&exchange),
+        };
+        (0..count).map(member).collect()
+    }
+
     pub(crate) fn members(&self) -> usize {
         self.exchange.members
     }
@@ -261,7 +270,7 @@ mod tests {
     #[test]
     fn members_meet_in_every_turn_and_see_the_same_sums() {
         let state: Vec<Mutex<Vec<f64>>> = (0..3).map(|_| Mutex::default()).collect();
-        let mut team = Team::new(3, state).unwrap();
+        let mut team = Team::new(3, |_| state).unwrap();
         for _ in 0..100 {
             team.run(|state, member| {
                 let mut scratch = Vec::new();
@@ -282,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_panic_in_one_member_reaches_the_caller_instead_of_hanging() {
-        let mut team = Team::new(2, ()).unwrap();
+        let mut team = Team::new(2, |_| ()).unwrap();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             team.run(|(), member| {
                 assert!(member.rank == 0, "broken on purpose");

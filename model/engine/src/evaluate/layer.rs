@@ -166,14 +166,4 @@ impl LayerStack {
         }
         next
     }
-
-    /// Takes `point` through residual blocks of two layers each.
-    pub(crate) fn forward_residual(&self, scratch: &mut Scratch, point: &mut [f32]) {
-        for pair in self.layers.chunks_exact(2) {
-            pair[0].forward(self.arch, point, &mut scratch.next, &mut scratch.spare);
-            let rows = point.len() / pair[0].inputs;
-            let (left, finish) = (Left::Rows(&scratch.next), Epilogue::AddBias(&pair[1].bias));
-            multiply(self.arch, rows, left, &pair[1].weights, finish, point);
-        }
-    }
 }

@@ -7,12 +7,10 @@ mod classifier;
 mod clip;
 mod encoder;
 mod layer;
-mod map;
 mod standardisation;
 
 pub use classifier::ClassifierNetwork;
 pub use clip::Clip;
 pub use encoder::{EncoderNetwork, ExternalNetwork};
 pub use layer::Scratch;
-pub use map::MapNetwork;
 pub use standardisation::{Standardisation, fold_affine, standardise_classifier};

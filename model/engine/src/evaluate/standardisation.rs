@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, NamedTensors, Result, Rows, moments::Moments, parameters::finite, tensors::Values,
+    Error, NamedTensors, Result, Rows, checks, moments::Moments, parameters::finite,
+    tensors::Values,
 };
 
 /// z' = (z - mean) / deviation, feature by feature: the transport cost's weight, the critic and the rates
@@ -46,29 +47,19 @@ impl Standardisation {
 
     /// Refuses another width than `width`, what is not finite and deviations that are not above 0.
     pub fn check(&self, width: usize) -> Result<()> {
-        crate::checks::length("standardisation.mean", self.mean.len(), width)?;
-        crate::checks::length("standardisation.deviation", self.deviation.len(), width)?;
-        let usable = |value: &f64| (*value as f32).is_finite();
-        if let Some(feature) = self.mean.iter().position(|mean| !usable(mean)) {
-            return Err(Error::setting(
-                "standardisation.mean",
-                format!(
-                    "of feature {feature} is {}, expected a finite number",
-                    self.mean[feature]
-                ),
-            ));
-        }
-        let positive = |value: &f64| usable(value) && *value >= Moments::SMALLEST_DEVIATION;
-        match self.deviation.iter().position(|value| !positive(value)) {
-            None => Ok(()),
-            Some(feature) => Err(Error::setting(
-                "standardisation.deviation",
-                format!(
-                    "of feature {feature} is {}, expected a finite number above 0",
-                    self.deviation[feature]
-                ),
-            )),
-        }
+        checks::length("standardisation.mean", self.mean.len(), width)?;
+        checks::length("standardisation.deviation", self.deviation.len(), width)?;
+        let usable = |value: f64| (value as f32).is_finite();
+        let (mean, deviation) = ("standardisation.mean", "standardisation.deviation");
+        checks::each(mean, "feature", &self.mean, usable, "a finite number")?;
+        let positive = |value| usable(value) && value >= Moments::SMALLEST_DEVIATION;
+        checks::each(
+            deviation,
+            "feature",
+            &self.deviation,
+            positive,
+            "a finite number above 0",
+        )
     }
 
     /// Standardised `rows`, row after row.

@@ -9,7 +9,7 @@ use ostar_engine::{
 };
 
 use crate::common::{
-    NORMS, assert_close, largest, lively_parameters, small_architecture,
+    NORMS, assert_close, gradients, largest, lively_parameters, small_architecture,
     steps::{CROSS_ENTROPY_WEIGHT, Kind, Problem, Terms, row_numbers, take},
     trained_names,
 };
@@ -120,7 +120,7 @@ fn check(what: &str, kind: Kind, architecture: &Architecture) {
     for mut tested in all_engines(architecture, &parameters) {
         problem.load(tested.engine.as_mut());
         report(tested.engine.as_mut(), kind, &problem, &parameters);
-        let gradients = tested.engine.gradients().unwrap();
+        let gradients = gradients(tested.engine.as_ref());
         let names: Vec<&String> = gradients.keys().collect();
         let expected_names: Vec<&String> = differences.iter().map(|(name, ..)| name).collect();
         assert_eq!(names, expected_names, "{what}, {}", tested.name);
@@ -249,7 +249,7 @@ fn mapped_rows_train_the_encoder_only_through_the_map() {
         let engine = tested.engine.as_mut();
         let mut gradients_of = |kind| {
             report(engine, kind, &problem, &parameters);
-            engine.gradients().unwrap()
+            gradients(engine)
         };
         let stopped = gradients_of(Kind::Encoder(Terms::Entropy));
         let through = gradients_of(Kind::EncoderThroughMap(Terms::Entropy));
@@ -291,7 +291,7 @@ fn the_penalty_reaches_every_weight_of_the_critic_and_no_bias() {
             let mut gradients_with = |penalty_weight| {
                 let kind = Kind::Critic { penalty_weight };
                 report(engine, kind, &problem, &parameters);
-                engine.gradients().unwrap()
+                gradients(engine)
             };
             let (without, with) = (gradients_with(0.0), gradients_with(10.0));
             for (name, with) in with {
@@ -329,7 +329,7 @@ fn a_critic_of_zero_slope_has_penalty_one_and_no_gradient_from_it() {
         problem.load(engine);
         let report = report(engine, CRITIC, &problem, &parameters);
         assert_close(tested.name, &report[2..], &[1.0], 1.0, 1e-6);
-        let gradients = engine.gradients().unwrap();
+        let gradients = gradients(engine);
         assert_eq!(largest(&gradients["critic.fc1.weight"].to_f64()), 0.0);
         for (name, gradient) in gradients {
             let finite = gradient.to_f64().iter().all(|value| value.is_finite());
@@ -347,7 +347,7 @@ fn relu_passes_no_gradient_at_exactly_zero() {
     for mut tested in all_engines(&architecture, &parameters) {
         let engine = tested.engine.as_mut();
         report(engine, Kind::Pretrain, &problem, &parameters);
-        let gradients = engine.gradients().unwrap();
+        let gradients = gradients(engine);
         let largest_of = |name: &str| largest(&gradients[name].to_f64());
         assert_eq!(largest_of("g.fc1.weight"), 0.0, "{}", tested.name);
         assert_eq!(largest_of("g.fc1.bias"), 0.0, "{}", tested.name);

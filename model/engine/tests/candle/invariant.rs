@@ -8,7 +8,9 @@ use ostar_engine::{
     optimiser::Adam,
 };
 
-use crate::common::{assert_close, largest, lively_parameters, small_architecture, steps::Problem};
+use crate::common::{
+    self, assert_close, largest, lively_parameters, small_architecture, steps::Problem,
+};
 
 const ROWS: usize = 12;
 const WEIGHT: f64 = 0.5;
@@ -51,7 +53,7 @@ fn gradients(problem: &Problem, parameters: &NamedTensors, adversary: Adversary)
         proportions: &PROPORTIONS,
     };
     take(&mut engine, problem, &step);
-    let mut gradients = engine.gradients().unwrap();
+    let mut gradients = common::gradients(&engine);
     gradients.retain(|name, _| name.starts_with("g."));
     gradients
 }

@@ -1,6 +1,6 @@
 //! The guard: may this state be served. A pure function from evidence to a decision with its reason.
 
-use ostar_engine::{Error, Result, checks};
+use ostar_engine::{Error, checks};
 use serde::{Deserialize, Serialize};
 
 use super::{Decision, Displacement, Reason};
@@ -198,11 +198,6 @@ impl Default for GuardLimits {
 }
 
 impl GuardLimits {
-    /// Checks every limit; the first problem is the error.
-    pub fn validate(&self) -> Result<()> {
-        checks::first(self.problems())
-    }
-
     /// All limits that cannot work.
     pub(crate) fn problems(&self) -> Vec<Error> {
         checks::problems([
@@ -392,12 +387,12 @@ mod tests {
             ..GuardLimits::default()
         };
         assert_eq!(limits, expected);
-        limits.validate().unwrap();
+        assert!(limits.problems().is_empty());
         assert!(serde_json::from_str::<GuardLimits>(r#"{"ratio": 1}"#).is_err());
         let message = |change: fn(&mut GuardLimits)| {
             let mut limits = GuardLimits::default();
             change(&mut limits);
-            limits.validate().unwrap_err().to_string()
+            limits.problems().remove(0).to_string()
         };
         assert!(message(|l| l.movement_ratio = -1.0).starts_with("guard.movement_ratio"));
         assert!(message(|l| l.cross_entropy_margin = f64::NAN).contains("cross_entropy_margin"));

@@ -15,7 +15,7 @@ pub enum Action {
     Restore,
 }
 
-/// Counts refusals in a row; part of the state that lasts.
+/// Counts refusals since the last state that was served or restored; part of the state that lasts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RefusalCount(u32);
@@ -23,12 +23,7 @@ pub struct RefusalCount(u32);
 // === impl RefusalCount ===
 
 impl RefusalCount {
-    /// Refusals since the last state that was served or restored.
-    pub fn in_a_row(self) -> u32 {
-        self.0
-    }
-
-    /// Counts a decision and says what follows from it. Counting starts anew after a restore: the
+    /// Counts a decision and says what follows from it. After a restore, counting starts at 0: the
     /// restored weights get their chance.
     pub fn after(&mut self, decision: &Decision, limits: &GuardLimits) -> Action {
         let (count, action) = match decision {
@@ -49,7 +44,7 @@ mod tests {
     use crate::diagnostics::Reason;
 
     #[test]
-    fn the_third_refusal_in_a_row_restores_and_counting_starts_anew() {
+    fn the_third_refusal_in_a_row_restores_and_counting_starts_at_0() {
         let limits = GuardLimits::default();
         let refuse = Decision::Refuse(Reason::NonFinite {
             name: "loss".into(),
@@ -63,6 +58,6 @@ mod tests {
         assert_eq!(after(&refuse), Action::Keep);
         assert_eq!(after(&refuse), Action::Restore);
         assert_eq!(after(&refuse), Action::Keep);
-        assert_eq!(count.in_a_row(), 1);
+        assert_eq!(count, RefusalCount(1));
     }
 }

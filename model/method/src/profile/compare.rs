@@ -168,7 +168,7 @@ impl InputProfile {
         }
     }
 
-    fn training_weights(&self) -> Vec<f64> {
+    pub(super) fn training_weights(&self) -> Vec<f64> {
         let rows = self.class_rows.iter().sum::<usize>().max(1) as f64;
         self.class_rows.iter().map(|n| *n as f64 / rows).collect()
     }

@@ -130,9 +130,7 @@ impl InputProfile {
 
     /// Share of training rows in each cell of a field, all classes together as training had them.
     pub(crate) fn training_shares(&self, field: &FieldProfile) -> Vec<f64> {
-        let rows = self.class_rows.iter().sum::<usize>().max(1) as f64;
-        let weights: Vec<f64> = self.class_rows.iter().map(|n| *n as f64 / rows).collect();
-        field.mixture(&weights)
+        field.mixture(&self.training_weights())
     }
 
     /// Class weights for histograms that are kept for all classes together, too.

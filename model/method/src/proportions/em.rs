@@ -1,6 +1,6 @@
 //! Maximum likelihood proportions by expectation maximisation (Saerens, Latinne and Decaestecker 2002).
 
-use ostar_engine::{Error, Result};
+use ostar_engine::{Result, checks};
 
 use super::{LabelProportions, Probabilities};
 
@@ -98,18 +98,15 @@ fn step(ratios: &Probabilities, proportions: &mut [f64], sums: &mut [f64]) -> f6
 
 /// A class that f was trained without cannot be seen by it.
 pub(crate) fn check_prior(prior: &LabelProportions, classes: usize) -> Result<()> {
-    ostar_engine::checks::length("prior", prior.classes(), classes)?;
-    match prior
-        .as_ref()
-        .iter()
-        .position(|proportion| *proportion <= 0.0)
-    {
-        None => Ok(()),
-        Some(class) => Err(Error::setting(
-            "prior",
-            format!("of class {class} is 0, expected a share above 0 for every class"),
-        )),
-    }
+    checks::length("prior", prior.classes(), classes)?;
+    let expected = "a share above 0 for every class";
+    checks::each(
+        "prior",
+        "class",
+        prior.as_ref(),
+        |share| share > 0.0,
+        expected,
+    )
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use crate::{
     cpu::{
         gemm::{Epilogue, Left},
         layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer, column_sums},
-        team::Member,
     },
 };
 
@@ -51,7 +50,6 @@ impl First {
         layer: &SharedLayer,
         images: &[f32],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         {
             let weights = layer.weights.read();
@@ -79,7 +77,7 @@ impl First {
                     .pool_image(workspace.arch, number, &self.raw, SIDE);
             }
         }
-        self.pooled.normalise(mode, layer, workspace, member);
+        self.pooled.normalise(mode, layer, workspace);
     }
 
     pub(super) fn output(&self) -> &[f32] {
@@ -98,14 +96,14 @@ impl First {
         gradient: &mut [f32],
         part: &mut LayerGradient,
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let weights = layer.weights.read();
         let filters = weights.spec.outputs;
         part.fit(&weights.spec);
-        let (along, mean) =
-            self.pooled
-                .backward(gradient, part, workspace.arch, &mut workspace.sums, member);
+        let (sums, member) = (&mut workspace.sums, &workspace.member);
+        let (along, mean) = self
+            .pooled
+            .backward(gradient, part, workspace.arch, sums, member);
         let sums = &mut self.backward;
         sums.begin(filters);
         let values = POOLED_SIDE * POOLED_SIDE * filters;

@@ -9,10 +9,7 @@ mod pool;
 mod second;
 mod windows;
 
-use super::{
-    layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
-    team::Member,
-};
+use super::layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer};
 use first::First;
 use second::Second;
 
@@ -31,14 +28,13 @@ impl Convolution {
         layers: &[SharedLayer],
         images: &[f32],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let [first, second] = layers else {
             unreachable!("two convolutions are followed by pooling");
         };
-        self.first.forward(mode, first, images, workspace, member);
+        self.first.forward(mode, first, images, workspace);
         let input = self.first.output();
-        self.second.forward(mode, second, input, workspace, member);
+        self.second.forward(mode, second, input, workspace);
     }
 
     /// The second stage's output, image by image.
@@ -55,16 +51,15 @@ impl Convolution {
         gradient: &mut [f32],
         parts: &mut [LayerGradient],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let ([first, second], [first_part, second_part]) = (layers, parts) else {
             unreachable!("two convolutions are followed by pooling");
         };
         let input = self.first.padded_output();
-        let gradient =
-            self.second
-                .backward(second, input, gradient, second_part, workspace, member);
+        let gradient = self
+            .second
+            .backward(second, input, gradient, second_part, workspace);
         self.first
-            .backward(first, images, gradient, first_part, workspace, member);
+            .backward(first, images, gradient, first_part, workspace);
     }
 }

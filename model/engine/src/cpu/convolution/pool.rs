@@ -86,14 +86,13 @@ impl Pooled {
         mode: Mode,
         layer: &SharedLayer,
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         let weights = layer.weights.read();
         let statistics = &mut workspace.statistics;
         match mode {
             Mode::Training => {
-                statistics.exchange(member);
-                layer.update_running(&weights.bias.value, &statistics.moments, member);
+                statistics.exchange(&workspace.member);
+                layer.update_running(&weights.bias.value, &statistics.moments, &workspace.member);
             }
             Mode::Evaluation => layer.load_running(statistics),
         }
@@ -132,7 +131,7 @@ impl Pooled {
         part: &mut LayerGradient,
         arch: Arch,
         sums: &'s mut BackwardSums,
-        member: &Member<'_>,
+        member: &Member,
     ) -> (&'s [f32], &'s [f32]) {
         let channels = self.signs.len();
         arch.dispatch(

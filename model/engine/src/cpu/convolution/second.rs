@@ -7,7 +7,6 @@ use crate::{
     cpu::{
         gemm::{Epilogue, Left},
         layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
-        team::Member,
     },
 };
 
@@ -43,7 +42,6 @@ impl Second {
         layer: &SharedLayer,
         input: &[f32],
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) {
         {
             let weights = layer.weights.read();
@@ -79,7 +77,7 @@ impl Second {
                 self.pooled.pool_image(workspace.arch, number, raw, SIDE);
             }
         }
-        self.pooled.normalise(mode, layer, workspace, member);
+        self.pooled.normalise(mode, layer, workspace);
     }
 
     pub(super) fn output(&self) -> &[f32] {
@@ -95,7 +93,6 @@ impl Second {
         gradient: &mut [f32],
         part: &mut LayerGradient,
         workspace: &mut LayerWorkspace,
-        member: &Member<'_>,
     ) -> &mut [f32] {
         let weights = layer.weights.read();
         let (filters, channels) = (
@@ -106,9 +103,10 @@ impl Second {
         part.fit(&weights.spec);
         part.weight.fill(0.0);
         let scale = weights.affine().expect("convolutions are normalised").scale;
-        let (along, mean) =
-            self.pooled
-                .backward(gradient, part, workspace.arch, &mut workspace.sums, member);
+        let (sums, member) = (&mut workspace.sums, &workspace.member);
+        let (along, mean) = self
+            .pooled
+            .backward(gradient, part, workspace.arch, sums, member);
         slopes(&self.pooled, scale, along, mean, &mut self.slopes);
 
         let count = self.raw.len() / (PLACES * filters);

@@ -167,3 +167,18 @@ pub(crate) fn assert_state_is_finite(what: &str, engine: &dyn Engine) {
         assert!(finite, "{what}: `{name}` is not finite");
     }
 }
+
+/// The gradients of the first step after an import without moments, by name: Adam's first moment is then the gradient
+/// times 1 - beta1, which is 0.5.
+pub(crate) fn gradients(engine: &dyn Engine) -> NamedTensors {
+    let exported = engine.export().unwrap();
+    let moments = exported.iter().filter_map(|(name, moment)| {
+        let name = name.strip_prefix("adam.first.")?;
+        let doubled = moment.to_f64().iter().map(|value| 2.0 * value).collect();
+        Some((
+            name.to_owned(),
+            HostTensor::f64(moment.shape.clone(), doubled),
+        ))
+    });
+    moments.collect()
+}
