@@ -109,6 +109,9 @@ fn an_hour(bench: &Bench<'_>) -> Result<()> {
         ready.as_secs_f64()
     );
     let step = scorer.metric("ostar_model_version_step")?;
-    ensure!(step == Some(manifest.version.step as f64), "{step:?} is served");
+    ensure!(
+        step == Some(manifest.version.step as f64),
+        "{step:?} is served"
+    );
     scorer.stop_cleanly()
 }
