@@ -29,7 +29,7 @@ const START_MS: usize = 1_767_225_600_000;
 /// Freed memory goes back to the system within ten seconds; what is in use stays.
 const SETTLE: Duration = Duration::from_secs(15);
 /// What docs/SIZING.md says of the default `labels.cache`: with short ids, and with ids of up to 36 bytes.
-const DOCUMENTED_MEGABYTES: [f64; 2] = [67.0, 84.0];
+const DOCUMENTED_MEGABYTES: [f64; 2] = [42.0, 53.0];
 /// The longest ids that are called short: most numbers.
 const SHORT_ID_BYTES: usize = 8;
 

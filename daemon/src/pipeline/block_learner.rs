@@ -3,6 +3,8 @@
 //! Knows nothing of threads and Kafka: `run`, `demo` and `backtest` all learn through [`BlockLearner`].
 
 mod telling;
+#[cfg(test)]
+mod tests;
 
 use std::{
     ops::{ControlFlow, Range},

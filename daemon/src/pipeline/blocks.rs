@@ -125,7 +125,7 @@ impl Blocks {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ostar_connectors::event::{Chunk, Decoder, EventMeta, EventSettings, InputRows, Row};
     use ostar_method::{
         frozen::{FrozenModel, FrozenScores},
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::{pipeline::scored::FrozenScoring, serving::fixture};
 
-    fn model() -> FrozenModel {
+    pub(in crate::pipeline) fn model() -> FrozenModel {
         let learner = Learner::new(
             &fixture::bundle().deployed().unwrap(),
             LearnerSettings::default(),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// Events whose inputs tell their offsets.
-    fn chunk(model: &FrozenModel, events: &[(i32, i64)]) -> ScoredChunk {
+    pub(in crate::pipeline) fn chunk(model: &FrozenModel, events: &[(i32, i64)]) -> ScoredChunk {
         let input = fixture::bundle().description().input.clone();
         let decoder = Decoder::new(&EventSettings::default(), &input, 2).unwrap();
         let mut chunk = Chunk::new(InputRows::new(&input, 2));
