@@ -5,7 +5,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::{
     config::Config,
-    current::Current,
+    current::{Current, ServingMode},
     pipeline::blocks::tests::{chunk, model},
     serving::fixture,
 };
@@ -22,8 +22,7 @@ fn at_one_event_a_second_shares_move_long_before_a_block_is_full() {
         metrics: fixture::metrics(&bundle),
         status: watch::channel(Status::default()).0,
     };
-    let progress = Progress::default();
-    let mut block_learner = BlockLearner::new(learner, &section, 1, progress, None, publisher);
+    let mut block_learner = BlockLearner::new(learner, &section, 1, None, publisher);
     let share = || current.load().snapshot.whole_proportions()[1];
     let (before, revision) = (share(), block_learner.revision());
     let model = model();
@@ -41,5 +40,5 @@ fn at_one_event_a_second_shares_move_long_before_a_block_is_full() {
     }
     assert!(share() > before + 0.1, "from {before} to {}", share());
     assert!(2 * group < section.block);
-    assert_eq!(block_learner.progress().events, 0, "no block was full");
+    assert_eq!(block_learner.position().events, 0, "no block was full");
 }
