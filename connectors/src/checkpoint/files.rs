@@ -65,6 +65,11 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint, StoreError> {
     let manifest = manifest(path)?;
     let state = content(path, STATE, MOST_STATE)?;
     check(path, STATE, &state, &manifest.state.digest)?;
+    let (length, expected) = (state.len(), manifest.state.length);
+    if length != expected {
+        let problem = format!("{STATE} has {length} bytes, expected {expected}");
+        return Err(corrupt(path, problem));
+    }
     Ok(Checkpoint {
         manifest,
         state,

@@ -348,6 +348,16 @@ fn write_manifest(folder: &Path, bytes: &[u8]) {
 }
 
 #[test]
+fn a_manifest_that_gives_its_state_another_length_is_damaged() {
+    let (_folder, store) = store(1, 3);
+    let path = folder_of(&store, 1);
+    let mut manifest = store.newest().unwrap().unwrap().manifest;
+    manifest.state.length += 1;
+    write_manifest(&path, &manifest.to_bytes());
+    assert!(store.newest().unwrap().is_none());
+}
+
+#[test]
 fn fuzz_manifest() {
     let (_folder, store) = store(1, 3);
     let path = folder_of(&store, 1);
