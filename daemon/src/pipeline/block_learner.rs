@@ -318,6 +318,8 @@ impl BlockLearner {
                 self.publisher.metrics.learner.observe_block(block);
             }
             self.publish();
+            // Behind the state, whose figures are those of these labels.
+            self.count_labels();
         }
         Ok(steps)
     }
@@ -380,7 +382,6 @@ impl BlockLearner {
         if let Some(intake) = &self.labels {
             self.position.labels.clone_from(intake.offsets());
         }
-        self.count_labels(&block);
         self.publisher.metrics.checkpoints.learned(events);
         log_verdict(&self.status.gate, &block.verdict);
         self.log_alarms(&block);

@@ -88,8 +88,9 @@ impl BlockLearner {
         }
     }
 
-    pub(super) fn count_labels(&mut self, block: &BlockReport) {
-        let Some(labels) = &block.labels else {
+    pub(super) fn count_labels(&mut self) {
+        let block = self.status.block.as_ref();
+        let Some(labels) = block.and_then(|block| block.labels.as_ref()) else {
             return;
         };
         let before = self.label_counts.replace(labels.counts);
