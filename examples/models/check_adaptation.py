@@ -5,7 +5,6 @@
 
 import json
 import pathlib
-import re
 import sys
 
 
@@ -13,10 +12,11 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     has_latent = "model" in json.loads((folder / "bundle/bundle.json").read_text())
     last = json.loads((folder / "report/report.json").read_text())["moments"][-1]
-    accuracies = {name: round(value, 4) for name, value in last["accuracies"].items() if value is not None}
+    known = [candidate for candidate in last["candidates"] if candidate["accuracy"] is not None]
+    accuracies = {candidate["name"]: round(candidate["accuracy"], 4) for candidate in known}
     print(f"{folder}: after {last['events']} shifted events, accuracy in the last block {accuracies}")
-    # Rows of the table begin with events and steps. The guard may refuse what was learned; steps it cannot undo.
-    steps = max(int(row[2]) for row in re.finditer(r"^ *(\d+) +(\d+) ", (folder / "report/report.txt").read_text(), re.MULTILINE))
+    # The guard may refuse what was learned; steps it cannot undo.
+    steps = last["steps"]
     if (steps > 0) != has_latent:
         raise SystemExit(f"{steps} steps were taken, expected {'some' if has_latent else 'none'}")
 
