@@ -18,7 +18,7 @@ use ostar_connectors::{
 };
 use ostar_method::{
     diagnostics::OrderCheck,
-    learner::{ArrivedLabel, Measurement},
+    learner::{ArrivedLabel, LabelUse, Measurement},
 };
 use tokio::sync::watch;
 
@@ -106,7 +106,12 @@ impl Replay {
         let labels = is_labelled.then(|| FileLabels::new(&config.labels, has_times));
         let mut settings = config.unlabelled_learner();
         if is_labelled {
-            settings.labels = Some(config.label_use(&description.classes)?);
+            // Labels of a file come whether or not anybody asks.
+            let asked = config.label_use(&description.classes)?;
+            settings.labels = Some(LabelUse {
+                requested: false,
+                ..asked
+            });
         }
         let learner = load_learner(config.learner.device, bundle, settings, None)?;
         let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);

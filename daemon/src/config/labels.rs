@@ -61,6 +61,7 @@ impl Config {
             disagreements: labels.requests.per_block,
             random: labels.requests.random_per_block,
             negatives,
+            requested: labels.requests.topic.is_some(),
             seed: self.learner.method.seed,
         })
     }

@@ -434,3 +434,36 @@ fn probabilities_are_corrected_where_the_share_clearly_moved_and_left_as_they_ar
         }
     }
 }
+
+#[test]
+fn labels_that_were_asked_for_where_candidates_disagree_measure_nobody() {
+    let bundle = bundle(WIDTH);
+    let blocks = stream(&bundle, 12, 0.9, -0.5);
+    for requested in [false, true] {
+        let settings = labelled(LabelUse {
+            requested,
+            ..asking()
+        });
+        let mut learner = Learner::new(&bundle.deployed().unwrap(), settings).unwrap();
+        let (mut due, mut last) = (Vec::new(), None);
+        for block in &blocks {
+            let report = learn(&mut learner, block, &due);
+            due = answers(&blocks, &report);
+            last = report.labels;
+        }
+        let labels = last.unwrap();
+        let counts = labels.counts;
+        assert!(counts.answered_disagreements > 0 && counts.answered_random > 0);
+        let all = counts.answered_disagreements + counts.answered_random;
+        let measured = if requested {
+            counts.answered_random
+        } else {
+            all
+        };
+        assert_eq!(
+            labels.measured.total.unwrap().labels,
+            measured,
+            "{requested}"
+        );
+    }
+}

@@ -322,11 +322,14 @@ impl LabelBook {
             }
             None => {}
         }
-        self.meter.add(Joined {
-            class,
-            served: entry.served,
-            probabilities: probabilities.into(),
-        });
+        let is_biased = self.settings.requested && entry.asked == Some(RequestKind::Disagreement);
+        if !is_biased {
+            self.meter.add(Joined {
+                class,
+                served: entry.served,
+                probabilities: probabilities.into(),
+            });
+        }
     }
 
     fn note_delay(&mut self, id: &str, time_ms: i64) {

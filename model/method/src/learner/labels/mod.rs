@@ -36,6 +36,9 @@ pub struct LabelUse {
     pub random: usize,
     /// When an event without a label counts as negative; `None` for never.
     pub negatives: Option<Negatives>,
+    /// Whether requests reach somebody. Labels then come because they were asked for, and those of rows on which candidates
+    /// disagree are no fair sample: they say which candidate is right, and nobody's accuracy.
+    pub requested: bool,
     /// Seed of what is asked for.
     pub seed: u64,
 }
@@ -48,6 +51,7 @@ impl Default for LabelUse {
             disagreements: 0,
             random: 0,
             negatives: None,
+            requested: false,
             seed: 0,
         }
     }

@@ -102,6 +102,7 @@ mod tests {
     use super::*;
 
     const SETTINGS: LabelUse = LabelUse {
+        requested: true,
         capacity: 100,
         window: 100,
         disagreements: 10,
