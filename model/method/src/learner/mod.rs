@@ -32,7 +32,7 @@ pub use accuracy::EstimatedAccuracies;
 pub use effort::StepPlan;
 pub use labels::{
     ArrivedLabel, BlockEvent, JoinCounts, LabelBlock, LabelDelays, LabelMeasures, LabelRequest,
-    LabelUse, Measurement, Measures, Negatives, Predictor, RandomAnswer, RequestKind, SentClasses,
+    LabelUse, Measurement, Measures, Negatives, Predictor, RequestKind, SentClasses,
     SharesByLabels,
 };
 pub use open_block::InputSample;

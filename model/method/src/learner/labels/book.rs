@@ -5,7 +5,7 @@ use ostar_engine::{Result, argmax};
 
 use super::{
     ArrivedLabel, BlockEvent, JoinCounts, LabelBlock, LabelDelays, LabelRequest, LabelUse,
-    RandomAnswer, RequestKind, SentClasses, SharesByLabels,
+    RequestKind, SentClasses, SharesByLabels,
     early::Early,
     measures::{Joined, LabelMeter},
     memory::{Entry, Memory, Outcome, predicted},
@@ -173,7 +173,7 @@ impl LabelBook {
         }
         self.discard();
         for label in labels {
-            self.take(block, label, tally, &mut report);
+            self.take(block, label, tally);
         }
         self.make_negatives(block, tally, &mut report);
         // A request of this block has had no time to be answered.
@@ -242,21 +242,15 @@ impl LabelBook {
         let dropped = self.memory.push(entry, probabilities, capacity);
         self.counts.unlabelled += dropped as u64;
         if let Some((class, time_ms)) = self.early.take(id) {
-            self.join(block, id, class, Some(time_ms), tally, report);
+            self.join(block, id, class, Some(time_ms), tally);
         }
     }
 
     /// A label came.
-    fn take(
-        &mut self,
-        block: u64,
-        label: &ArrivedLabel,
-        tally: &mut LabelTally,
-        report: &mut LabelBlock,
-    ) {
+    fn take(&mut self, block: u64, label: &ArrivedLabel, tally: &mut LabelTally) {
         let ArrivedLabel { id, class, time_ms } = label;
         match self.memory.outcome(id) {
-            Some(Outcome::Waiting) => self.join(block, id, *class, Some(*time_ms), tally, report),
+            Some(Outcome::Waiting) => self.join(block, id, *class, Some(*time_ms), tally),
             Some(Outcome::Joined) => self.counts.duplicates += 1,
             Some(Outcome::Negative) => {
                 let is_late = self.settings.negatives.is_some_and(|n| n.class != *class);
@@ -284,7 +278,6 @@ impl LabelBook {
         class: u32,
         time_ms: Option<i64>,
         tally: &mut LabelTally,
-        report: &mut LabelBlock,
     ) {
         if let Some(time_ms) = time_ms {
             self.note_delay(id, time_ms);
@@ -313,12 +306,6 @@ impl LabelBook {
                 self.counts.answered_random += 1;
                 let frozen = &probabilities[..self.classes];
                 self.shares.answer(entry.block, class, frozen);
-                report.random_answers.push(RandomAnswer {
-                    block: entry.block,
-                    class,
-                    served: entry.served,
-                    probabilities: probabilities.clone(),
-                });
             }
             None => {}
         }
@@ -345,7 +332,7 @@ impl LabelBook {
         };
         let due = self.clock_ms.saturating_sub(negatives.after_ms);
         while let Some(id) = self.memory.next_due(due) {
-            self.join(block, &id, negatives.class, None, tally, report);
+            self.join(block, &id, negatives.class, None, tally);
             self.counts.negatives += 1;
             report.negative_ids.push(id);
         }

@@ -21,7 +21,7 @@ pub use self::{
     requests::{LabelRequest, RequestKind},
     shares::SharesByLabels,
 };
-use crate::{Candidate, diagnostics::OrderCheck};
+use crate::diagnostics::OrderCheck;
 
 /// How labels are used.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,9 +128,7 @@ pub struct LabelBlock {
     pub delays: LabelDelays,
     /// Labels to ask for.
     pub requests: Vec<LabelRequest>,
-    /// Answers to requests that were drawn uniformly.
-    pub random_answers: Vec<RandomAnswer>,
-    /// Class shares by these answers; `None` while there are too few.
+    /// Class shares by answers to requests that were drawn uniformly; `None` while there are too few.
     pub shares: Option<SharesByLabels>,
     /// How good the predictions were whose labels came.
     pub measured: LabelMeasures,
@@ -152,17 +150,4 @@ pub struct SentClasses {
     pub compared: u64,
     /// Of these, events for which the learner's own candidate predicts another class.
     pub otherwise: u64,
-}
-
-/// A label of an event that was drawn uniformly.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RandomAnswer {
-    /// The block of the event.
-    pub block: u64,
-    /// Its class.
-    pub class: u32,
-    /// The candidate that the gate had chosen.
-    pub served: Candidate,
-    /// Probabilities of the frozen model, then of the others, in the order of [`Candidate::ALL`].
-    pub probabilities: Vec<f32>,
 }
