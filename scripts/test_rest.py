@@ -40,7 +40,9 @@ def names(program, package):
 
 
 def empty_files(source, tests):
-    """Modules of a test program that have no test, unless a feature stands at their name."""
+    """The program's file if it has no test at all, and its modules without one, unless a feature stands at their name."""
+    if not tests:
+        yield source
     lines = source.read_text().splitlines()
     for before, line in zip([""] + lines, lines):
         module = re.fullmatch(r"mod (\w+);", line)

@@ -5,13 +5,23 @@ import { createServer } from "node:net";
 
 const PATIENCE_MS = 120_000;
 
-/** A port that nobody listens on. */
+/**
+ * A port that nobody listens on, below those that the system gives to outgoing connections: one of the browser's could take
+ * such a port before the daemon listens, or while it restarts.
+ */
 export async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = 10_000 + Math.floor(22_000 * Math.random());
+    const server = createServer();
+    const isFree = await new Promise((resolve) => {
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => resolve(true));
+    });
+    if (isFree) {
+      await new Promise((resolve) => server.close(resolve));
+      return port;
+    }
+  }
 }
 
 /** Starts a program; resolves when it has printed what `ready` matches. */

@@ -208,7 +208,7 @@ fn describe_few(imported: &Imported) -> String {
         return String::new();
     }
     format!(
-        "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are renames and nothing is adapted: {}",
+        "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are told and nothing is adapted: {}",
         few.join(", ")
     )
 }

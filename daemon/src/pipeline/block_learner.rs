@@ -313,13 +313,12 @@ impl BlockLearner {
         let steps_due = self.close_block()?;
         let steps = self.take_steps(steps_due, pace)?;
         if steps.is_continue() {
-            // Together with the state, not before the steps: whoever compares the two must find the same shares.
+            self.publish();
+            // Behind the state: whoever sees that a block was counted finds its figures.
+            self.count_labels();
             if let Some(block) = &self.status.block {
                 self.publisher.metrics.learner.observe_block(block);
             }
-            self.publish();
-            // Behind the state, whose figures are those of these labels.
-            self.count_labels();
         }
         Ok(steps)
     }

@@ -381,19 +381,20 @@ impl Ingest {
     /// Pauses reading after too many bad events, until a person has looked (`ostard ctl read-on`, or a restart): whatever is wrong would
     /// send all further events to the dead letters.
     fn wait_for_resume(&mut self, reason: &str) -> Result<()> {
-        error!(
-            reason,
-            "stopped reading after too many bad events, `ostard ctl read-on` or a restart continues"
-        );
         self.health.set_condition(
             "events",
             format!("stopped reading: {reason}; `ostard ctl read-on` or a restart continues"),
         );
-        self.metrics.ingest.set_consumption_stopped(true);
         self.reader.pause();
         // An order from before the stop does not count.
         self.flags.take_resume();
         self.flags.set_reading_stopped(true);
+        // Told once an order would be carried out.
+        self.metrics.ingest.set_consumption_stopped(true);
+        error!(
+            reason,
+            "stopped reading after too many bad events, `ostard ctl read-on` or a restart continues"
+        );
         while !self.flags.take_resume() {
             if self.flags.is_stopping() {
                 return Ok(());

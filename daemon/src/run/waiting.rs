@@ -46,10 +46,10 @@ impl Process {
         loop {
             match self.attempt(signals, hands, open.clone()).await {
                 Err(error) if is_transient(&error) => {
-                    warn!(%error, "cannot reach the topic yet, trying again");
                     if started.elapsed() >= patience {
                         self.health.set_condition("kafka", error.to_string());
                     }
+                    warn!(%error, "cannot reach the topic yet, trying again");
                 }
                 outcome => return outcome,
             }

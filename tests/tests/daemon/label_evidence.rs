@@ -61,6 +61,8 @@ fn late_topic(kafka: &Kafka) -> Result<()> {
         .with("events.format", "json")
         .with("labels.topic", "wanted-labels")
         .with("labels.settle", "0s")
+        // However slow the machine is, a block waits for its labels.
+        .with("labels.patience", "3m")
         .with("labels.requests.random_per_block", "3")
         .with("labels.requests.topic", "wanted-requests");
     let (rows, classes) = gaussians::draw(750, 0.5, 0.0, 5);

@@ -50,6 +50,8 @@ fn recount(kafka: &Kafka) -> Result<()> {
         .with("serving.mode", "frozen")
         .with("labels.topic", "measured-labels")
         .with("labels.settle", "0s")
+        // However slow the machine is, a block waits for its labels.
+        .with("labels.patience", "3m")
         .with("labels.cache", &CACHE.to_string());
     let daemon = start(&settings)?;
     // Labels are read from the end of their topic, as it is when the daemon starts.

@@ -35,16 +35,18 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         "a_folder_that_cannot_be_written_is_told_at_the_start",
         unwritable_folder,
     ),
+];
+
+pub(crate) const ALONE: &[(&str, Alone)] = &[
+    (
+        "a_restart_without_a_broker_serves_and_shows_the_checkpoint_and_takes_orders",
+        without_a_broker,
+    ),
     (
         "a_thousand_partitions_are_read_within_ten_seconds",
         thousand_partitions,
     ),
 ];
-
-pub(crate) const ALONE: &[(&str, Alone)] = &[(
-    "a_restart_without_a_broker_serves_and_shows_the_checkpoint_and_takes_orders",
-    without_a_broker,
-)];
 
 const LEARNED: &str = "ostar_learned_events_total";
 const EPOCH: &str = "ostar_model_version_epoch";
@@ -208,7 +210,7 @@ fn unwritable_folder(kafka: &Kafka) -> Result<()> {
     daemon.stop_cleanly()
 }
 
-fn thousand_partitions(kafka: &Kafka) -> Result<()> {
+fn thousand_partitions(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
     kafka.create_topic("thousand", 1_000, &[])?;
     kafka.produce("thousand", 999, events(250))?;

@@ -79,6 +79,8 @@ fn main() {
     let alone = [
         outages::ALONE,
         lives::ALONE,
+        state_topic::ALONE,
+        roles::ALONE,
         truncated::TESTS,
         stopping::TESTS,
         parts::TESTS,

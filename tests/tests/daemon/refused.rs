@@ -8,7 +8,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use ostar_tests::{daemon::Daemon, gaussians, kafka::Kafka};
+use ostar_tests::{
+    daemon::{Daemon, TIMEOUT},
+    gaussians,
+    kafka::Kafka,
+    until,
+};
 use serde_json::Value;
 
 use ostar_harness::Place;
@@ -152,7 +157,7 @@ fn every_prediction(kafka: &Kafka) -> Result<()> {
     daemon.metric_is(&delivered("predictions", "parked"), EVENTS as f64)?;
     // The limit is raised: that is found out without a restart.
     kafka.configure_topic("narrow-predictions", &[])?;
-    ostar_tests::until("a prediction", ostar_tests::daemon::TIMEOUT, || {
+    until("a prediction", TIMEOUT, || {
         kafka.produce("narrow", 0, good_events(10))?;
         let predicted = daemon.metric(&delivered("predictions", "delivered"))?;
         Ok((predicted >= Some(1.0)).then_some(()))
@@ -286,10 +291,21 @@ fn lag_while_waiting(kafka: &Kafka) -> Result<()> {
     let daemon = start(&settings)?;
     let waiting = "ostar_waiting_chunks{part=\"outputs\"}";
     daemon.metric_is(waiting, 16.0)?;
-    let lag = "ostar_consumer_lag_records{partition=\"0\"}";
-    daemon.metric_reaches(lag, 10_000.0)?;
-    let before = daemon.metric(lag)?.unwrap_or_default();
+    // Lag is measured once a second, and may be older than the last chunk that was read.
+    let lag_of = |written: usize| {
+        until("the lag of what is not read", TIMEOUT, || {
+            let lag = daemon.metric("ostar_consumer_lag_records{partition=\"0\"}")?;
+            let read = daemon.metric("ostar_events_total{outcome=\"accepted\"}")?;
+            let is_true = lag
+                .zip(read)
+                .is_some_and(|(lag, read)| lag + read == written as f64);
+            Ok(lag.filter(|_| is_true))
+        })
+    };
+    let lag = lag_of(EVENTS)?;
+    ensure!(lag >= 10_000.0, "{lag}");
     kafka.produce("waiting", 0, events.take(7))?;
-    daemon.metric_is(lag, before + 7.0)?;
+    lag_of(EVENTS + 7)?;
+    ensure!(daemon.metric(waiting)? == Some(16.0));
     daemon.stop_cleanly()
 }

@@ -16,7 +16,7 @@ use ostar_tests::{
 
 use ostar_harness::Place;
 
-use crate::{PROGRAM, Test, start};
+use crate::{Alone, PROGRAM, Test, start};
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     (
@@ -24,14 +24,15 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
         rebalances,
     ),
     (
-        "orders_and_snapshots_reach_every_scorer_and_a_standby_takes_over",
-        followed,
-    ),
-    (
         "a_bound_on_samples_is_kept_and_the_same_events_are_drawn",
         sampled,
     ),
 ];
+
+pub(crate) const ALONE: &[(&str, Alone)] = &[(
+    "orders_and_snapshots_reach_every_scorer_and_a_standby_takes_over",
+    followed,
+)];
 
 const PARTITIONS: i32 = 4;
 const EVENTS: usize = 12_000;
@@ -171,7 +172,7 @@ fn ctl(daemon: &Daemon, order: &[&str]) -> Result<Output> {
     Ok(command.output()?)
 }
 
-fn followed(kafka: &Kafka) -> Result<()> {
+fn followed(kafka: &mut Kafka) -> Result<()> {
     let place = Place::new()?;
     topics(kafka, "led")?;
     let (rows, _) = gaussians::draw(4_000, 0.6, 0.3, 7);
@@ -193,7 +194,7 @@ fn followed(kafka: &Kafka) -> Result<()> {
     let catch_up = |leader: &Daemon| {
         for follower in all {
             for version in ["ostar_model_version_epoch", STEP] {
-                until(version, Duration::from_secs(20), || {
+                until(version, TIMEOUT, || {
                     let (own, theirs) = (follower.metric(version)?, leader.metric(version)?);
                     Ok((own == theirs && own > Some(0.0)).then_some(()))
                 })?;
@@ -203,15 +204,15 @@ fn followed(kafka: &Kafka) -> Result<()> {
     };
     catch_up(&first)?;
     for follower in &scorers {
-        // The delay has no bucket of its own for the slowest; on a busy machine a few may be slow.
         let delays = |le: &str| {
             follower.metric(&format!(
                 "ostar_snapshot_delay_seconds_bucket{{le=\"{le}\"}}"
             ))
         };
-        let (fast, all) = (delays("2.5")?, delays("+Inf")?);
+        // In this order: another one may come between the two looks.
+        let (all, fast) = (delays("+Inf")?, delays("2.5")?);
         ensure!(
-            all >= Some(1.0) && fast == all,
+            all >= Some(1.0) && fast >= all,
             "{fast:?} of {all:?} within 2.5 s"
         );
     }

@@ -8,10 +8,11 @@ use std::{
 
 use anyhow::{Result, ensure};
 use ostar_tests::{
-    daemon::Daemon,
+    daemon::{Daemon, TIMEOUT},
     distributed::{self, PARTITIONS},
     gaussians,
     kafka::{Kafka, Listener},
+    until,
 };
 use tempfile::TempDir;
 
@@ -68,10 +69,16 @@ impl Split {
     /// A request to the scorer, and further events, so that something is published.
     pub(crate) fn feed(&self) -> Result<()> {
         let address = self.daemons[SCORER].address("grpc_address")?;
-        let mut request = Command::new(PROGRAM);
-        request.arg("predict").arg(self.folder.path().join(EVENT));
-        let answer = request.args(["--address", &address]).output()?;
-        ensure!(answer.status.success(), "{answer:?}");
+        until("a prediction", TIMEOUT, || {
+            let mut request = Command::new(PROGRAM);
+            request.arg("predict").arg(self.folder.path().join(EVENT));
+            let answer = request.args(["--address", &address]).output()?;
+            // A busy machine refuses now and then.
+            let errors = String::from_utf8_lossy(&answer.stderr);
+            let refused = errors.contains("try again later");
+            ensure!(answer.status.success() || refused, "{answer:?}");
+            Ok((!refused).then_some(()))
+        })?;
         let fed = self.fed.fetch_add(1, Ordering::Relaxed);
         let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.2, fed);
         let events = rows.iter().map(|row| gaussians::json("", row));

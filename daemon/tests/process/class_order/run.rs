@@ -31,6 +31,8 @@ fn the_first_200_labels_tell_a_running_daemon_that_its_classes_are_in_the_wrong_
         )
         .with("labels.topic", &labels)
         .with("labels.settle", "0s")
+        // However slow the machine is, a block waits for its labels.
+        .with("labels.patience", "3m")
         .with("learner.when_behind", "wait");
         let id = |number: usize| format!("{name}-{number}");
         let lines = |count: usize, line: &dyn Fn(usize) -> serde_json::Value| {
