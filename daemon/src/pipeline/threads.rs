@@ -77,3 +77,33 @@ impl Threads {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_or_fails_is_the_end_of_the_process_with_its_name() {
+        let bodies: [(fn() -> Result<()>, &str); 2] = [
+            (
+                || panic!("a test's panic"),
+                "the reading thread failed: panicked",
+            ),
+            (|| bail!("no disk"), "the reading thread failed: no disk"),
+        ];
+        for (body, expected) in bodies {
+            let health = Health::new();
+            let (mut threads, mut failures) = Threads::new(Arc::clone(&health));
+            threads.start("working", || Ok(())).unwrap();
+            threads.start("reading", body).unwrap();
+            let failure = failures.blocking_recv().unwrap();
+            assert_eq!(format!("{failure:#}"), expected);
+            assert_eq!(health.liveness(), Err(expected.to_owned()));
+            threads
+                .wait(Instant::now() + Duration::from_secs(60))
+                .unwrap();
+        }
+    }
+}

@@ -1,12 +1,16 @@
 //! How the process ends.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, ensure};
 use ostar_harness::{
     daemon::{Settings, TIMEOUT, newest_checkpoint},
     until,
 };
+use serde_json::Value;
 
 use crate::{Daemon, PROGRAM, Place, broker, events};
 
@@ -67,4 +71,38 @@ fn what_a_broker_held_is_read_when_it_is_back() -> Result<()> {
     mock.produce("outage", 0, events(500))?;
     daemon.metric_reaches("ostar_learned_events_total", 1_000.0)?;
     daemon.stop_cleanly()
+}
+
+/// Longest time from a part's failure to the end of the process.
+const FAILED: Duration = Duration::from_secs(2);
+
+/// A second process has taken the folder over, which ends the learner of the first. That a panic ends it in the same way needs
+/// the feature `failpoints`: `tests/tests/daemon/parts.rs`.
+#[test]
+fn a_part_that_fails_ends_the_process_with_its_name_within_two_seconds() -> Result<()> {
+    let mock = broker(&["taken"]);
+    let place = Place::new()?;
+    let settings = place.settings(&mock, "taken", "state");
+    mock.produce("taken", 0, events(500))?;
+    let mut first = Daemon::start(PROGRAM, &settings)?;
+    first.metric_reaches("ostar_learned_events_total", 500.0)?;
+    fs::remove_file(place.checkpoints("state").join("lock"))?;
+    let second = Daemon::start(PROGRAM, &settings)?;
+    second.logged("learning from the stream")?;
+    mock.produce("taken", 0, events(500))?;
+    let failure = first.logged("pipeline thread failed")?;
+    let failed = Instant::now();
+    ensure!(failure["thread"] == "learner", "{failure}");
+    let status = first.wait()?;
+    let took = failed.elapsed();
+    ensure!(status.code() == Some(1), "{status}: {:#?}", first.log());
+    ensure!(took < FAILED, "{took:?} from the failure to the end");
+    let told = |line: &Value| {
+        let line = line.as_str().unwrap_or_default();
+        line.starts_with("error: ") && line.contains("the learner thread failed")
+    };
+    until("the reason on the error stream", TIMEOUT, || {
+        Ok(first.log().iter().any(told).then_some(()))
+    })?;
+    second.stop_cleanly()
 }
