@@ -14,7 +14,7 @@ use ostar_tests::{
     state, until,
 };
 
-use ostar_harness::Place;
+use ostar_harness::{Place, promises};
 
 use crate::{PROGRAM, Test, start};
 
@@ -30,6 +30,10 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     (
         "a_bound_on_samples_is_kept_and_the_same_events_are_drawn",
         sampled,
+    ),
+    (
+        "a_backtest_gives_block_by_block_what_a_scorer_serves",
+        backtested,
     ),
 ];
 
@@ -301,4 +305,15 @@ fn sampled(kafka: &Kafka) -> Result<()> {
     ensure!(passed_on < 12_000, "{passed_on} of 20,000 were passed on");
     scorer.stop_cleanly()?;
     teacher.stop_cleanly()
+}
+
+fn backtested(kafka: &Kafka) -> Result<()> {
+    // The events are of a year long past.
+    let kept = [("retention.ms", "-1")];
+    for topic in ["compared", "compared-labels"] {
+        kafka.create_topic(topic, 1, &kept)?;
+    }
+    kafka.create_topic("compared-samples", 1, &[])?;
+    kafka.create_topic("compared-state", 1, &state::TOPIC)?;
+    promises::a_backtest_gives_block_by_block_what_a_scorer_serves(kafka, PROGRAM, "compared", 1)
 }

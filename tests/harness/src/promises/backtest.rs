@@ -1,16 +1,15 @@
-//! A backtest of a file gives what the daemon gives for the same stream, block by block, labels included.
+//! A backtest of a file gives what daemons give for the same stream, block by block, labels included.
 
-use std::{fs, path::Path, process::Command, thread};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
-use ostar_harness::{
-    Mock,
-    daemon::{Settings, TIMEOUT},
-    until,
-};
 use serde_json::{Value, json};
 
-use crate::{Daemon, PROGRAM, Place, broker, gaussians};
+use crate::{
+    Client, Place,
+    daemon::{Daemon, Settings, TIMEOUT},
+    gaussians, until,
+};
 
 const BLOCK: usize = 250;
 const BLOCKS: usize = 26;
@@ -20,6 +19,10 @@ const MILLISECONDS_PER_BLOCK: i64 = 1_000;
 const START_MS: i64 = 1_700_000_000_000;
 /// Labels are known this long after their events.
 const LABELLED_AFTER_MS: i64 = 3_000;
+/// What depends on the stream alone: not on the clock, and not on a restart.
+const FIGURES: [&str; 4] = ["gate", "classes", "candidates", "labels"];
+/// The part of it that reaches processes which only serve.
+const SERVED: [&str; 2] = ["gate", "classes"];
 
 /// An event, its class, and when it happened.
 struct Event {
@@ -40,7 +43,7 @@ impl Event {
 }
 
 /// A model that knows the two classes well: the tests of the gate need one.
-fn fit(folder: &Path) -> Result<()> {
+fn fit(program: &str, folder: &Path) -> Result<()> {
     let data = folder.join("training.jsonl");
     let (latents, classes) = gaussians::draw(2_000, 0.3, 0.0, 1);
     let line = |(latent, class): (&Vec<f32>, &u32)| {
@@ -51,7 +54,7 @@ fn fit(folder: &Path) -> Result<()> {
         &data,
         latents.iter().zip(&classes).map(line).collect::<String>(),
     )?;
-    let output = Command::new(PROGRAM)
+    let output = Command::new(program)
         .args(["fit", "--input", "latent", "--data"])
         .arg(&data)
         .arg("--out")
@@ -102,13 +105,18 @@ fn write(stream: &[Vec<Event>], path: &Path) -> Result<()> {
 }
 
 /// What a backtest reports of each full block.
-fn backtest(place: &Place, settings: &Settings, stream: &[Vec<Event>]) -> Result<Vec<Value>> {
+fn backtest(
+    program: &str,
+    place: &Place,
+    settings: &Settings,
+    stream: &[Vec<Event>],
+) -> Result<Vec<Value>> {
     let (data, report) = (
         place.path().join("stream.jsonl"),
         place.path().join("report"),
     );
     write(stream, &data)?;
-    let output = Command::new(PROGRAM)
+    let output = Command::new(program)
         .args(["backtest", "--data"])
         .arg(&data)
         .args(settings.flags("bundle."))
@@ -124,121 +132,184 @@ fn backtest(place: &Place, settings: &Settings, stream: &[Vec<Event>]) -> Result
     Ok(moments[..BLOCKS].to_vec())
 }
 
-/// What a state says about a block that depends on nothing but the stream: not on the clock, and not on a restart.
-fn figures(state: &Value) -> Value {
-    let keep = |figures: &Value, keys: &[&str]| -> Value {
-        let kept = keys
-            .iter()
-            .map(|key| ((*key).to_owned(), figures[*key].clone()));
-        Value::Object(kept.collect())
+/// What a state says about a block, as far as [`FIGURES`] has it.
+fn figures(state: &Value) -> Result<Value> {
+    let keep = |figures: &Value, keys: &[&str]| -> Result<Value> {
+        let kept = keys.iter().map(|key| {
+            let figure = figures.get(key);
+            let figure = figure.with_context(|| format!("no {key} in {figures}"))?;
+            Ok(((*key).to_owned(), figure.clone()))
+        });
+        Ok(Value::Object(kept.collect::<Result<_>>()?))
     };
-    let all = |list: &str, keys: &[&str]| -> Vec<Value> {
-        let list = state[list].as_array().into_iter().flatten();
-        list.map(|figures| keep(figures, keys)).collect()
+    let all = |list: &str, keys: &[&str]| -> Result<Vec<Value>> {
+        let list = state[list].as_array().context("a list")?;
+        list.iter().map(|figures| keep(figures, keys)).collect()
     };
-    json!({
-        "gate": keep(&state["gate"], &["candidate", "reason", "explanation", "proportions_known"]),
+    Ok(json!({
+        "gate": keep(&state["gate"], &[
+            "candidate", "reason", "explanation", "proportions_unknown", "prior_strength", "window_rows",
+        ])?,
         "classes": all("classes", &[
             "name", "frozen", "frozen_low", "frozen_high", "adapted", "adapted_low", "adapted_high", "served",
             "served_low", "served_high", "best_fit",
-        ]),
-        "candidates": all("candidates", &["name", "effective_rows", "accuracy", "balanced_accuracy", "log_loss"]),
+        ])?,
+        "candidates": all("candidates", &["name", "effective_rows", "accuracy", "balanced_accuracy", "log_loss"])?,
         "labels": state["labels"],
-    })
+    }))
 }
 
 /// Waits for a block, and checks that the daemon's state says what the backtest's did.
-fn check(daemon: &Daemon, events: usize, reported: &Value) -> Result<()> {
+fn check(daemon: &Daemon, events: usize, reported: &Value, parts: &[&str]) -> Result<()> {
     let state = until(&format!("{events} events"), TIMEOUT, || {
         let (_, state) = daemon.get("/state")?;
         let state: Value = serde_json::from_str(&state)?;
         Ok((state["events"] == events).then_some(state))
     })?;
-    let (found, expected) = (figures(&state), figures(reported));
-    ensure!(
-        found == expected,
-        "after {events} events the daemon says {found:#}\nand the backtest {expected:#}"
-    );
+    let (found, expected) = (figures(&state)?, figures(reported)?);
+    for part in parts {
+        ensure!(
+            found[part] == expected[part],
+            "after {events} events the daemon says {:#}\nand the backtest {:#}",
+            found[part],
+            expected[part]
+        );
+    }
     Ok(())
 }
 
-fn produce(mock: &Mock, events: &[Event]) -> Result<()> {
-    let time_ms = events.first().map(|event| event.time_ms);
-    let payload = |event: &Event| gaussians::json_at(&event.id, &event.latent, event.time_ms);
-    mock.produce_at("stream", 0, events.iter().map(payload), time_ms)
+/// A stream with labels, and what a backtest has reported of each of its full blocks.
+struct Compared<'k> {
+    kafka: &'k Client,
+    topic: String,
+    settings: Settings,
+    stream: Vec<Vec<Event>>,
+    reported: Vec<Value>,
+    /// Has the bundle, and room for checkpoints.
+    _place: Place,
 }
 
-/// Checks that the daemon shows what the backtest has reported, over a restart within a block. Gives the candidates.
-fn compare(seed: u64) -> Result<Vec<String>> {
-    let mock = broker(&["stream", "labels"]);
-    let place = Place::new()?;
-    fit(place.path())?;
-    let bundle = place.path().join("fitted");
-    let settings = place
-        .settings(&mock, "stream", "state")
-        .with("bundle.path", &bundle.display().to_string())
-        .with("events.format", "json")
-        .with("learner.steps_per_block", "5")
-        .with("labels.topic", "labels")
-        .with("labels.taken_by", "time")
-        .with("labels.settle", "1s")
-        // As many as take effect with a block.
-        .with("labels.window", &BLOCK.to_string())
-        .with("labels.patience", "3m");
-    let stream = stream(seed);
-    let reported = backtest(&place, &settings, &stream)?;
-    for block in &stream {
-        let labels = block.iter().map(|event| event.label().to_string());
-        let time_ms = block.first().map(Event::label_time_ms);
-        mock.produce_at("labels", 0, labels, time_ms)?;
-    }
-    let mut daemon = Daemon::start(PROGRAM, &settings)?;
-    for (number, (block, moment)) in stream.iter().zip(&reported).enumerate() {
-        // Shares are followed within a block, and forgotten by a restart.
-        let halves = if number == BLOCKS / 2 { 2 } else { 1 };
-        for (half, events) in block.chunks(BLOCK / halves).enumerate() {
-            if half == 1 {
-                daemon.stop_cleanly()?;
-                daemon = Daemon::start(PROGRAM, &settings)?;
-            }
-            produce(&mock, events)?;
+impl<'k> Compared<'k> {
+    /// Labels are in the topic `TOPIC-labels` at once: their times say when they take effect.
+    fn new(kafka: &'k Client, program: &str, topic: &str, seed: u64) -> Result<Self> {
+        let place = Place::new()?;
+        fit(program, place.path())?;
+        let bundle = place.path().join("fitted");
+        let labels = format!("{topic}-labels");
+        let settings = place
+            .settings(kafka, topic, "state")
+            .with("bundle.path", &bundle.display().to_string())
+            .with("events.format", "json")
+            .with("learner.steps_per_block", "5")
+            .with("labels.topic", &labels)
+            .with("labels.taken_by", "time")
+            .with("labels.settle", "1s")
+            // As many as take effect with a block.
+            .with("labels.window", &BLOCK.to_string())
+            .with("labels.patience", "3m");
+        let stream = stream(seed);
+        let reported = backtest(program, &place, &settings, &stream)?;
+        let candidates = reported.iter().map(|moment| &moment["gate"]["candidate"]);
+        let candidates: Vec<&Value> = candidates.collect();
+        for candidate in ["frozen", "prior", "adapted"] {
+            ensure!(
+                candidates.iter().any(|served| **served == candidate),
+                "{candidate} is never served: {candidates:?}"
+            );
         }
-        check(&daemon, (number + 1) * BLOCK, moment).with_context(|| format!("seed {seed}"))?;
+        for block in &stream {
+            let values = block.iter().map(|event| event.label().to_string());
+            let time_ms = block.first().map(Event::label_time_ms);
+            kafka.produce_at(&labels, 0, values, time_ms)?;
+        }
+        Ok(Self {
+            kafka,
+            topic: topic.to_owned(),
+            settings,
+            stream,
+            reported,
+            _place: place,
+        })
     }
+
+    fn produce(&self, events: &[Event]) -> Result<()> {
+        let time_ms = events.first().map(|event| event.time_ms);
+        let payload = |event: &Event| gaussians::json_at(&event.id, &event.latent, event.time_ms);
+        let payloads = events.iter().map(payload);
+        self.kafka.produce_at(&self.topic, 0, payloads, time_ms)
+    }
+
+    /// Gives a learner the stream, restarts it within a block, and checks these parts of what `shown` says after each block;
+    /// of what the learner itself says if that is `None`. Gives the learner.
+    fn follow(
+        &self,
+        program: &str,
+        learner: &Settings,
+        shown: Option<&Daemon>,
+        parts: &[&str],
+    ) -> Result<Daemon> {
+        let mut daemon = Daemon::start(program, learner)?;
+        for (number, (block, moment)) in self.stream.iter().zip(&self.reported).enumerate() {
+            // Shares are followed within a block, and forgotten by a restart.
+            let halves = if number == BLOCKS / 2 { 2 } else { 1 };
+            for (half, events) in block.chunks(BLOCK / halves).enumerate() {
+                if half == 1 {
+                    daemon.stop_cleanly()?;
+                    daemon = Daemon::start(program, learner)?;
+                }
+                self.produce(events)?;
+            }
+            let shown = shown.unwrap_or(&daemon);
+            check(shown, (number + 1) * BLOCK, moment, parts)?;
+        }
+        Ok(daemon)
+    }
+}
+
+/// One process shows block by block what a backtest has reported, also after a restart within a block. The topics `TOPIC`
+/// and `TOPIC-labels` have one partition.
+pub fn a_backtest_gives_block_by_block_what_the_daemon_gives(
+    kafka: &Client,
+    program: &str,
+    topic: &str,
+    seed: u64,
+) -> Result<()> {
+    let compared = Compared::new(kafka, program, topic, seed)?;
+    let daemon = compared.follow(program, &compared.settings, None, &FIGURES)?;
     let sent = |outcome: &str| {
         daemon.metric(&format!(
             "ostar_sent_classes_total{{outcome=\"{outcome}\"}}"
         ))
     };
-    let compared = sent("same")?.unwrap_or(0.0) + sent("different")?.unwrap_or(0.0);
+    let counted = sent("same")?.unwrap_or(0.0) + sent("different")?.unwrap_or(0.0);
     ensure!(
-        compared == ((BLOCKS - BLOCKS / 2) * BLOCK) as f64,
-        "{compared} classes compared"
+        counted == ((BLOCKS - BLOCKS / 2) * BLOCK) as f64,
+        "{counted} classes compared"
     );
-    daemon.stop_cleanly()?;
-    let candidate = |moment: &Value| moment["gate"]["candidate"].as_str().map(str::to_owned);
-    reported
-        .iter()
-        .map(|moment| candidate(moment).context("a candidate"))
-        .collect()
+    daemon.stop_cleanly()
 }
 
-#[test]
-fn a_backtest_gives_block_by_block_what_the_daemon_gives_labels_and_a_restart_included()
--> Result<()> {
-    thread::scope(|scope| {
-        let runs: Vec<_> = (1..=5)
-            .map(|seed| (seed, scope.spawn(move || compare(seed))))
-            .collect();
-        for (seed, run) in runs {
-            let candidates = run.join().expect("a comparison returns its errors")?;
-            for candidate in ["frozen", "prior", "adapted"] {
-                ensure!(
-                    candidates.iter().any(|served| served == candidate),
-                    "seed {seed}: {candidate} is never served: {candidates:?}"
-                );
-            }
-        }
-        Ok(())
-    })
+/// A scorer shows block by block what a backtest has reported: the shares and the candidate that it serves. Its learner is
+/// restarted within a block. The topics `TOPIC`, `TOPIC-labels`, `TOPIC-samples` and `TOPIC-state` have one partition.
+pub fn a_backtest_gives_block_by_block_what_a_scorer_serves(
+    kafka: &Client,
+    program: &str,
+    topic: &str,
+    seed: u64,
+) -> Result<()> {
+    let compared = Compared::new(kafka, program, topic, seed)?;
+    let shared = compared.settings.clone().without("checkpoints.folder");
+    let shared = shared
+        .with("checkpoints.topic", &format!("{topic}-state"))
+        .with("samples.topic", &format!("{topic}-samples"))
+        // All of them.
+        .with("samples.per_second", "100000000");
+    let scorer = Daemon::start(program, &shared.clone().with("role", "scorer"))?;
+    scorer.logged("the group has assigned partitions")?;
+    let learner = shared
+        .with("role", "learner")
+        .with("checkpoints.store", "kafka");
+    let learner = compared.follow(program, &learner, Some(&scorer), &SERVED)?;
+    learner.stop_cleanly()?;
+    scorer.stop_cleanly()
 }
