@@ -12,6 +12,9 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Each may use those before it.
 FLOORS = ["model/engine", "model/method", "model/bundle", "connectors", "daemon"]
+# Above all of them; what they do among themselves is their own.
+ROOF = ["experiments", "tests"]
+SECTIONS = ("dependencies", "dev-dependencies", "build-dependencies")
 USE = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);", re.MULTILINE)
 
 
@@ -108,17 +111,29 @@ def knots(used):
     return [knot for knot in found if knot]
 
 
+def manifest(folder):
+    return tomllib.loads((ROOT / folder / "Cargo.toml").read_text())
+
+
+def packages(crate, shared):
+    """Packages that a crate's manifest names for any target, by their own names, and the section that names each."""
+    for part in (crate, *crate.get("target", {}).values()):
+        for section in SECTIONS:
+            for name, asked in part.get(section, {}).items():
+                if isinstance(asked, dict) and asked.get("workspace"):
+                    asked = shared.get(name)
+                yield section, asked.get("package", name) if isinstance(asked, dict) else name
+
+
 def main():
     problems = []
-    names = {}
-    for floor in FLOORS:
-        names[floor] = tomllib.loads((ROOT / floor / "Cargo.toml").read_text())["package"]["name"]
+    shared = manifest(".")["workspace"]["dependencies"]
+    names = {floor: manifest(floor)["package"]["name"] for floor in FLOORS + ROOF}
     for number, floor in enumerate(FLOORS):
-        manifest = tomllib.loads((ROOT / floor / "Cargo.toml").read_text())
-        for section in ("dependencies", "dev-dependencies", "build-dependencies"):
-            for above in FLOORS[number:]:
-                if names[above] in manifest.get(section, {}) and above != floor:
-                    problems.append(f"{floor}/Cargo.toml: [{section}] names {names[above]}, which is above it")
+        above = {names[higher] for higher in FLOORS[number + 1 :] + ROOF}
+        for section, package in packages(manifest(floor), shared):
+            if package in above:
+                problems.append(f"{floor}/Cargo.toml: [{section}] names {package}, which is above it")
         used = edges(ROOT / floor / "src")
         for knot in knots(used):
             listed = [

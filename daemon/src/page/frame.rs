@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{about::About, history::series};
 use crate::{
     proto::State,
-    words::{self, Answers, Line, Listing, PerSecond, Remark, count},
+    words::{self, Answers, Line, Listing, PerSecond, Remark},
 };
 
 /// A frame as viewers get it every second.
@@ -75,6 +75,7 @@ fn shortened(mut state: State) -> State {
 impl Words {
     fn new(state: &State, about: &About, rates: Option<PerSecond>) -> Self {
         let up = (state.time_ms as u64).saturating_sub(about.started_ms);
+        let hidden = about.classes_in_all - about.classes.len();
         Self {
             answers: Answers::new(state, rates.map(|rates| rates.events)),
             ready: words::readiness(state),
@@ -82,48 +83,13 @@ impl Words {
             up: words::span(up as f64 / 1_000.0),
             alarms: words::standing(state),
             classes: words::classes(state, false),
-            classes_note: classes_note(state, about),
+            classes_note: words::classes_note(state, hidden, about.movement_limit),
             candidates: words::candidates(state),
-            candidates_note: candidates_note(state),
+            candidates_note: words::candidates_note(state),
             inputs: words::inputs(state),
             stream: words::stream(state, &about.topic, about.labels, rates),
             figures: words::figures(state),
             rejected: words::rejected(state),
         }
     }
-}
-
-fn classes_note(state: &State, about: &About) -> String {
-    let rest = about.classes_in_all - about.classes.len();
-    let mut note = String::new();
-    if rest > 0 {
-        note += &format!("{rest} rarer classes are in the metrics. ");
-    }
-    if state.refresh.is_some() {
-        note += &format!(
-            "Movement: squared movement by the map over squared distance to the nearest other class; the guard's limit is {}. ",
-            about.movement_limit
-        );
-    }
-    note += "Bold: the share in training is outside the interval.";
-    if let Some(drawn) = &state.shares_by_labels {
-        note += &format!(
-            " Labels of randomly drawn events tell the shares of {} events up to block {}, whatever has changed.",
-            count(drawn.rows as f64),
-            count(drawn.last_block as f64)
-        );
-    }
-    note
-}
-
-fn candidates_note(state: &State) -> String {
-    let Some(refresh) = &state.refresh else {
-        return "The guard has judged no state yet.".to_owned();
-    };
-    let refusals = count(refresh.refusals as f64);
-    let mut note = format!("The guard has refused {refusals} states so far.");
-    if !refresh.accepted {
-        note += &format!(" It refuses the newest: {}.", state.refusal);
-    }
-    note
 }

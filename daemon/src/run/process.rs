@@ -24,6 +24,7 @@ use crate::{
     servers::{self, Servers},
     serving::Services,
     shutdown::Signals,
+    state::objective,
     status::Status,
 };
 
@@ -86,6 +87,7 @@ impl Process {
             digest = bundle.digest(),
             state = config.state_place(),
             mode = config.serving.mode.name(),
+            objective = objective(config.serving.objective),
             labels = config.labels.topic,
             "starting"
         );

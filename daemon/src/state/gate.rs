@@ -52,14 +52,18 @@ fn evidence(evidence: &gate::LabelEvidence) -> LabelEvidence {
         incumbent_wealth: duel.incumbent_wealth,
     };
     LabelEvidence {
-        objective: match evidence.objective {
-            gate::Objective::Class => "class",
-            gate::Objective::Probability => "probability",
-        }
-        .to_owned(),
+        objective: objective(evidence.objective).to_owned(),
         labels: evidence.labels,
         of_one_class: evidence.of_one_class,
         adapted_open: evidence.adapted_open,
         duels: evidence.duels.iter().map(duel).collect(),
+    }
+}
+
+/// As the configuration writes it.
+pub(crate) fn objective(objective: gate::Objective) -> &'static str {
+    match objective {
+        gate::Objective::Class => "class",
+        gate::Objective::Probability => "probability",
     }
 }

@@ -6,6 +6,8 @@ mod alarms;
 mod gate;
 mod labels;
 
+pub(crate) use self::gate::objective;
+
 use ostar_bundle::Description;
 use ostar_method::{
     Candidate,

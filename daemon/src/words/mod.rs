@@ -8,6 +8,7 @@ mod evidence;
 mod lines;
 mod listing;
 mod names;
+mod notes;
 mod numbers;
 mod remarks;
 mod tables;
@@ -19,7 +20,8 @@ pub(crate) use self::{
     answers::Answers,
     lines::{Line, PerSecond, figures, stream},
     listing::Listing,
-    numbers::{count, span},
+    notes::{candidates_note, classes_note},
+    numbers::span,
     remarks::{Remark, learning, readiness, standing},
     tables::{candidates, classes, inputs, rejected, wanted},
     why::{in_short, summary, why},

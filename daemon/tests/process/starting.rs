@@ -24,7 +24,8 @@ fn the_log_says_what_the_process_is_in_every_role() -> Result<()> {
         .settings(&mock, "said", "state")
         .with("grpc.control_listen", "127.0.0.1:0")
         .with("labels.topic", "said-labels")
-        .with("serving.mode", "prior");
+        .with("serving.mode", "prior")
+        .with("serving.objective", "probability");
     // Nobody answers these two, and they say it none the less.
     let split = |role| {
         all.clone()
@@ -54,6 +55,7 @@ fn the_log_says_what_the_process_is_in_every_role() -> Result<()> {
             "digest": bundle.digest(),
             "state": state,
             "mode": "prior",
+            "objective": "probability",
             "labels": "said-labels",
         });
         has(&daemon.logged("starting")?, &expected)?;

@@ -209,7 +209,7 @@ fn backtest(kafka: &Kafka) -> Result<()> {
         command.args(["--brokers", &kafka.bootstrap(), "--topic", "replayed"])
     })?;
     daemon.metric_reaches("ostar_learned_events_total", MAILS as f64)?;
-    // Labels are compared in `daemon/tests/process/backtest.rs`: those of mails without times come at another time.
+    // Labels are compared in `tests/harness/src/promises/backtest.rs`: those of mails without times come at another time.
     for name in [
         "accuracy_frozen",
         "accuracy_prior",

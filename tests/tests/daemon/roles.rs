@@ -14,7 +14,7 @@ use ostar_tests::{
     state, until,
 };
 
-use ostar_harness::Place;
+use ostar_harness::{Place, promises};
 
 use crate::{Alone, PROGRAM, Test, start};
 
@@ -26,6 +26,14 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     (
         "a_bound_on_samples_is_kept_and_the_same_events_are_drawn",
         sampled,
+    ),
+    (
+        "a_backtest_gives_block_by_block_what_a_scorer_serves",
+        backtested,
+    ),
+    (
+        "a_backtest_gives_block_by_block_what_the_daemon_gives_for_more_seeds",
+        backtested_alone,
     ),
 ];
 
@@ -302,4 +310,30 @@ fn sampled(kafka: &Kafka) -> Result<()> {
     ensure!(passed_on < 12_000, "{passed_on} of 20,000 were passed on");
     scorer.stop_cleanly()?;
     teacher.stop_cleanly()
+}
+
+/// The events that are compared are of a year long past.
+const KEPT_FOR_EVER: [(&str, &str); 1] = [("retention.ms", "-1")];
+
+/// The quick tests have the first seed.
+fn backtested_alone(kafka: &Kafka) -> Result<()> {
+    for seed in 2..=5 {
+        let topic = format!("compared-{seed}");
+        kafka.create_topic(&topic, 1, &KEPT_FOR_EVER)?;
+        kafka.create_topic(&format!("{topic}-labels"), 1, &KEPT_FOR_EVER)?;
+        promises::a_backtest_gives_block_by_block_what_the_daemon_gives(
+            kafka, PROGRAM, &topic, seed,
+        )
+        .with_context(|| format!("seed {seed}"))?;
+    }
+    Ok(())
+}
+
+fn backtested(kafka: &Kafka) -> Result<()> {
+    for topic in ["compared", "compared-labels"] {
+        kafka.create_topic(topic, 1, &KEPT_FOR_EVER)?;
+    }
+    kafka.create_topic("compared-samples", 1, &[])?;
+    kafka.create_topic("compared-state", 1, &state::TOPIC)?;
+    promises::a_backtest_gives_block_by_block_what_a_scorer_serves(kafka, PROGRAM, "compared", 1)
 }
