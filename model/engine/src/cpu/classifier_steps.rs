@@ -4,6 +4,7 @@ use super::{
     chain::Chain,
     encoder::OwnedInputs,
     layer::Mode,
+    map::Blocks,
     objective::{cross_entropy, entropy, information_gradient},
     state::Scratch,
     sums::ClassifierSums,
@@ -13,7 +14,7 @@ use crate::architecture::Network;
 impl Chain<'_> {
     /// Target classifier on mapped source rows and, if the objective has a term on them, on target rows.
     pub(super) fn classifier(mut self) {
-        self.map_source();
+        self.map_source(Blocks::Dropped);
         self.scratch.points.clear();
         self.gather_target();
         self.target_classifier();
@@ -31,14 +32,12 @@ impl Chain<'_> {
             .encoder
             .output(&scratch.encoder_input)
             .split_at(split);
-        let (layers, mode) = (networks.layers(Network::Map), Mode::Evaluation);
-        if arguments.through_map {
-            map.forward_and_keep(mode, layers, source, workspace);
-        } else {
-            map.forward(mode, layers, source, workspace);
-        }
-        scratch.points.clear();
-        scratch.points.extend_from_slice(target);
+        let (layers, blocks) = (
+            networks.layers(Network::Map),
+            Blocks::kept_if(arguments.through_map),
+        );
+        map.forward(blocks, Mode::Evaluation, layers, source, workspace);
+        target.clone_into(&mut scratch.points);
         self.target_classifier();
         if arguments.through_map {
             self.mapped_rows_backward();

@@ -313,12 +313,7 @@ impl Engine for CpuEngine {
     fn evaluate(&mut self, what: Evaluation, rows: Inputs<'_>, out: &mut Vec<f32>) -> Result<()> {
         let state = self.team.state();
         let mut arguments = state.arguments.write();
-        match (what, &rows) {
-            (Evaluation::Transport | Evaluation::Score(_), Inputs::Dense(latents)) => {
-                arguments.inputs.copy_latents(latents);
-            }
-            _ => arguments.inputs.copy(&rows, &state.architecture),
-        }
+        arguments.inputs.copy(&rows, &state.architecture);
         drop(arguments);
         self.run_evaluation(what, out);
         Ok(())

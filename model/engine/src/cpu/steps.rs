@@ -8,6 +8,7 @@ use pulp::Arch;
 use super::{
     chain::Chain,
     layer::Mode,
+    map::Blocks,
     objective::softmax_rows,
     state::{Arguments, Scratch, State},
     sums::{CriticSums, MapSums},
@@ -25,11 +26,7 @@ impl Chain<'_> {
     /// Critic: -W(v) + gamma GP(v).
     pub(super) fn critic(mut self) {
         let (arguments, width) = (self.arguments, self.width());
-        if arguments.keep_map {
-            self.map_and_keep();
-        } else {
-            self.map_source();
-        }
+        self.map_source(Blocks::kept_if(arguments.keep_map));
         // Three sets of points, one after the other: interpolates, mapped source rows, target rows.
         let Scratch { points, map, .. } = &mut *self.scratch;
         points.resize(map.output.len(), 0.0);
@@ -76,7 +73,7 @@ impl Chain<'_> {
             let member = &self.scratch.workspace.member;
             self.scratch.map.repeat_running(map_layers, member);
         } else {
-            self.map_and_keep();
+            self.map_source(Blocks::Kept);
         }
         self.scratch.points.clear();
         self.gather_target();
@@ -220,27 +217,23 @@ pub(crate) fn evaluate(state: &State, member: &Member) {
     for start in rows.clone().step_by(EVALUATION_ROWS) {
         let block = start..rows.end.min(start + EVALUATION_ROWS);
         encoder_input.clear();
+        let inputs = &arguments.inputs;
+        match arguments.evaluation {
+            Evaluation::Encode => inputs.assemble(block, architecture, networks, encoder_input),
+            _ => inputs.copy_rows(block, architecture.latent, encoder_input),
+        }
         match arguments.evaluation {
             Evaluation::Encode => {
-                arguments
-                    .inputs
-                    .assemble(block, architecture, networks, encoder_input);
                 let layers = networks.layers(Network::Encoder);
                 encoder.forward(mode, layers, encoder_input, workspace);
                 output.extend_from_slice(encoder.output(encoder_input));
             }
             Evaluation::Transport => {
-                arguments
-                    .inputs
-                    .copy_rows(block, architecture.latent, encoder_input);
                 let layers = networks.layers(Network::Map);
-                map.forward(mode, layers, encoder_input, workspace);
+                map.forward(Blocks::Dropped, mode, layers, encoder_input, workspace);
                 output.extend_from_slice(&map.output);
             }
             Evaluation::Score(head) => {
-                arguments
-                    .inputs
-                    .copy_rows(block, architecture.latent, encoder_input);
                 let layers = networks.layers(match head {
                     Head::Source => Network::SourceClassifier,
                     Head::Target => Network::TargetClassifier,
