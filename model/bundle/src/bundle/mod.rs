@@ -11,6 +11,7 @@ mod source;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+pub(crate) use description::check_classes;
 pub use description::{Description, FORMAT_VERSION, LatentModel};
 pub use files::BundleFiles;
 pub use source::SourceBuffer;

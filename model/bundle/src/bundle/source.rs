@@ -4,6 +4,7 @@ use ostar_engine::{Error, HostTensor, NamedTensors, Result, Rows, checks, parame
 use ostar_method::proportions::{LabelProportions, Probabilities};
 
 use super::Description;
+use crate::fit::proportions_of;
 
 /// Labelled rows of raw latents or, for a black box, of its probabilities.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,9 +62,7 @@ impl SourceBuffer {
     /// Class shares of all rows (buffer_proportions).
     pub fn proportions(&self, classes: usize) -> Result<LabelProportions> {
         checks::labels(&self.labels, classes)?;
-        let mut counts = vec![0.0; classes];
-        ostar_engine::weights::class_counts(self.labels.iter().copied(), &mut counts);
-        LabelProportions::from_counts(&counts)
+        proportions_of(&self.labels, classes)
     }
 
     /// Refuses rows that do not belong to the model, and a class without the rows that are needed of it: one

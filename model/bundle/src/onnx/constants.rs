@@ -121,21 +121,24 @@ pub(crate) fn check(tensor: &TensorProto) -> Result<(), String> {
 /// A constant of single-precision numbers.
 pub(crate) fn floats(name: &str, shape: &[usize], values: Vec<f32>) -> TensorProto {
     TensorProto {
-        name: name.into(),
-        dims: shape.iter().map(|size| *size as i64).collect(),
-        data_type: DataType::Float as i32,
         float_data: values,
-        ..TensorProto::default()
+        ..empty(name, shape, DataType::Float)
     }
 }
 
 /// A constant of whole numbers.
 pub(crate) fn integers(name: &str, shape: &[usize], values: Vec<i64>) -> TensorProto {
     TensorProto {
+        int64_data: values,
+        ..empty(name, shape, DataType::Int64)
+    }
+}
+
+fn empty(name: &str, shape: &[usize], kind: DataType) -> TensorProto {
+    TensorProto {
         name: name.into(),
         dims: shape.iter().map(|size| *size as i64).collect(),
-        data_type: DataType::Int64 as i32,
-        int64_data: values,
+        data_type: kind as i32,
         ..TensorProto::default()
     }
 }

@@ -68,8 +68,7 @@ impl Chain<'_> {
         source_classifier.backward_input(layers, workspace);
 
         let gradient = encoder.gradient_mut();
-        gradient.clear();
-        gradient.extend_from_slice(&source_classifier.gradient);
+        source_classifier.gradient.clone_into(gradient);
         if arguments.through_map {
             for (sum, value) in gradient.iter_mut().zip(&map_backward.gradient) {
                 *sum += value;

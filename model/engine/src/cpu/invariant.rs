@@ -175,8 +175,7 @@ impl Chain<'_> {
         self.encode(&[&arguments.inputs, &arguments.target_inputs]);
         let scratch = &mut *self.scratch;
         let latents = scratch.encoder.output(&scratch.encoder_input);
-        scratch.output.clear();
-        scratch.output.extend_from_slice(latents);
+        latents.clone_into(&mut scratch.output);
     }
 
     /// Encoder and source classifier against the adversary.
@@ -218,8 +217,7 @@ impl Chain<'_> {
             }
         }
         let gradient = encoder.gradient_mut();
-        gradient.clear();
-        gradient.extend_from_slice(&classifier.gradient);
+        classifier.gradient.clone_into(gradient);
         gradient.resize(2 * count * width, 0.0);
         let slopes = critic.gradient.chunks_exact(width).zip(&*factors);
         for (row, (slope, factor)) in gradient.chunks_exact_mut(width).zip(slopes) {

@@ -90,8 +90,7 @@ impl BatchStatistics {
     /// Uses running statistics in place of a batch's. With a count of 1, squares are the variance.
     pub(crate) fn load_running(&mut self, mean: &[f32], variance: &[f32]) {
         self.moments.count = 1.0;
-        self.narrow.clear();
-        self.narrow.extend_from_slice(mean);
+        mean.clone_into(&mut self.narrow);
         self.moments.mean.clear();
         self.moments.mean.extend(mean.iter().map(|v| f64::from(*v)));
         self.moments.squares.clear();

@@ -98,8 +98,7 @@ impl Pooled {
         }
         statistics.inverse_deviations(&mut self.inverse_deviations);
         self.places = statistics.moments.count as usize;
-        self.mean.clear();
-        self.mean.extend_from_slice(statistics.narrow_mean());
+        statistics.narrow_mean().clone_into(&mut self.mean);
         let affine = weights.affine().expect("convolutions are normalised");
         let values = self.normalised.len();
         batch_forward(
