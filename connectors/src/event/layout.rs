@@ -16,8 +16,8 @@ const SUM_TOLERANCE: f64 = 1e-3;
 pub struct UnsuitableSettings(String);
 
 impl UnsuitableSettings {
-    pub(crate) fn new(problem: String) -> Self {
-        Self(problem)
+    pub(crate) fn new(problem: impl Into<String>) -> Self {
+        Self(problem.into())
     }
 }
 
@@ -134,6 +134,14 @@ impl Layout {
         }
     }
 
+    /// Names of the fields, in the schema's order; none for a vector.
+    pub(crate) fn field_names(&self) -> Vec<String> {
+        match self {
+            Self::Dense(_) => Vec::new(),
+            Self::Fields(fields) => fields.names(),
+        }
+    }
+
     pub(crate) fn kind(&self) -> InputKind {
         match self {
             Self::Dense(dense) => dense.kind,
@@ -225,16 +233,9 @@ impl FieldLayout {
         fields.map(|field| path(&field.name)).collect()
     }
 
-    /// Names of the fields, in the schema's order.
-    pub(crate) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let fields = self.schema.fields.iter();
         fields.map(|field| field.name.clone()).collect()
-    }
-
-    /// Keys of the fields in `ostar.v1.Fields` of events, in the schema's order.
-    pub(crate) fn event_keys(&self, settings: &EventSettings) -> Vec<String> {
-        let key = |name| settings.fields.get(&name).cloned().unwrap_or(name);
-        self.names().into_iter().map(key).collect()
     }
 
     /// Appends a row; `cells` are in the schema's order.

@@ -66,11 +66,7 @@ impl Connection {
         timeout: Duration,
     ) -> Result<Self, KafkaError> {
         let consumer: Consumer = client::create(config, Context::default())?;
-        let topic = Topic {
-            consumer: Arc::new(consumer),
-            name: settings.topic.clone(),
-            brokers: settings.brokers.clone(),
-        };
+        let topic = Topic::new(Arc::new(consumer), &settings.topic, &settings.brokers);
         let found = topic.look(timeout);
         let found = found.map_err(|error| first_reason(&topic, error))?;
         Ok(Self {
