@@ -1,6 +1,7 @@
 //! Chains of the steps that train classifiers and encoders, from inputs to gradients.
 
 use super::{
+    buffers::zero,
     chain::Chain,
     encoder::OwnedInputs,
     layer::Mode,
@@ -99,8 +100,7 @@ impl Chain<'_> {
         std::mem::swap(&mut map_backward.gradient, &mut on_source.gradient);
         map_backward.to_latents = true;
         // The encoder does not learn from the transport cost.
-        row_weights.clear();
-        row_weights.resize(self.rows.len(), 0.0);
+        zero(row_weights, self.rows.len());
         // The map is fixed: its gradients are computed on the way and not used.
         let parts = self.gradients.of_mut(Network::Map);
         let layers = networks.layers(Network::Map);
@@ -229,8 +229,7 @@ impl Chain<'_> {
         if let Some(embedding) = &networks.embedding {
             let gradient = encoder.input_gradient(layers, workspace);
             let table = &mut self.gradients.embedding;
-            table.clear();
-            table.resize(embedding.read().value.len(), 0.0);
+            zero(table, embedding.read().value.len());
             let split = (self.rows.len() * architecture.encoder_inputs()).min(gradient.len());
             let (source, target) = gradient.split_at(split);
             for (inputs, gradient) in [

@@ -1,9 +1,9 @@
 //! [`CpuEngine`]: checks a step's arguments, runs its jobs and reports.
 
 use super::{
+    buffers::refill,
     chain::Chain,
     gemm::Product,
-    jobs::refill,
     state::State,
     steps::MAX_MEMBERS,
     sums::ClassifierSums,

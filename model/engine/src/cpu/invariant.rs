@@ -4,8 +4,8 @@
 
 use super::{
     CpuEngine,
+    buffers::refill,
     chain::{Chain, gather},
-    jobs::refill,
     state::{Arguments, Scratch},
 };
 use crate::{
@@ -231,14 +231,10 @@ impl Chain<'_> {
     /// Logistic loss of v on source and target rows of the resident buffers.
     fn discriminator(mut self) {
         let (arguments, width) = (self.arguments, self.width());
+        let rows = &arguments.source_rows[self.rows.clone()];
         let points = &mut self.scratch.points;
         points.clear();
-        gather(
-            &arguments.source,
-            &arguments.source_rows[self.rows.clone()],
-            width,
-            points,
-        );
+        gather(&arguments.source, rows, width, points);
         self.gather_target();
         let Scratch {
             workspace,

@@ -6,6 +6,7 @@ use std::ops::Range;
 use pulp::Arch;
 
 use super::{
+    buffers::{refill, zero},
     chain::Chain,
     layer::Mode,
     map::Blocks,
@@ -141,8 +142,7 @@ fn interpolate(arch: Arch, points: &mut [f32], positions: &[f32], width: usize) 
 /// target's weight over N at target rows.
 fn critic_factors(arguments: &Arguments, rows: Range<usize>, factors: &mut Vec<f32>) {
     let (count, all) = (rows.len(), arguments.labels.len());
-    factors.clear();
-    factors.resize(count, 0.0);
+    zero(factors, count);
     let labels = arguments.labels[rows].iter();
     factors.extend(labels.map(|label| -arguments.source_weights[*label as usize] as f32));
     factors.resize(3 * count, (arguments.target_weight / all as f64) as f32);
@@ -158,9 +158,8 @@ fn weighted_sum(factors: &[f32], values: &[f32], range: Range<usize>) -> f64 {
 
 /// Each row's weight, given one for each class.
 fn weights_by_row(labels: &[u32], class_weights: &[f64], out: &mut Vec<f32>) {
-    out.clear();
     let weights = labels.iter().map(|label| class_weights[*label as usize]);
-    out.extend(weights.map(|weight| weight as f32));
+    refill(out, weights.map(|weight| weight as f32));
 }
 
 /// One step of Adam. Layers are dealt out in turn, so that each is updated by one member.
