@@ -6,6 +6,7 @@ use ostar_bundle::{
 };
 
 use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason, path::Path};
+use crate::problem::listed;
 
 /// How far from 1 the sum of probabilities may be. Printed with a few digits, they are rounded.
 const SUM_TOLERANCE: f64 = 1e-3;
@@ -106,18 +107,11 @@ impl Layout {
 
     /// What events.fields may name, in words.
     fn names(&self) -> String {
-        const SHOWN: usize = 12;
         match self {
             Self::Dense(dense) => format!("`{}` alone, which the bundle takes", dense.kind),
             Self::Fields(fields) => {
-                let names = fields.schema.fields.iter().take(SHOWN);
-                let names: Vec<_> = names.map(|field| format!("`{}`", field.name)).collect();
-                let more = fields.len().saturating_sub(SHOWN);
-                let more = match more {
-                    0 => String::new(),
-                    more => format!(" and {more} others"),
-                };
-                format!("fields of the bundle: {}{more}", names.join(", "))
+                let names = fields.schema.fields.iter().map(|field| &field.name);
+                format!("fields of the bundle: {}", listed(names))
             }
         }
     }

@@ -329,7 +329,8 @@ pub fn from_safetensors(bytes: &[u8]) -> Result<NamedTensors> {
     Ok(tensors)
 }
 
-fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+/// The words of some bytes, without what is left at their end.
+pub fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
     bytes.as_chunks().0.iter().copied()
 }
 
