@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result, checks};
+use crate::{Error, Result};
 
 /// Settings of one Adam step. Its moments and step count live in the engine, next to the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -64,8 +64,19 @@ impl Adam {
         };
         beta("beta1", self.beta1)?;
         beta("beta2", self.beta2)?;
-        checks::weight("adam.rate", self.rate)?;
-        checks::above("adam.epsilon", self.epsilon, 0.0)
+        if !(self.rate.is_finite() && self.rate >= 0.0) {
+            return Err(Error::setting(
+                "adam.rate",
+                format!("is {}, expected a finite number, 0 or more", self.rate),
+            ));
+        }
+        if !(self.epsilon.is_finite() && self.epsilon > 0.0) {
+            return Err(Error::setting(
+                "adam.epsilon",
+                format!("is {}, expected a finite number above 0", self.epsilon),
+            ));
+        }
+        Ok(())
     }
 
     /// Coefficients of the next step, with the correction for moments that start at 0.

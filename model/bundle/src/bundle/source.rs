@@ -1,10 +1,12 @@
 //! The labelled source rows that a bundle carries, and which of them are held out.
 
-use ostar_engine::{Error, HostTensor, NamedTensors, Result, Rows, checks, parameters::finite};
+use ostar_engine::{
+    Error, HostTensor, NamedTensors, Result, Rows, checks, parameters::finite,
+    weights::class_counts,
+};
 use ostar_method::proportions::{LabelProportions, Probabilities};
 
 use super::Description;
-use crate::fit::proportions_of;
 
 /// Labelled rows of raw latents or, for a black box, of its probabilities.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,4 +145,11 @@ impl SourceBuffer {
         let held_out = held_out.iter().map(|is| *is == 1.0).collect();
         Self::new(values, width, labels, held_out)
     }
+}
+
+/// Class shares of some labels.
+pub(crate) fn proportions_of(labels: &[u32], classes: usize) -> Result<LabelProportions> {
+    let mut counts = vec![0.0; classes];
+    class_counts(labels.iter().copied(), &mut counts);
+    LabelProportions::from_counts(&counts)
 }

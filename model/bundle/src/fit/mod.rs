@@ -16,13 +16,12 @@ pub(crate) use split::Split;
 
 use ostar_engine::{
     Inputs, Result, Rows, architecture::EncoderShape, checks, linear::softmax_rows,
-    weights::class_counts,
 };
 use ostar_method::proportions::LabelProportions;
 
 use crate::{
     Bundle,
-    bundle::{Description, check_classes},
+    bundle::{Description, check_classes, proportions_of},
     fields::{FieldBlock, FieldSchema},
     input::Input,
 };
@@ -164,11 +163,4 @@ pub(crate) fn given_or_of(
         || proportions_of(labels, classes),
         |given| Ok(given.clone()),
     )
-}
-
-/// Class shares of some labels.
-pub(crate) fn proportions_of(labels: &[u32], classes: usize) -> Result<LabelProportions> {
-    let mut counts = vec![0.0; classes];
-    class_counts(labels.iter().copied(), &mut counts);
-    LabelProportions::from_counts(&counts)
 }
