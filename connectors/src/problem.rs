@@ -33,6 +33,17 @@ pub enum Found {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyPath(Vec<String>);
 
+/// Some names as an error shows them: the first dozen.
+pub(crate) fn listed<'n>(names: impl ExactSizeIterator<Item = &'n String>) -> String {
+    const SHOWN: usize = 12;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown: Vec<_> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match more {
+        0 => shown.join(", "),
+        more => format!("{} and {more} others", shown.join(", ")),
+    }
+}
+
 // === impl Problem ===
 
 impl Problem {

@@ -96,6 +96,23 @@ pub fn check_periods(
     }
 }
 
+/// Names of two fields of a record, which must be there and differ.
+pub(crate) fn check_field_names(
+    section: &str,
+    fields: [(&str, &String); 2],
+    problems: &mut Vec<Problem>,
+) {
+    for (key, name) in fields.into_iter().filter(|(_, name)| name.is_empty()) {
+        let path = format!("{section}.{key}");
+        problems.push(Problem::value(path, name, "expected a field's name"));
+    }
+    let [(first, name), (second, other)] = fields;
+    if name == other {
+        let hint = format!("expected another name than {section}.{first}");
+        problems.push(Problem::value(format!("{section}.{second}"), other, hint));
+    }
+}
+
 /// A topic that is named must have a name.
 pub(crate) fn check_topic(key: &str, topic: Option<&str>, problems: &mut Vec<Problem>) {
     if let Some(topic) = topic.map(str::trim).filter(|topic| topic.is_empty()) {

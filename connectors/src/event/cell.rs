@@ -96,14 +96,12 @@ impl<'a> Cell<'a> {
             Self::Integer(value) => Cell::Integer(value),
             Self::Number(value) => Cell::Number(value),
             Self::Text(text) => Cell::Text(text.into_owned().into()),
-            Self::Texts(texts) => Cell::Texts(owned(texts)),
+            Self::Texts(texts) => {
+                let texts = texts.into_iter();
+                Cell::Texts(texts.map(|text| text.into_owned().into()).collect())
+            }
         }
     }
-}
-
-fn owned(texts: Vec<Cow<'_, str>>) -> Vec<Cow<'static, str>> {
-    let texts = texts.into_iter();
-    texts.map(|text| Cow::Owned(text.into_owned())).collect()
 }
 
 /// The plain value without quotes; nothing if it is missing.

@@ -29,8 +29,7 @@ impl Encoder {
         if settings.has_schema() {
             return Err(UnsuitableSettings::new(
                 "events.format is avro, or has a registry or a descriptor set, expected another one: ostard reads such events and does not \
-                 write them"
-                    .into(),
+                 write them",
             ));
         }
         let wanted = places::tree(settings, &layout)?;

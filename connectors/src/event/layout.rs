@@ -6,6 +6,7 @@ use ostar_bundle::{
 };
 
 use super::{Cell, EventFormat, EventSettings, InputRows, Reject, RejectReason, path::Path};
+use crate::problem::listed;
 
 /// How far from 1 the sum of probabilities may be. Printed with a few digits, they are rounded.
 const SUM_TOLERANCE: f64 = 1e-3;
@@ -16,8 +17,8 @@ const SUM_TOLERANCE: f64 = 1e-3;
 pub struct UnsuitableSettings(String);
 
 impl UnsuitableSettings {
-    pub(crate) fn new(problem: String) -> Self {
-        Self(problem)
+    pub(crate) fn new(problem: impl Into<String>) -> Self {
+        Self(problem.into())
     }
 }
 
@@ -106,18 +107,11 @@ impl Layout {
 
     /// What events.fields may name, in words.
     fn names(&self) -> String {
-        const SHOWN: usize = 12;
         match self {
             Self::Dense(dense) => format!("`{}` alone, which the bundle takes", dense.kind),
             Self::Fields(fields) => {
-                let names = fields.schema.fields.iter().take(SHOWN);
-                let names: Vec<_> = names.map(|field| format!("`{}`", field.name)).collect();
-                let more = fields.len().saturating_sub(SHOWN);
-                let more = match more {
-                    0 => String::new(),
-                    more => format!(" and {more} others"),
-                };
-                format!("fields of the bundle: {}{more}", names.join(", "))
+                let names = fields.schema.fields.iter().map(|field| &field.name);
+                format!("fields of the bundle: {}", listed(names))
             }
         }
     }
@@ -131,6 +125,14 @@ impl Layout {
         match settings.fields.get(kind) {
             None => Ok(Path::key(kind)),
             Some(path) => parse(kind, path),
+        }
+    }
+
+    /// Names of the fields, in the schema's order; none for a vector.
+    pub(crate) fn field_names(&self) -> Vec<String> {
+        match self {
+            Self::Dense(_) => Vec::new(),
+            Self::Fields(fields) => fields.names(),
         }
     }
 
@@ -225,16 +227,9 @@ impl FieldLayout {
         fields.map(|field| path(&field.name)).collect()
     }
 
-    /// Names of the fields, in the schema's order.
-    pub(crate) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let fields = self.schema.fields.iter();
         fields.map(|field| field.name.clone()).collect()
-    }
-
-    /// Keys of the fields in `ostar.v1.Fields` of events, in the schema's order.
-    pub(crate) fn event_keys(&self, settings: &EventSettings) -> Vec<String> {
-        let key = |name| settings.fields.get(&name).cloned().unwrap_or(name);
-        self.names().into_iter().map(key).collect()
     }
 
     /// Appends a row; `cells` are in the schema's order.

@@ -87,38 +87,29 @@ impl InputRows {
 
     /// A row, to be carried to a process that has the same bundle.
     pub fn carried(&self, number: usize) -> samples::Input {
-        let CarriedRow {
-            numbers,
-            tokens,
-            bags,
-        } = self.block.row(number, self.count);
+        let row = self.block.row(number, self.count);
         samples::Input {
-            numbers,
-            tokens,
-            bags,
+            numbers: row.numbers,
+            tokens: row.tokens,
+            bags: row.bags,
         }
     }
 
     /// Appends a row that another process has carried here, for a bundle with this input. `Err` says why it cannot be of
     /// this bundle; the rows are then unchanged.
     pub fn push_carried(&mut self, input: &Input, row: samples::Input) -> Result<(), String> {
-        let samples::Input {
-            numbers,
-            tokens,
-            bags,
-        } = row;
         match (self.width, input) {
             (None, Input::Fields(schema)) => {
                 let row = CarriedRow {
-                    numbers,
-                    tokens,
-                    bags,
+                    numbers: row.numbers,
+                    tokens: row.tokens,
+                    bags: row.bags,
                 };
                 let pushed = schema.push_carried(&row, &mut self.block);
                 pushed.map_err(|error| error.to_string())?;
             }
             (width, _) => {
-                let width = width.unwrap_or_default();
+                let (width, numbers) = (width.unwrap_or_default(), row.numbers);
                 if numbers.len() != width || !numbers.iter().all(|number| number.is_finite()) {
                     return Err(format!("has an input that is not {width} finite numbers"));
                 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::path::Path;
-use crate::settings::{Period, Problem};
+use crate::settings::{Period, Problem, check_field_names};
 
 /// Section `events` of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -213,19 +213,11 @@ impl EventSettings {
             let hint = format!("expected 2 to {DEEPEST}");
             problems.push(Problem::value("events.max_depth", self.max_depth, hint));
         }
-        for (key, name) in [
+        let names = [
             ("id_field", &self.id_field),
             ("time_field", &self.time_field),
-        ] {
-            if name.is_empty() {
-                let path = format!("events.{key}");
-                problems.push(Problem::value(path, name, "expected a field's name"));
-            }
-        }
-        if self.id_field == self.time_field {
-            let hint = "expected another name than events.id_field";
-            problems.push(Problem::value("events.time_field", &self.time_field, hint));
-        }
+        ];
+        check_field_names("events", names, problems);
         for (field, path) in &self.fields {
             if let Err(hint) = Path::parse(path) {
                 problems.push(Problem::value(format!("events.fields.{field}"), path, hint));

@@ -9,6 +9,7 @@ use super::{
     cells::Place,
     reader::{Reader, Record},
 };
+use crate::problem::listed;
 
 #[derive(Debug)]
 pub(super) struct Columns {
@@ -116,7 +117,7 @@ impl Finder<'_> {
                 Some(position) => Ok(Some(position)),
                 None => Err(self.wrong(format!(
                     "there is no column `{name}`, which {flag} names; the columns are {}",
-                    self.listed()
+                    listed(self.names.iter())
                 ))),
             },
         }
@@ -151,7 +152,7 @@ impl Finder<'_> {
                         return Err(self.wrong(format!(
                             "there is no column `{name}` and no `{name}0`, expected the input's numbers; the columns \
                              are {}; name them with --columns",
-                            self.listed()
+                            listed(self.names.iter())
                         )));
                     }
                 }
@@ -211,7 +212,7 @@ impl Finder<'_> {
             None => Ok(()),
             Some(name) => Err(self.wrong(format!(
                 "there is no column `{name}`, which --kind or --ignore names; the columns are {}",
-                self.listed()
+                listed(self.names.iter())
             ))),
         }
     }
@@ -248,22 +249,6 @@ impl Finder<'_> {
             .all(|(expected, (number, _))| expected == *number);
         let columns = found.iter().map(|(_, position)| *position).collect();
         (first <= 1 && gapless).then_some(InputColumns::Numbers(columns))
-    }
-
-    fn listed(&self) -> String {
-        const SHOWN: usize = 12;
-        let shown: Vec<_> = self
-            .names
-            .iter()
-            .take(SHOWN)
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let more = if self.names.len() > SHOWN {
-            " and others"
-        } else {
-            ""
-        };
-        shown.join(", ") + more
     }
 
     fn wrong(&self, problem: String) -> FileError {

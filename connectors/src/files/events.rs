@@ -96,19 +96,13 @@ impl FileEvents {
 
     fn event(&self, record: &Record) -> Result<FileEvent, FileError> {
         let at = |column: usize| self.reader.at(record, column);
-        let text = |column: Option<usize>| match column {
-            None => Ok(None),
-            Some(column) => {
-                let (cell, place) = at(column);
-                place.text(cell)
-            }
+        let text = |column: Option<usize>| {
+            let cell = column.map(at);
+            cell.map_or(Ok(None), |(cell, place)| place.text(cell))
         };
-        let time = |column: Option<usize>| match column {
-            None => Ok(None),
-            Some(column) => {
-                let (cell, place) = at(column);
-                place.integer(cell)
-            }
+        let time = |column: Option<usize>| {
+            let cell = column.map(at);
+            cell.map_or(Ok(None), |(cell, place)| place.integer(cell))
         };
         let label = match (text(self.columns.label)?, self.columns.label) {
             (Some(label), Some(column)) => {

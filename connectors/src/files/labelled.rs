@@ -222,7 +222,13 @@ fn hash_fields(
 ) -> Result<FileRows, FileError> {
     let rows: Vec<Vec<Cell<'static>>> = records
         .into_iter()
-        .map(|record| field_cells(&record, columns, &schema, reader))
+        .map(|record| {
+            let cell = |(column, field): (&usize, &Field)| {
+                let (cell, place) = reader.at(&record, *column);
+                place.field(cell.clone(), field.kind)
+            };
+            columns.iter().zip(&schema.fields).map(cell).collect()
+        })
         .collect::<Result<_, _>>()?;
     let wrong = |error: ostar_engine::Error| reader.wrong(error.to_string());
     let values = rows
@@ -244,17 +250,4 @@ fn guess(column: usize, records: &[Record]) -> ColumnKind {
         .iter()
         .for_each(|record| guess.see(&record.cells[column]));
     guess.kind()
-}
-
-fn field_cells(
-    record: &Record,
-    columns: &[usize],
-    schema: &FieldSchema,
-    reader: &Reader,
-) -> Result<Vec<Cell<'static>>, FileError> {
-    let cell = |(column, field): (&usize, &Field)| {
-        let (cell, place) = reader.at(record, *column);
-        place.field(cell.clone(), field.kind)
-    };
-    columns.iter().zip(&schema.fields).map(cell).collect()
 }

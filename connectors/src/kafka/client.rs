@@ -92,9 +92,7 @@ const PRODUCER_DEFAULTS: [(&str, &str); 4] = [
 /// Options of a consumer. Reads files and environment variables that hold secrets.
 pub(super) fn consumer_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
     let mut config = shared_config(settings)?;
-    for (option, value) in CONSUMER_DEFAULTS {
-        set_default(&mut config, option, value);
-    }
+    set_defaults(&mut config, &CONSUMER_DEFAULTS);
     config.set("group.id", settings.group());
     Ok(config)
 }
@@ -103,18 +101,14 @@ pub(super) fn consumer_config(settings: &KafkaSettings) -> Result<ClientConfig, 
 pub(super) fn member_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
     let mut config = consumer_config(settings)?;
     config.set("partition.assignment.strategy", "cooperative-sticky");
-    for (option, value) in MEMBER_DEFAULTS {
-        set_default(&mut config, option, value);
-    }
+    set_defaults(&mut config, &MEMBER_DEFAULTS);
     Ok(config)
 }
 
 /// Options of a producer. Reads files and environment variables that hold secrets.
 pub(super) fn producer_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
     let mut config = shared_config(settings)?;
-    for (option, value) in PRODUCER_DEFAULTS {
-        set_default(&mut config, option, value);
-    }
+    set_defaults(&mut config, &PRODUCER_DEFAULTS);
     Ok(config)
 }
 
@@ -166,15 +160,15 @@ fn shared_config(settings: &KafkaSettings) -> Result<ClientConfig, KafkaError> {
         })?;
         config.set(canonical(option), value);
     }
-    for (option, value) in SHARED_DEFAULTS {
-        set_default(&mut config, option, value);
-    }
+    set_defaults(&mut config, &SHARED_DEFAULTS);
     Ok(config)
 }
 
-fn set_default(config: &mut ClientConfig, option: &str, value: &str) {
-    if config.get(option).is_none() {
-        config.set(option, value);
+fn set_defaults(config: &mut ClientConfig, defaults: &[(&str, &str)]) {
+    for (option, value) in defaults {
+        if config.get(option).is_none() {
+            config.set(*option, *value);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use rdkafka::{
 
 use super::{
     client::{self, Consumer, Context},
-    error::{KafkaError, describe},
+    error::{KafkaError, describe, fatal},
     patience::ask,
     progress::Progress,
     reader::Reader,
@@ -66,11 +66,7 @@ impl Connection {
         timeout: Duration,
     ) -> Result<Self, KafkaError> {
         let consumer: Consumer = client::create(config, Context::default())?;
-        let topic = Topic {
-            consumer: Arc::new(consumer),
-            name: settings.topic.clone(),
-            brokers: settings.brokers.clone(),
-        };
+        let topic = Topic::new(Arc::new(consumer), &settings.topic, &settings.brokers);
         let found = topic.look(timeout);
         let found = found.map_err(|error| first_reason(&topic, error))?;
         Ok(Self {
@@ -184,9 +180,8 @@ impl Committer {
         let mut list = TopicPartitionList::new();
         for (partition, offset) in offsets {
             let mut element = list.add_partition(&self.topic, *partition);
-            element
-                .set_offset(Offset::Offset(*offset))
-                .map_err(|error| KafkaError::Fatal(describe(&error)))?;
+            let set = element.set_offset(Offset::Offset(*offset));
+            set.map_err(fatal)?;
             if !self.metadata.is_empty() {
                 element.set_metadata(&self.metadata);
             }
@@ -259,7 +254,7 @@ pub(super) fn partition_list(
     let mut list = TopicPartitionList::new();
     for (partition, offset) in offsets {
         list.add_partition_offset(topic, partition, Offset::Offset(offset))
-            .map_err(|error| KafkaError::Fatal(describe(&error)))?;
+            .map_err(fatal)?;
     }
     Ok(list)
 }

@@ -90,6 +90,11 @@ impl KafkaError {
     }
 }
 
+/// A failure that only a new client can mend.
+pub(super) fn fatal(error: RdKafkaError) -> KafkaError {
+    KafkaError::Fatal(describe(&error))
+}
+
 /// librdkafka's message, without the values of secret options.
 pub(super) fn describe(error: &RdKafkaError) -> String {
     match error {

@@ -17,7 +17,7 @@ use rdkafka::{
 
 use super::{
     client::{self, Consumer, Context},
-    error::{KafkaError, describe},
+    error::{KafkaError, describe, fatal},
     settings::KafkaSettings,
 };
 
@@ -67,8 +67,7 @@ impl Leadership {
             .set("heartbeat.interval.ms", heartbeat.as_millis().to_string())
             .set("auto.offset.reset", "latest");
         let consumer: Consumer = client::create(&config, Context::default())?;
-        let subscribed = consumer.subscribe(&[state_topic]);
-        subscribed.map_err(|error| KafkaError::Fatal(describe(&error)))?;
+        consumer.subscribe(&[state_topic]).map_err(fatal)?;
         let standing = Arc::new(Standing::default());
         let (has_left, left) = mpsc::channel();
         let keeper = LeadershipKeeper {

@@ -13,7 +13,7 @@ use rdkafka::{Offset, TopicPartitionList, consumer::Consumer as _};
 use super::{
     client::{Consumer, Rebalance},
     connection::{Commits, committed, first_offsets, partition_list},
-    error::{KafkaError, describe},
+    error::{KafkaError, describe, fatal},
     progress::Progress,
     settings::KafkaSettings,
     topic::{Found, Topic},
@@ -49,8 +49,7 @@ impl Membership {
     pub(super) fn join(topic: &Topic, writer: Writer) -> Result<Self, KafkaError> {
         let consumer = Arc::clone(&topic.consumer);
         consumer.context().defers.store(true, Ordering::Release);
-        let subscribed = consumer.subscribe(&[&topic.name]);
-        subscribed.map_err(|error| KafkaError::Fatal(describe(&error)))?;
+        consumer.subscribe(&[&topic.name]).map_err(fatal)?;
         Ok(Self {
             consumer,
             topic: topic.name.clone(),
@@ -135,8 +134,7 @@ impl Membership {
             Some((*partition, *next))
         });
         let list = partition_list(&self.topic, own)?;
-        let assigned = self.consumer.incremental_assign(&list);
-        assigned.map_err(|error| KafkaError::Fatal(describe(&error)))
+        self.consumer.incremental_assign(&list).map_err(fatal)
     }
 
     /// Gives back what was revoked; others read it from now on.
@@ -144,8 +142,8 @@ impl Membership {
         let Some(leaving) = self.leaving.take() else {
             return Ok(());
         };
-        let released = self.consumer.incremental_unassign(&self.list(&leaving));
-        released.map_err(|error| KafkaError::Fatal(describe(&error)))
+        let list = self.list(&leaving);
+        self.consumer.incremental_unassign(&list).map_err(fatal)
     }
 
     /// Whether others may read what this member reads.
@@ -156,8 +154,7 @@ impl Membership {
     pub(super) fn seek(&self, progress: &Progress) -> Result<(), KafkaError> {
         let list = partition_list(&self.topic, progress.offsets().into_iter())?;
         let sought = self.consumer.seek_partitions(list, TIMEOUT);
-        let sought = sought.map_err(|error| KafkaError::Fatal(describe(&error)))?;
-        for element in sought.elements() {
+        for element in sought.map_err(fatal)?.elements() {
             if let Err(error) = element.error() {
                 tracing::warn!(partition = element.partition(), error = %describe(&error), "cannot seek");
             }
@@ -197,30 +194,21 @@ impl Membership {
 
     /// Answers rebalances that are open, and lets the client answer further ones itself.
     fn answer_all(&mut self) {
-        self.consumer
-            .context()
-            .defers
-            .store(false, Ordering::Release);
-        let open = [
-            self.arriving.take().map(|_| Vec::new()),
-            self.leaving.take(),
-        ];
-        let mut answers: Vec<(bool, Vec<i32>)> = Vec::new();
-        let [arriving, leaving] = open;
-        answers.extend(arriving.map(|partitions| (true, partitions)));
-        answers.extend(leaving.map(|partitions| (false, partitions)));
-        while let Some(rebalance) = self.consumer.context().next_rebalance() {
-            answers.push(match rebalance {
-                Rebalance::Assign(_) => (true, Vec::new()),
-                Rebalance::Revoke { partitions, .. } => (false, partitions),
-            });
-        }
-        for (is_assignment, partitions) in answers {
-            let list = self.list(&partitions);
-            let outcome = if is_assignment {
-                self.consumer.incremental_assign(&list)
-            } else {
-                self.consumer.incremental_unassign(&list)
+        let context = self.consumer.context();
+        context.defers.store(false, Ordering::Release);
+        let arriving = self.arriving.take().map(Rebalance::Assign);
+        let leaving = self.leaving.take().map(|partitions| Rebalance::Revoke {
+            partitions,
+            lost: false,
+        });
+        let waiting = std::iter::from_fn(|| context.next_rebalance());
+        for rebalance in arriving.into_iter().chain(leaving).chain(waiting) {
+            let outcome = match rebalance {
+                // Accepted without a partition: nothing is read any more.
+                Rebalance::Assign(_) => self.consumer.incremental_assign(&self.list(&[])),
+                Rebalance::Revoke { partitions, .. } => {
+                    self.consumer.incremental_unassign(&self.list(&partitions))
+                }
             };
             if let Err(error) = outcome {
                 tracing::debug!(error = %describe(&error), "could not answer a rebalance");

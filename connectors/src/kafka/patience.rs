@@ -31,18 +31,16 @@ pub(super) fn ask<T>(
 /// Whether the broker elects a leader or a coordinator at the moment, or loads what it needs. On a new cluster the first
 /// question about a group creates the topic of offsets, which takes seconds.
 pub(super) fn is_not_yet(error: &RdKafkaError) -> bool {
-    use RDKafkaErrorCode::{
-        CoordinatorLoadInProgress, CoordinatorNotAvailable, LeaderNotAvailable, NotCoordinator,
-        NotLeaderForPartition, OffsetNotAvailable,
-    };
-    let codes = [
-        CoordinatorLoadInProgress,
-        CoordinatorNotAvailable,
-        NotCoordinator,
-        LeaderNotAvailable,
-        NotLeaderForPartition,
-        OffsetNotAvailable,
-    ];
-    let code = error.rdkafka_error_code();
-    code.is_some_and(|code| codes.contains(&code))
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            Code::CoordinatorLoadInProgress
+                | Code::CoordinatorNotAvailable
+                | Code::NotCoordinator
+                | Code::LeaderNotAvailable
+                | Code::NotLeaderForPartition
+                | Code::OffsetNotAvailable
+        )
+    )
 }

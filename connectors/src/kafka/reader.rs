@@ -13,7 +13,7 @@ use rdkafka::{
 
 use super::{
     connection::partition_list,
-    error::{KafkaError, describe},
+    error::{KafkaError, describe, fatal},
     membership::{Change, Membership},
     progress::{LostOffsets, PartitionLag, Progress},
     record::Record,
@@ -428,10 +428,7 @@ impl State {
             return membership.seek(&self.progress);
         }
         let list = partition_list(&topic.name, self.progress.offsets().into_iter())?;
-        topic
-            .consumer
-            .assign(&list)
-            .map_err(|error| KafkaError::Fatal(describe(&error)))
+        topic.consumer.assign(&list).map_err(fatal)
     }
 
     fn take_error(&mut self, error: &RdKafkaError) -> Result<(), KafkaError> {

@@ -47,11 +47,7 @@ impl Survey {
         let config = client::producer_config(settings)?;
         let consumer = client::consumer_config(settings)?;
         let consumer: Consumer = client::create(&consumer, Context::default())?;
-        let topic = Topic {
-            consumer: Arc::new(consumer),
-            name: settings.topic.clone(),
-            brokers: settings.brokers.clone(),
-        };
+        let topic = Topic::new(Arc::new(consumer), &settings.topic, &settings.brokers);
         let metadata = topic.consumer.fetch_metadata(None, timeout);
         let metadata = metadata.map_err(|error| first_reason(&topic, topic.unreachable(&error)))?;
         Ok(Self {
@@ -79,21 +75,14 @@ impl Survey {
 
     /// Asks about a topic. [`KafkaError::NoTopic`] if it is not there, or if this client may not know of it.
     pub fn topic(&self, name: &str) -> Result<TopicFacts, KafkaError> {
-        let topic = Topic {
-            consumer: Arc::clone(&self.consumer),
-            name: name.to_owned(),
-            brokers: self.settings.brokers.clone(),
-        };
+        let topic = Topic::new(Arc::clone(&self.consumer), name, &self.settings.brokers);
         let metadata = topic.metadata(self.timeout)?;
-        let partitions = metadata
-            .topics()
-            .iter()
-            .filter(|found| found.name() == name)
-            .flat_map(|found| found.partitions());
-        let in_sync = partitions.clone().map(|partition| partition.isr().len());
+        let found = topic.in_metadata(&metadata);
+        let partitions = found.map(|topic| topic.partitions()).unwrap_or_default();
+        let in_sync = partitions.iter().map(|partition| partition.isr().len());
         let described = topic_description::describe(&self.consumer, name, true, self.timeout);
         Ok(TopicFacts {
-            partitions: partitions.clone().count(),
+            partitions: partitions.len(),
             in_sync: in_sync.min().unwrap_or_default(),
             permissions: described.and_then(|described| described.permissions),
             configuration: self.configuration(&ResourceSpecifier::Topic(name)),

@@ -11,8 +11,10 @@ use std::{
 };
 
 use rdkafka::{
-    Offset, TopicPartitionList, consumer::Consumer as _, error::KafkaError as RdKafkaError,
-    metadata::Metadata,
+    Offset, TopicPartitionList,
+    consumer::Consumer as _,
+    error::KafkaError as RdKafkaError,
+    metadata::{Metadata, MetadataTopic},
 };
 
 use super::{
@@ -76,16 +78,21 @@ const POLLS_FOR_REASON: usize = 64;
 // === impl Topic ===
 
 impl Topic {
+    pub(super) fn new(consumer: Arc<Consumer>, name: &str, brokers: &str) -> Self {
+        Self {
+            consumer,
+            name: name.to_owned(),
+            brokers: brokers.to_owned(),
+        }
+    }
+
     /// Fetches the topic's partitions, their watermarks, and the topic's id.
     pub(super) fn look(&self, timeout: Duration) -> Result<Found, KafkaError> {
         let deadline = Instant::now() + timeout;
         let metadata = self.metadata(timeout)?;
-        let topics = metadata.topics().iter();
-        let ids: Vec<i32> = topics
-            .filter(|topic| topic.name() == self.name)
-            .flat_map(|topic| topic.partitions())
-            .map(|partition| partition.id())
-            .collect();
+        let partitions = self.in_metadata(&metadata).map(|topic| topic.partitions());
+        let partitions = partitions.unwrap_or_default().iter();
+        let ids: Vec<i32> = partitions.map(|partition| partition.id()).collect();
         let left = || deadline.saturating_duration_since(Instant::now());
         let lows = self.edges(&ids, Offset::Beginning, left())?;
         let highs = self.edges(&ids, Offset::End, left())?;
@@ -116,10 +123,7 @@ impl Topic {
     pub(super) fn metadata(&self, timeout: Duration) -> Result<Metadata, KafkaError> {
         let metadata = ask(timeout, |left| {
             let metadata = self.consumer.fetch_metadata(Some(&self.name), left)?;
-            let topics = metadata.topics().iter();
-            let refused = topics
-                .filter(|topic| topic.name() == self.name)
-                .find_map(|topic| topic.error());
+            let refused = self.in_metadata(&metadata).and_then(MetadataTopic::error);
             match refused.map(|code| RdKafkaError::MetadataFetch(code.into())) {
                 Some(error) if is_not_yet(&error) => Err(error),
                 _ => Ok(metadata),
@@ -132,8 +136,7 @@ impl Topic {
                 self.unreachable(&error)
             }
         })?;
-        let topic = metadata.topics().iter().find(|t| t.name() == self.name);
-        let Some(topic) = topic else {
+        let Some(topic) = self.in_metadata(&metadata) else {
             return Err(self.no_topic("the broker does not list it".to_owned()));
         };
         if let Some(error) = topic.error() {
@@ -144,6 +147,12 @@ impl Topic {
             return Err(self.no_topic("it has no partitions yet".to_owned()));
         }
         Ok(metadata)
+    }
+
+    /// What a cluster's metadata say of the topic.
+    pub(super) fn in_metadata<'m>(&self, metadata: &'m Metadata) -> Option<&'m MetadataTopic> {
+        let mut topics = metadata.topics().iter();
+        topics.find(|topic| topic.name() == self.name)
     }
 
     /// The first or the last offset of all partitions, with one request to each broker: asked one after the other, a

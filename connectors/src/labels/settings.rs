@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Period, Problem, check_topic};
+use crate::settings::{Period, Problem, check_field_names, check_topic};
 
 /// Section `labels` of the configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -149,22 +149,10 @@ impl LabelSettings {
                 problems.push(Problem::value(path, value, "expected at least 1"));
             }
         }
-        for (key, name) in [
+        let names = [
             ("id_field", &self.id_field),
             ("label_field", &self.label_field),
-        ] {
-            if name.is_empty() {
-                let path = format!("labels.{key}");
-                problems.push(Problem::value(path, name, "expected a field's name"));
-            }
-        }
-        if self.id_field == self.label_field {
-            let hint = "expected another name than labels.id_field";
-            problems.push(Problem::value(
-                "labels.label_field",
-                &self.label_field,
-                hint,
-            ));
-        }
+        ];
+        check_field_names("labels", names, problems);
     }
 }

@@ -214,9 +214,21 @@ impl Architecture {
 
     /// How many inputs are plain numbers: all but the embeddings of categories and texts.
     pub fn numeric_inputs(&self) -> usize {
-        match &self.encoder {
-            EncoderShape::Fields { numbers, .. } => *numbers,
-            _ => self.encoder_inputs(),
+        let encoder_inputs = || self.encoder_inputs();
+        self.fields()
+            .map_or_else(encoder_inputs, |[numbers, ..]| numbers)
+    }
+
+    /// Numbers, bags and width of the embeddings, if the encoder takes named fields.
+    pub fn fields(&self) -> Option<[usize; 3]> {
+        match self.encoder {
+            EncoderShape::Fields {
+                numbers,
+                bags,
+                embedding,
+                ..
+            } => Some([numbers, bags, embedding]),
+            _ => None,
         }
     }
 

@@ -28,15 +28,21 @@ pub struct FieldRows<'a> {
 
 // === impl Inputs ===
 
-impl Inputs<'_> {
+impl<'a> Inputs<'a> {
+    /// Dense rows, or the numbers of fields.
+    pub fn numbers(&self) -> Scalars<'a> {
+        match self {
+            Self::Dense(rows) => rows.values(),
+            Self::Fields(rows) => rows.numbers,
+        }
+    }
+
     /// How many rows there are.
     pub fn count(&self, architecture: &Architecture) -> usize {
-        match (self, &architecture.encoder) {
+        match (self, architecture.fields()) {
             (Self::Dense(rows), _) => rows.count(),
-            (Self::Fields(rows), EncoderShape::Fields { numbers, bags, .. }) => {
-                rows.count(*numbers, *bags)
-            }
-            (Self::Fields(_), _) => 0,
+            (Self::Fields(rows), Some([numbers, bags, _])) => rows.count(numbers, bags),
+            (Self::Fields(_), None) => 0,
         }
     }
 

@@ -180,6 +180,13 @@ impl<'a> Rows<'a> {
 // === impl Values ===
 
 impl Values {
+    fn kind(&self) -> Dtype {
+        match self {
+            Self::F32(_) => Dtype::F32,
+            Self::F64(_) => Dtype::F64,
+        }
+    }
+
     /// Borrows the numbers without a conversion.
     pub fn as_scalars(&self) -> Scalars<'_> {
         match self {
@@ -266,32 +273,19 @@ pub fn to_safetensors_with_bytes(
     named_bytes: &BTreeMap<String, Vec<u8>>,
     metadata: BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
-    let buffers: Vec<(&String, Dtype, &[usize], Vec<u8>)> = tensors
-        .iter()
-        .map(|(name, tensor)| {
-            let dtype = match tensor.values {
-                Values::F32(_) => Dtype::F32,
-                Values::F64(_) => Dtype::F64,
-            };
-            (
-                name,
-                dtype,
-                tensor.shape.as_slice(),
-                tensor.little_endian_bytes(),
-            )
-        })
-        .collect();
-    let mut views = Vec::with_capacity(buffers.len());
-    for (name, dtype, shape, bytes) in &buffers {
-        views.push((
-            name.as_str(),
-            TensorView::new(*dtype, shape.to_vec(), bytes)?,
-        ));
-    }
-    for (name, bytes) in named_bytes {
-        let view = TensorView::new(Dtype::U8, vec![bytes.len()], bytes)?;
-        views.push((name.as_str(), view));
-    }
+    let tensors = tensors.iter().map(|(name, tensor)| {
+        let bytes = Cow::Owned(tensor.little_endian_bytes());
+        (name, tensor.values.kind(), tensor.shape.clone(), bytes)
+    });
+    let named_bytes = named_bytes.iter().map(|(name, bytes)| {
+        let shape = vec![bytes.len()];
+        (name, Dtype::U8, shape, Cow::Borrowed(&bytes[..]))
+    });
+    let buffers: Vec<_> = tensors.chain(named_bytes).collect();
+    let views = buffers.iter().map(|(name, kind, shape, bytes)| {
+        Ok((*name, TensorView::new(*kind, shape.clone(), bytes)?))
+    });
+    let views = views.collect::<Result<Vec<_>>>()?;
     let header = metadata.into_iter().collect();
     Ok(safetensors::serialize(views, Some(header))?)
 }
@@ -318,20 +312,10 @@ pub fn from_safetensors(bytes: &[u8]) -> Result<NamedTensors> {
     for (name, view) in file.tensors() {
         let values = match view.dtype() {
             Dtype::F32 => Values::F32(words(view.data()).map(f32::from_le_bytes).collect()),
-            Dtype::F64 => Values::F64(words(view.data()).map(f64::from_le_bytes).collect()),
-            Dtype::I64 => Values::F64(
-                words(view.data())
-                    .map(|word| i64::from_le_bytes(word) as f64)
-                    .collect(),
-            ),
-            Dtype::I32 => Values::F64(
-                words(view.data())
-                    .map(|word| f64::from(i32::from_le_bytes(word)))
-                    .collect(),
-            ),
-            Dtype::U8 | Dtype::BOOL => {
-                Values::F64(view.data().iter().copied().map(f64::from).collect())
-            }
+            Dtype::F64 => doubles(view.data(), f64::from_le_bytes),
+            Dtype::I64 => doubles(view.data(), |word| i64::from_le_bytes(word) as f64),
+            Dtype::I32 => doubles(view.data(), |word| i32::from_le_bytes(word).into()),
+            Dtype::U8 | Dtype::BOOL => doubles(view.data(), |[byte]| byte.into()),
             other => {
                 return Err(Error::setting(
                     format!("tensor `{name}`"),
@@ -345,12 +329,13 @@ pub fn from_safetensors(bytes: &[u8]) -> Result<NamedTensors> {
     Ok(tensors)
 }
 
-fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
-    bytes.chunks_exact(N).map(|chunk| {
-        let mut word = [0; N];
-        word.copy_from_slice(chunk);
-        word
-    })
+/// The words of some bytes, without what is left at their end.
+pub fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    bytes.as_chunks().0.iter().copied()
+}
+
+fn doubles<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64) -> Values {
+    Values::F64(words(bytes).map(number).collect())
 }
 
 #[cfg(test)]

@@ -59,15 +59,11 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Json {
     pub(super) fn new(settings: &EventSettings, layout: &Layout, root: Node) -> Self {
-        let fields = match layout {
-            Layout::Dense(_) => Vec::new(),
-            Layout::Fields(fields) => fields.names(),
-        };
         Self {
             has_key: !settings.is_flat() || matches!(layout, Layout::Dense(_)),
             max_depth: settings.max_depth,
             time_unit: settings.time_unit,
-            fields,
+            fields: layout.field_names(),
             root,
         }
     }

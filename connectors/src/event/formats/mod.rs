@@ -117,7 +117,7 @@ pub(super) fn plain(
         EventFormat::Raw => Arc::new(Raw::new(layout)),
         EventFormat::Avro => {
             let problem = "events.format is avro, expected events.registry.url or events.schema_file to be set";
-            return Err(UnsuitableSettings::new(problem.into()));
+            return Err(UnsuitableSettings::new(problem));
         }
     })
 }
@@ -125,5 +125,5 @@ pub(super) fn plain(
 #[cfg(not(feature = "schemas"))]
 fn with_schema(_: &EventSettings, _: &Layout, _: Node) -> Result<Source, UnsuitableSettings> {
     let problem = "events.format is avro, or has a registry or a descriptor set, which this build cannot read: build with --features schemas";
-    Err(UnsuitableSettings::new(problem.into()))
+    Err(UnsuitableSettings::new(problem))
 }

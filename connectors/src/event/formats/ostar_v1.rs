@@ -36,11 +36,7 @@ pub(in crate::event) struct Inputs {
 impl Inputs {
     /// Inputs whose fields have their names as keys, as those of requests have.
     pub(in crate::event) fn named(layout: &Layout) -> Self {
-        let names = match layout {
-            Layout::Dense(_) => Vec::new(),
-            Layout::Fields(fields) => fields.names(),
-        };
-        Self::new(layout.kind(), &names)
+        Self::new(layout.kind(), &layout.field_names())
     }
 
     fn new(kind: InputKind, keys: &[String]) -> Self {
@@ -86,10 +82,8 @@ impl Inputs {
 
 impl OstarV1 {
     pub(super) fn new(settings: &EventSettings, layout: &Layout) -> Self {
-        let keys = match layout {
-            Layout::Dense(_) => Vec::new(),
-            Layout::Fields(fields) => fields.event_keys(settings),
-        };
+        let key = |name| settings.fields.get(&name).cloned().unwrap_or(name);
+        let keys: Vec<String> = layout.field_names().into_iter().map(key).collect();
         Self {
             inputs: Inputs::new(layout.kind(), &keys),
             layout: layout.clone(),

@@ -21,7 +21,7 @@ use crate::{
     kafka::{
         KafkaSettings,
         client::{self, Consumer, Context},
-        error::{KafkaError, describe},
+        error::{KafkaError, describe, fatal},
     },
 };
 
@@ -89,7 +89,7 @@ impl StateFollower {
         let assigned = list
             .add_partition_offset(topic, PARTITION, Offset::Beginning)
             .and_then(|()| consumer.assign(&list));
-        assigned.map_err(|error| KafkaError::Fatal(describe(&error)))?;
+        assigned.map_err(fatal)?;
         Ok(Self {
             consumer,
             topic: topic.to_owned(),

@@ -114,28 +114,22 @@ impl StateWriter {
 
     /// Publishes in one transaction. After a transient error nothing of it is in the topic; call again with newer values.
     pub fn publish(&mut self, publication: Publication<'_>) -> Result<(), StateError> {
-        let Publication {
-            manifest,
-            snapshot,
-            checkpoint,
-            sample_share,
-            committer,
-        } = publication;
         // The manifest is the topic's only once this has ended.
         self.settle()?;
         let mut next = self.manifest.clone();
-        next.sample_share = sample_share.unwrap_or(next.sample_share);
+        next.sample_share = publication.sample_share.unwrap_or(next.sample_share);
         let mut parts: Vec<(PartKind, &[u8])> = Vec::new();
         let mut offsets = None;
-        if let Some(manifest) = manifest {
-            if let Some(bytes) = snapshot {
+        if let Some(manifest) = publication.manifest {
+            if let Some(bytes) = publication.snapshot {
                 next.snapshot = Some(manifest.clone().sealed(bytes));
                 parts.push((PartKind::Snapshot, bytes));
             } else if let Some(newest) = &mut next.snapshot {
                 newest.orders.clone_from(&manifest.orders);
             }
-            if let Some(bytes) = checkpoint {
-                offsets = committer.zip(Some(manifest.position.learned.clone()));
+            if let Some(bytes) = publication.checkpoint {
+                let learned = manifest.position.learned.clone();
+                offsets = publication.committer.zip(Some(learned));
                 next.checkpoint = Some(manifest.sealed(bytes));
                 parts.push((PartKind::Checkpoint, bytes));
             }

@@ -86,15 +86,9 @@ impl Description {
 
     pub(crate) fn check(&self) -> Result<()> {
         check_version(self.format_version.into())?;
-        self.check_classes()?;
+        check_classes(&self.classes)?;
         self.check_training_proportions()?;
-        let temperature = self.temperature.value();
-        if !(temperature.is_finite() && temperature > 0.0) {
-            return Err(Error::setting(
-                "temperature",
-                format!("is {temperature}, expected a finite number above 0"),
-            ));
-        }
+        checks::above("temperature", self.temperature.value(), 0.0)?;
         self.check_black_box()?;
         match &self.model {
             Some(model) => {
@@ -153,24 +147,6 @@ impl Description {
         }
     }
 
-    fn check_classes(&self) -> Result<()> {
-        if self.classes.len() < 2 {
-            return Err(Error::shape(
-                "classes",
-                "at least 2 names",
-                self.classes.len(),
-            ));
-        }
-        let mut names = BTreeSet::new();
-        match self.classes.iter().find(|name| !names.insert(*name)) {
-            None => Ok(()),
-            Some(name) => Err(Error::setting(
-                "classes",
-                format!("contain {name:?} twice, expected every name once"),
-            )),
-        }
-    }
-
     fn check_training_proportions(&self) -> Result<()> {
         let proportions = &self.training_proportions;
         checks::length(
@@ -192,6 +168,21 @@ impl Description {
                 ),
             )),
         }
+    }
+}
+
+/// Refuses fewer than two classes, and names that come twice.
+pub(crate) fn check_classes(classes: &[String]) -> Result<()> {
+    if classes.len() < 2 {
+        return Err(Error::shape("classes", "at least 2 names", classes.len()));
+    }
+    let mut names = BTreeSet::new();
+    match classes.iter().find(|name| !names.insert(*name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::setting(
+            "classes",
+            format!("contain {name:?} twice, expected every name once"),
+        )),
     }
 }
 

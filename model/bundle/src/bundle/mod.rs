@@ -11,9 +11,11 @@ mod source;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+pub(crate) use description::check_classes;
 pub use description::{Description, FORMAT_VERSION, LatentModel};
 pub use files::BundleFiles;
 pub use source::SourceBuffer;
+pub(crate) use source::proportions_of;
 
 use ostar_engine::{
     Architecture, Error, NamedTensors, Result, Rows,

@@ -1,6 +1,9 @@
 //! The labelled source rows that a bundle carries, and which of them are held out.
 
-use ostar_engine::{Error, HostTensor, NamedTensors, Result, Rows, checks, parameters::finite};
+use ostar_engine::{
+    Error, HostTensor, NamedTensors, Result, Rows, checks, parameters::finite,
+    weights::class_counts,
+};
 use ostar_method::proportions::{LabelProportions, Probabilities};
 
 use super::Description;
@@ -61,9 +64,7 @@ impl SourceBuffer {
     /// Class shares of all rows (buffer_proportions).
     pub fn proportions(&self, classes: usize) -> Result<LabelProportions> {
         checks::labels(&self.labels, classes)?;
-        let mut counts = vec![0.0; classes];
-        ostar_engine::weights::class_counts(self.labels.iter().copied(), &mut counts);
-        LabelProportions::from_counts(&counts)
+        proportions_of(&self.labels, classes)
     }
 
     /// Refuses rows that do not belong to the model, and a class without the rows that are needed of it: one
@@ -144,4 +145,11 @@ impl SourceBuffer {
         let held_out = held_out.iter().map(|is| *is == 1.0).collect();
         Self::new(values, width, labels, held_out)
     }
+}
+
+/// Class shares of some labels.
+pub(crate) fn proportions_of(labels: &[u32], classes: usize) -> Result<LabelProportions> {
+    let mut counts = vec![0.0; classes];
+    class_counts(labels.iter().copied(), &mut counts);
+    LabelProportions::from_counts(&counts)
 }

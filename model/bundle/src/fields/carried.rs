@@ -33,11 +33,7 @@ impl FieldSchema {
     /// Appends a row that another process has hashed. Refuses what this schema cannot have given; the block is then
     /// unchanged.
     pub fn push_carried(&self, row: &CarriedRow, block: &mut FieldBlock) -> Result<()> {
-        let CarriedRow {
-            numbers,
-            tokens,
-            bags,
-        } = row;
+        let (numbers, tokens, bags) = (&row.numbers, &row.tokens, &row.bags);
         checks::length("numbers of a carried row", numbers.len(), self.numbers())?;
         checks::length("bags of a carried row", bags.len(), self.bags())?;
         let in_bags: u64 = bags.iter().map(|size| u64::from(*size)).sum();

@@ -4,7 +4,7 @@ use ostar_engine::{
     Architecture, Inputs, NamedTensors, Result, Rows,
     evaluate::{Clip, Standardisation, fold_affine},
     moments::Moments,
-    tensors::{Scalars, Values},
+    tensors::Values,
 };
 
 /// Inputs further than so many deviations from their mean are clipped. A model has not seen what lies beyond, and
@@ -38,7 +38,7 @@ impl Columns {
         let width = architecture.numeric_inputs();
         let identity = Standardisation::identity(width);
         let Standardisation { mean, deviation } = scale.as_ref().unwrap_or(&identity);
-        let values = numbers(inputs);
+        let values = inputs.numbers();
         let mut row = vec![0.0; width];
         let mut moments = vec![Moments::default(); width];
         // Of the raw values seen in training.
@@ -85,7 +85,7 @@ impl Columns {
     /// The numbers that networks are trained on: clipped, standardised, and 0 in constant columns.
     pub(super) fn training_values(&self, inputs: &Inputs<'_>) -> Result<Vec<f32>> {
         let width = self.is_constant.len();
-        let numbers = numbers(inputs);
+        let numbers = inputs.numbers();
         let mut values = vec![0.0; numbers.len()];
         numbers.copy_f32(0, &mut values);
         self.clip.apply(&mut values);
@@ -127,13 +127,5 @@ impl Columns {
                 *value = 0.0;
             }
         }
-    }
-}
-
-/// Dense rows, or the numbers of fields.
-fn numbers<'a>(inputs: &Inputs<'a>) -> Scalars<'a> {
-    match inputs {
-        Inputs::Dense(rows) => rows.values(),
-        Inputs::Fields(rows) => rows.numbers,
     }
 }

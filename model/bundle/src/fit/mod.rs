@@ -10,17 +10,18 @@ mod split;
 use networks::{Plan, fit_networks};
 pub use settings::FitSettings;
 #[cfg(feature = "onnx")]
+pub(crate) use settings::check_share;
+#[cfg(feature = "onnx")]
 pub(crate) use split::Split;
 
 use ostar_engine::{
-    Error, Inputs, Result, Rows, architecture::EncoderShape, checks, linear::softmax_rows,
-    weights::class_counts,
+    Inputs, Result, Rows, architecture::EncoderShape, checks, linear::softmax_rows,
 };
 use ostar_method::proportions::LabelProportions;
 
 use crate::{
     Bundle,
-    bundle::Description,
+    bundle::{Description, check_classes, proportions_of},
     fields::{FieldBlock, FieldSchema},
     input::Input,
 };
@@ -79,13 +80,7 @@ pub fn fit(
     progress: &mut dyn FnMut(FitProgress),
 ) -> Result<Bundle> {
     settings.validate()?;
-    if labelled.classes.len() < 2 {
-        return Err(Error::shape(
-            "classes",
-            "at least 2 names",
-            labelled.classes.len(),
-        ));
-    }
+    check_classes(labelled.classes)?;
     if let Some(proportions) = &settings.training_proportions {
         let classes = labelled.classes.len();
         checks::length("training_proportions", proportions.classes(), classes)?;
@@ -151,18 +146,21 @@ fn black_box(
     if input == Input::Logits {
         softmax_rows(&mut probabilities, classes);
     }
-    let training_proportions = match &settings.training_proportions {
-        Some(given) => given.clone(),
-        None => proportions_of(labels, classes)?,
-    };
+    let given = settings.training_proportions.as_ref();
+    let training_proportions = given_or_of(given, labels, classes)?;
     let (name, names) = (&settings.name, labelled.classes);
     let description = Description::new(name, names, input, training_proportions);
     Bundle::of_predictions(description, probabilities, labels, None)
 }
 
-/// Class shares of some labels.
-pub(crate) fn proportions_of(labels: &[u32], classes: usize) -> Result<LabelProportions> {
-    let mut counts = vec![0.0; classes];
-    class_counts(labels.iter().copied(), &mut counts);
-    LabelProportions::from_counts(&counts)
+/// The class shares that were given, or else those of the labels.
+pub(crate) fn given_or_of(
+    given: Option<&LabelProportions>,
+    labels: &[u32],
+    classes: usize,
+) -> Result<LabelProportions> {
+    given.map_or_else(
+        || proportions_of(labels, classes),
+        |given| Ok(given.clone()),
+    )
 }

@@ -17,12 +17,11 @@ use super::{
     FitProgress, FitSettings, Labelled,
     columns::Columns,
     pretrain::{TrainingSet, pretrain},
-    proportions_of,
     split::Split,
 };
 use crate::{
     Bundle,
-    bundle::{Description, LatentModel, SourceBuffer},
+    bundle::{Description, LatentModel, SourceBuffer, proportions_of},
     input::Input,
 };
 

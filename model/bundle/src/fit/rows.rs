@@ -1,8 +1,6 @@
 //! Some rows of a block of inputs, gathered.
 
-use ostar_engine::{
-    Architecture, FieldRows, Inputs, Rows, architecture::EncoderShape, tensors::Scalars,
-};
+use ostar_engine::{Architecture, FieldRows, Inputs, Rows, tensors::Scalars};
 
 /// Memory for batches, used again and again.
 #[derive(Debug, Default)]
@@ -34,10 +32,7 @@ impl GatheredRows {
                 (Inputs::Dense(gathered), &self.labels)
             }
             Inputs::Fields(fields) => {
-                let (numbers, bags) = match architecture.encoder {
-                    EncoderShape::Fields { numbers, bags, .. } => (numbers, bags),
-                    _ => (0, 0),
-                };
+                let [numbers, bags, _] = architecture.fields().unwrap_or_default();
                 self.gather_dense(fields.numbers, numbers, rows);
                 self.tokens.clear();
                 self.offsets.clear();

@@ -3,6 +3,7 @@
 use ostar_engine::{
     Error, Result,
     architecture::{ClassifierShape, Norm},
+    checks,
     optimiser::Adam,
 };
 use ostar_method::proportions::LabelProportions;
@@ -77,22 +78,19 @@ impl Default for FitSettings {
 impl FitSettings {
     /// Refuses settings that cannot train; the first problem is the error.
     pub fn validate(&self) -> Result<()> {
-        let share = self.held_out_share;
-        if !(share > 0.0 && share < 1.0) {
-            return Err(Error::setting(
-                "held_out_share",
-                format!("is {share}, expected a share between 0 and 1"),
-            ));
-        }
-        for (field, value) in [
-            ("batch", self.batch),
-            ("epochs", self.epochs),
-            ("patience", self.patience),
-        ] {
-            if value == 0 {
-                return Err(Error::setting(field, "is 0, expected at least 1"));
-            }
-        }
+        check_share(self.held_out_share)?;
+        checks::not_zero("batch", self.batch)?;
+        checks::not_zero("epochs", self.epochs)?;
+        checks::not_zero("patience", self.patience)?;
         self.adam.validate()
     }
+}
+
+/// Refuses a share of held-out rows that leaves none of either.
+pub(crate) fn check_share(share: f64) -> Result<()> {
+    if share > 0.0 && share < 1.0 {
+        return Ok(());
+    }
+    let problem = format!("is {share}, expected a share between 0 and 1");
+    Err(Error::setting("held_out_share", problem))
 }

@@ -6,7 +6,7 @@ use ostar_method::profile::InputProfile;
 use super::{ImportRows, ImportSettings, Imported, Model, Takes, part::Part, whole::Whole};
 use crate::{
     fields::FieldSchema,
-    fit::{LabelledRows, proportions_of},
+    fit::{LabelledRows, check_share, given_or_of},
     input::Input,
     onnx::{head::cuts, rewrite::rewrite},
 };
@@ -25,13 +25,7 @@ pub fn import(
     labelled: ImportRows<'_>,
     settings: &ImportSettings,
 ) -> Result<Imported> {
-    let share = settings.held_out_share;
-    if !(share > 0.0 && share < 1.0) {
-        return Err(Error::setting(
-            "held_out_share",
-            format!("is {share}, expected a share between 0 and 1"),
-        ));
-    }
+    check_share(settings.held_out_share)?;
     let (input, inputs, missing) = inputs_of(model, labelled.rows)?;
     let (labels, names) = (labelled.labels, labelled.classes);
     checks::labels(labels, names.len())?;
@@ -41,10 +35,8 @@ pub fn import(
         labels.len(),
         whole.probabilities.len() / names.len(),
     )?;
-    let training_proportions = match &settings.training_proportions {
-        Some(given) => given.clone(),
-        None => proportions_of(labels, names.len())?,
-    };
+    let given = settings.training_proportions.as_ref();
+    let training_proportions = given_or_of(given, labels, names.len())?;
     let part = Part {
         model,
         settings,

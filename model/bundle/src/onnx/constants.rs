@@ -1,5 +1,6 @@
 //! Tensors that a graph holds: initialisers, and what nodes make of them alone.
 
+use ostar_engine::tensors::words;
 use tract_onnx::pb::{TensorProto, tensor_proto::DataType};
 
 /// Most numbers of all constants together: 1 GiB in single precision.
@@ -17,26 +18,13 @@ impl Constant {
     pub(crate) fn of(tensor: &TensorProto) -> Option<Self> {
         let shape = shape_of(tensor)?;
         let kind = DataType::from_i32(tensor.data_type)?;
-        let raw = tensor.raw_data.as_slice();
+        let (listed, raw) = (tensor.raw_data.is_empty(), &tensor.raw_data);
+        let narrow = |value: f64| value as f32;
         let values: Vec<f32> = match kind {
-            DataType::Float if raw.is_empty() => tensor.float_data.clone(),
-            DataType::Float => raw
-                .as_chunks()
-                .0
-                .iter()
-                .map(|b| f32::from_le_bytes(*b))
-                .collect(),
-            DataType::Double if raw.is_empty() => tensor
-                .double_data
-                .iter()
-                .map(|value| *value as f32)
-                .collect(),
-            DataType::Double => {
-                let words = raw.as_chunks().0.iter();
-                words
-                    .map(|bytes| f64::from_le_bytes(*bytes) as f32)
-                    .collect()
-            }
+            DataType::Float if listed => tensor.float_data.clone(),
+            DataType::Float => words(raw).map(f32::from_le_bytes).collect(),
+            DataType::Double if listed => tensor.double_data.iter().copied().map(narrow).collect(),
+            DataType::Double => words(raw).map(f64::from_le_bytes).map(narrow).collect(),
             _ => return None,
         };
         (values.len() == shape.iter().product::<usize>()).then_some(Self { shape, values })
@@ -121,21 +109,24 @@ pub(crate) fn check(tensor: &TensorProto) -> Result<(), String> {
 /// A constant of single-precision numbers.
 pub(crate) fn floats(name: &str, shape: &[usize], values: Vec<f32>) -> TensorProto {
     TensorProto {
-        name: name.into(),
-        dims: shape.iter().map(|size| *size as i64).collect(),
-        data_type: DataType::Float as i32,
         float_data: values,
-        ..TensorProto::default()
+        ..empty(name, shape, DataType::Float)
     }
 }
 
 /// A constant of whole numbers.
 pub(crate) fn integers(name: &str, shape: &[usize], values: Vec<i64>) -> TensorProto {
     TensorProto {
+        int64_data: values,
+        ..empty(name, shape, DataType::Int64)
+    }
+}
+
+fn empty(name: &str, shape: &[usize], kind: DataType) -> TensorProto {
+    TensorProto {
         name: name.into(),
         dims: shape.iter().map(|size| *size as i64).collect(),
-        data_type: DataType::Int64 as i32,
-        int64_data: values,
+        data_type: kind as i32,
         ..TensorProto::default()
     }
 }

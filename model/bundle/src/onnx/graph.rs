@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use prost_onnx::Message;
 use tract_onnx::pb::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto,
     attribute_proto::AttributeType,
     tensor_proto::DataType,
     tensor_shape_proto::dimension,
@@ -59,9 +59,7 @@ impl Graph {
 
     /// The file's contents.
     pub(crate) fn write(&self) -> Vec<u8> {
-        let mut model = self.model.clone();
-        model.graph = Some(self.graph.clone());
-        model.encode_to_vec()
+        self.proto().encode_to_vec()
     }
 
     /// The model as tract reads it.
@@ -176,10 +174,6 @@ impl Graph {
         self.graph.value_info.clear();
         self.graph.quantization_annotation.clear();
         self.graph.sparse_initializer.clear();
-    }
-
-    pub(crate) fn add_constant(&mut self, tensor: TensorProto) {
-        self.graph.initializer.push(tensor);
     }
 
     /// Kinds of operators, each once.

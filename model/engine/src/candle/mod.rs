@@ -11,7 +11,6 @@ mod device;
 mod engine;
 mod networks;
 mod objectives;
-mod parameters;
 mod pass;
 mod state;
 

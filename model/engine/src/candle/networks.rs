@@ -1,7 +1,7 @@
 //! Forward passes of the five networks.
 
 use candle_core::Tensor;
-use candle_nn::{Module, ops::log_softmax};
+use candle_nn::{Embedding, Module, ops::log_softmax};
 
 use super::pass::{Mode, Pass, relu};
 use crate::{
@@ -27,27 +27,22 @@ pub(super) struct CriticValues {
 impl Pass<'_> {
     /// Inputs of the encoder's first layer: dense rows unchanged, or numbers and mean embeddings concatenated.
     pub(super) fn features(&self, inputs: &Inputs<'_>) -> Result<Tensor> {
-        match (inputs, &self.architecture.encoder) {
-            (Inputs::Dense(rows), _) => {
+        match inputs {
+            Inputs::Dense(rows) => {
                 let shape = [rows.count(), rows.width()];
                 self.place.upload(rows.values(), &shape)
             }
-            (Inputs::Fields(fields), encoder) => {
+            Inputs::Fields(fields) => {
                 let rows = inputs.count(self.architecture);
                 let mut parts = Vec::new();
                 if !fields.numbers.is_empty() {
                     let shape = [rows, fields.numbers.len() / rows];
                     parts.push(self.place.upload(fields.numbers, &shape)?);
                 }
-                if let EncoderShape::Fields {
-                    bags,
-                    buckets,
-                    embedding,
-                    ..
-                } = encoder
-                    && *bags > 0
+                if let Some([_, bags, embedding]) = self.architecture.fields()
+                    && bags > 0
                 {
-                    let means = self.bag_means(fields, rows * bags, [*buckets, *embedding])?;
+                    let means = self.bag_means(fields, rows * bags, embedding)?;
                     parts.push(means.reshape((rows, bags * embedding))?);
                 }
                 Ok(Tensor::cat(&parts, 1)?)
@@ -56,12 +51,7 @@ impl Pass<'_> {
     }
 
     /// Mean embedding of each bag's tokens, zero for an empty bag: `[bags, embedding]`.
-    fn bag_means(
-        &self,
-        fields: &FieldRows<'_>,
-        bags: usize,
-        [buckets, embedding]: [usize; 2],
-    ) -> Result<Tensor> {
+    fn bag_means(&self, fields: &FieldRows<'_>, bags: usize, embedding: usize) -> Result<Tensor> {
         let zeros = self.place.zeros(&[bags, embedding])?;
         if fields.tokens.is_empty() {
             return Ok(zeros);
@@ -73,7 +63,8 @@ impl Pass<'_> {
             bag_of_token.extend(std::iter::repeat_n(bag as u32, size));
             weights.extend(std::iter::repeat_n(1.0 / size as f64, size));
         }
-        let table = candle_nn::embedding(buckets, embedding, self.of_layer("g.embedding"))?;
+        let table = self.parameter("g.embedding", "weight").clone();
+        let table = Embedding::new(table, embedding);
         let embeddings = table.forward(&self.place.indices(fields.tokens)?)?;
         let weighted = embeddings.broadcast_mul(&self.place.column(&weights)?)?;
         Ok(zeros.index_add(&self.place.indices(&bag_of_token)?, &weighted, 0)?)
@@ -114,7 +105,7 @@ impl Pass<'_> {
         let mut values = points.clone();
         let (mut masks, mut layers) = (Vec::new(), Vec::new());
         for spec in self.architecture.layers(Network::Critic) {
-            let layer = self.linear(&spec)?;
+            let layer = self.linear(&spec);
             values = layer.forward(&values)?;
             layers.push(layer);
             if spec.relu {

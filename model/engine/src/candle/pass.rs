@@ -1,13 +1,12 @@
 //! One pass through the networks: forward on a fixed state, then the changes of a step.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use candle_core::{Tensor, Var};
-use candle_nn::{BatchNorm, Linear, Module, ModuleT, VarBuilder};
+use candle_nn::{BatchNorm, Linear, Module, ModuleT};
 
 use super::{
     device::Place,
-    parameters::Parameters,
     state::{Moments, State},
 };
 use crate::{
@@ -35,9 +34,7 @@ pub(super) struct Pass<'e> {
     pub(super) architecture: &'e Architecture,
     pub(super) place: &'e Place,
     state: &'e State,
-    variables: Arc<BTreeMap<String, Var>>,
-    /// Where layers get their parameters.
-    builder: VarBuilder<'e>,
+    variables: BTreeMap<String, Var>,
     statistics: BTreeMap<String, Tensor>,
 }
 
@@ -57,24 +54,13 @@ impl<'e> Pass<'e> {
                 variables.insert(spec.name, variable);
             }
         }
-        let variables = Arc::new(variables);
-        let parameters = Parameters {
-            values: &state.values,
-            variables: Arc::clone(&variables),
-        };
         Ok(Self {
             architecture,
             place,
             state,
-            builder: parameters.builder(place),
             variables,
             statistics: BTreeMap::new(),
         })
-    }
-
-    /// Where the layer of this name gets its parameters.
-    pub(super) fn of_layer(&self, name: &str) -> VarBuilder<'e> {
-        self.builder.set_prefix(name)
     }
 
     /// A parameter, or a running statistic as this pass has updated it so far.
@@ -87,9 +73,9 @@ impl<'e> Pass<'e> {
         }
     }
 
-    pub(super) fn linear(&self, layer: &LayerSpec) -> Result<Linear> {
-        let parameters = self.of_layer(&layer.linear);
-        Ok(candle_nn::linear(layer.inputs, layer.outputs, parameters)?)
+    pub(super) fn linear(&self, layer: &LayerSpec) -> Linear {
+        let parameter = |name: &str| self.parameter(&layer.linear, name).clone();
+        Linear::new(parameter("weight"), Some(parameter("bias")))
     }
 
     /// Linear layer, then normalisation and ReLU if the layer has them.
@@ -99,7 +85,7 @@ impl<'e> Pass<'e> {
         input: &Tensor,
         mode: Mode,
     ) -> Result<Tensor> {
-        let linear = self.linear(layer)?.forward(input)?;
+        let linear = self.linear(layer).forward(input)?;
         let normalised = self.normalise(layer, &linear, mode)?;
         if layer.relu {
             Ok(relu(&normalised)?.0)

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     layer::Mode,
+    map::Blocks,
     state::{Arguments, Buffer, Gradients, Scratch, State},
     team::Member,
 };
@@ -35,26 +36,15 @@ pub(crate) fn run(state: &State, member: &Member) {
 
 impl Chain<'_> {
     /// phi of the member's source rows, in training mode, into `scratch.map.output`.
-    pub(super) fn map_source(&mut self) {
-        self.gather_source();
-        let (scratch, layers) = (&mut *self.scratch, self.state.networks.layers(Network::Map));
-        let (map, workspace) = (&mut scratch.map, &mut scratch.workspace);
-        map.forward(Mode::Training, layers, &scratch.source, workspace);
-    }
-
-    /// [`Chain::map_source`], with every block kept for the backward pass.
-    pub(super) fn map_and_keep(&mut self) {
-        self.gather_source();
-        let (scratch, layers) = (&mut *self.scratch, self.state.networks.layers(Network::Map));
-        let (map, workspace) = (&mut scratch.map, &mut scratch.workspace);
-        map.forward_and_keep(Mode::Training, layers, &scratch.source, workspace);
-    }
-
-    fn gather_source(&mut self) {
+    pub(super) fn map_source(&mut self, kept: Blocks) {
         let (arguments, width) = (self.arguments, self.width());
         let rows = &arguments.source_rows[self.rows.clone()];
-        self.scratch.source.clear();
-        gather(&arguments.source, rows, width, &mut self.scratch.source);
+        let (scratch, layers) = (&mut *self.scratch, self.state.networks.layers(Network::Map));
+        let (source, workspace) = (&mut scratch.source, &mut scratch.workspace);
+        source.clear();
+        gather(&arguments.source, rows, width, source);
+        let map = &mut scratch.map;
+        map.forward(kept, Mode::Training, layers, source, workspace);
     }
 
     /// Appends the member's target rows to `scratch.points`.

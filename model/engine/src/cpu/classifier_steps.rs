@@ -1,9 +1,11 @@
 //! Chains of the steps that train classifiers and encoders, from inputs to gradients.
 
 use super::{
+    buffers::zero,
     chain::Chain,
     encoder::OwnedInputs,
     layer::Mode,
+    map::Blocks,
     objective::{cross_entropy, entropy, information_gradient},
     state::Scratch,
     sums::ClassifierSums,
@@ -13,7 +15,7 @@ use crate::architecture::Network;
 impl Chain<'_> {
     /// Target classifier on mapped source rows and, if the objective has a term on them, on target rows.
     pub(super) fn classifier(mut self) {
-        self.map_source();
+        self.map_source(Blocks::Dropped);
         self.scratch.points.clear();
         self.gather_target();
         self.target_classifier();
@@ -31,14 +33,12 @@ impl Chain<'_> {
             .encoder
             .output(&scratch.encoder_input)
             .split_at(split);
-        let (layers, mode) = (networks.layers(Network::Map), Mode::Evaluation);
-        if arguments.through_map {
-            map.forward_and_keep(mode, layers, source, workspace);
-        } else {
-            map.forward(mode, layers, source, workspace);
-        }
-        scratch.points.clear();
-        scratch.points.extend_from_slice(target);
+        let (layers, blocks) = (
+            networks.layers(Network::Map),
+            Blocks::kept_if(arguments.through_map),
+        );
+        map.forward(blocks, Mode::Evaluation, layers, source, workspace);
+        target.clone_into(&mut scratch.points);
         self.target_classifier();
         if arguments.through_map {
             self.mapped_rows_backward();
@@ -69,8 +69,7 @@ impl Chain<'_> {
         source_classifier.backward_input(layers, workspace);
 
         let gradient = encoder.gradient_mut();
-        gradient.clear();
-        gradient.extend_from_slice(&source_classifier.gradient);
+        source_classifier.gradient.clone_into(gradient);
         if arguments.through_map {
             for (sum, value) in gradient.iter_mut().zip(&map_backward.gradient) {
                 *sum += value;
@@ -101,8 +100,7 @@ impl Chain<'_> {
         std::mem::swap(&mut map_backward.gradient, &mut on_source.gradient);
         map_backward.to_latents = true;
         // The encoder does not learn from the transport cost.
-        row_weights.clear();
-        row_weights.resize(self.rows.len(), 0.0);
+        zero(row_weights, self.rows.len());
         // The map is fixed: its gradients are computed on the way and not used.
         let parts = self.gradients.of_mut(Network::Map);
         let layers = networks.layers(Network::Map);
@@ -231,8 +229,7 @@ impl Chain<'_> {
         if let Some(embedding) = &networks.embedding {
             let gradient = encoder.input_gradient(layers, workspace);
             let table = &mut self.gradients.embedding;
-            table.clear();
-            table.resize(embedding.read().value.len(), 0.0);
+            zero(table, embedding.read().value.len());
             let split = (self.rows.len() * architecture.encoder_inputs()).min(gradient.len());
             let (source, target) = gradient.split_at(split);
             for (inputs, gradient) in [

@@ -13,6 +13,7 @@
 use pulp::Arch;
 
 use super::{
+    buffers::zero,
     gemm::{Epilogue, Left},
     layer::{LayerGradient, LayerWorkspace, SharedLayer, weight_gradient},
     normalise::dot,
@@ -97,8 +98,7 @@ impl CriticTrace {
         let weights = layers[hidden].weights.read();
         let last = self.activations.last().map_or(points, Vec::as_slice);
         let (weight, bias) = (&weights.weight.value, weights.bias.value[0]);
-        self.values.clear();
-        self.values.resize(last.len() / weight.len(), 0.0);
+        zero(&mut self.values, last.len() / weight.len());
         let values = &mut self.values;
         workspace.arch.dispatch(
             #[inline(always)]

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use super::networks::Networks;
 use crate::{
-    Architecture, Rows,
-    architecture::EncoderShape,
+    Architecture,
     inputs::{Inputs, add_mean_embedding},
 };
 
@@ -20,15 +19,11 @@ pub(crate) struct OwnedInputs {
 }
 
 impl OwnedInputs {
-    /// Copies `inputs`, which must have been checked.
+    /// Copies inputs of the encoder, or latents. They must have been checked.
     pub(crate) fn copy(&mut self, inputs: &Inputs<'_>, architecture: &Architecture) {
         self.rows = inputs.count(architecture);
-        let scalars = match inputs {
-            Inputs::Dense(rows) => rows.values(),
-            Inputs::Fields(fields) => fields.numbers,
-        };
-        self.dense.resize(scalars.len(), 0.0);
-        scalars.copy_f32(0, &mut self.dense);
+        self.dense.resize(inputs.numbers().len(), 0.0);
+        inputs.numbers().copy_f32(0, &mut self.dense);
         self.tokens.clear();
         self.offsets.clear();
         if let Inputs::Fields(fields) = inputs {
@@ -46,13 +41,6 @@ impl OwnedInputs {
         out.extend_from_slice(&self.dense[rows.start * width..rows.end * width]);
     }
 
-    /// Copies latents, which do not pass through the encoder.
-    pub(crate) fn copy_latents(&mut self, latents: &Rows<'_>) {
-        self.rows = latents.count();
-        self.dense.resize(latents.values().len(), 0.0);
-        latents.values().copy_f32(0, &mut self.dense);
-    }
-
     /// Appends the encoder's first-layer inputs of `rows` to `out`.
     pub(crate) fn assemble(
         &self,
@@ -61,19 +49,9 @@ impl OwnedInputs {
         networks: &Networks,
         out: &mut Vec<f32>,
     ) {
-        let EncoderShape::Fields {
-            numbers,
-            bags,
-            embedding: width,
-            ..
-        } = architecture.encoder
-        else {
-            let inputs = architecture.encoder_inputs();
-            out.extend_from_slice(&self.dense[rows.start * inputs..rows.end * inputs]);
-            return;
-        };
-        let Some(embedding) = &networks.embedding else {
-            unreachable!("networks of fields have an embedding table");
+        let fields = architecture.fields().zip(networks.embedding.as_ref());
+        let Some(([numbers, bags, width], embedding)) = fields else {
+            return self.copy_rows(rows, architecture.encoder_inputs(), out);
         };
         let table = embedding.read();
         for row in rows {
@@ -95,13 +73,7 @@ impl OwnedInputs {
         gradient: &[f32],
         table_gradient: &mut [f32],
     ) {
-        let EncoderShape::Fields {
-            numbers,
-            bags,
-            embedding: width,
-            ..
-        } = architecture.encoder
-        else {
+        let Some([numbers, bags, width]) = architecture.fields() else {
             return;
         };
         let inputs = architecture.encoder_inputs();

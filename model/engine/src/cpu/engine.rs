@@ -1,9 +1,9 @@
 //! [`CpuEngine`]: checks a step's arguments, runs its jobs and reports.
 
 use super::{
+    buffers::refill,
     chain::Chain,
     gemm::Product,
-    jobs::refill,
     state::State,
     steps::MAX_MEMBERS,
     sums::ClassifierSums,
@@ -313,12 +313,7 @@ impl Engine for CpuEngine {
     fn evaluate(&mut self, what: Evaluation, rows: Inputs<'_>, out: &mut Vec<f32>) -> Result<()> {
         let state = self.team.state();
         let mut arguments = state.arguments.write();
-        match (what, &rows) {
-            (Evaluation::Transport | Evaluation::Score(_), Inputs::Dense(latents)) => {
-                arguments.inputs.copy_latents(latents);
-            }
-            _ => arguments.inputs.copy(&rows, &state.architecture),
-        }
+        arguments.inputs.copy(&rows, &state.architecture);
         drop(arguments);
         self.run_evaluation(what, out);
         Ok(())

@@ -4,8 +4,8 @@
 
 use super::{
     CpuEngine,
+    buffers::refill,
     chain::{Chain, gather},
-    jobs::refill,
     state::{Arguments, Scratch},
 };
 use crate::{
@@ -175,8 +175,7 @@ impl Chain<'_> {
         self.encode(&[&arguments.inputs, &arguments.target_inputs]);
         let scratch = &mut *self.scratch;
         let latents = scratch.encoder.output(&scratch.encoder_input);
-        scratch.output.clear();
-        scratch.output.extend_from_slice(latents);
+        latents.clone_into(&mut scratch.output);
     }
 
     /// Encoder and source classifier against the adversary.
@@ -218,8 +217,7 @@ impl Chain<'_> {
             }
         }
         let gradient = encoder.gradient_mut();
-        gradient.clear();
-        gradient.extend_from_slice(&classifier.gradient);
+        classifier.gradient.clone_into(gradient);
         gradient.resize(2 * count * width, 0.0);
         let slopes = critic.gradient.chunks_exact(width).zip(&*factors);
         for (row, (slope, factor)) in gradient.chunks_exact_mut(width).zip(slopes) {
@@ -233,14 +231,10 @@ impl Chain<'_> {
     /// Logistic loss of v on source and target rows of the resident buffers.
     fn discriminator(mut self) {
         let (arguments, width) = (self.arguments, self.width());
+        let rows = &arguments.source_rows[self.rows.clone()];
         let points = &mut self.scratch.points;
         points.clear();
-        gather(
-            &arguments.source,
-            &arguments.source_rows[self.rows.clone()],
-            width,
-            points,
-        );
+        gather(&arguments.source, rows, width, points);
         self.gather_target();
         let Scratch {
             workspace,

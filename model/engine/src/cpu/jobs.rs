@@ -2,6 +2,7 @@
 
 use super::{
     CpuEngine,
+    buffers::refill,
     chain::{self, Chain},
     state::Arguments,
     steps,
@@ -118,10 +119,4 @@ impl Arguments {
         self.set_inputs(&batch.source, batch.labels, architecture);
         self.target_inputs.copy(&batch.target, architecture);
     }
-}
-
-/// Replaces the content of `values` and keeps its memory.
-pub(super) fn refill<T>(values: &mut Vec<T>, new: impl Iterator<Item = T>) {
-    values.clear();
-    values.extend(new);
 }

@@ -359,8 +359,7 @@ impl SharedLayer {
 impl RunningStatistics {
     pub(crate) fn save(&mut self) {
         for (saved, parameter) in self.saved.iter_mut().zip([&self.mean, &self.variance]) {
-            saved.clear();
-            saved.extend_from_slice(&parameter.value);
+            parameter.value.clone_into(saved);
         }
     }
 

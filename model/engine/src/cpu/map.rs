@@ -33,65 +33,65 @@ pub(crate) struct MapBackward {
     hidden: Vec<f32>,
 }
 
+/// What a forward pass keeps of the map's blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Blocks {
+    /// Every block, for [`MapTrace::backward`].
+    Kept,
+    /// Only phi(z). The critic's and classifier's steps have no backward pass through the map, and one block's memory
+    /// stays in the cache.
+    Dropped,
+}
+
+impl Blocks {
+    pub(crate) fn kept_if(is_needed: bool) -> Self {
+        if is_needed { Self::Kept } else { Self::Dropped }
+    }
+}
+
 impl MapTrace {
-    /// Forward that keeps only phi(z). The critic's and classifier's steps have no backward pass through the map, and
-    /// one block's memory stays in the cache.
+    /// Forward, to `output`.
     pub(crate) fn forward(
         &mut self,
+        blocks: Blocks,
         mode: Mode,
         layers: &[SharedLayer],
         input: &[f32],
         workspace: &mut LayerWorkspace,
     ) {
-        self.blocks
-            .resize_with(self.blocks.len().max(1), BlockTrace::default);
-        let hidden = &mut self.blocks[0].hidden;
-        self.output.clear();
-        self.output.extend_from_slice(input);
-        for (first, second) in pairs(layers) {
-            let input = LayerInput::Dense(&self.output);
-            first.forward(mode, input, None, hidden, workspace);
+        let count = match blocks {
+            Blocks::Kept => layers.len() / 2,
+            Blocks::Dropped => self.blocks.len(),
+        };
+        self.blocks.resize_with(count.max(1), BlockTrace::default);
+        input.clone_into(&mut self.output);
+        for (number, (first, second)) in pairs(layers).enumerate() {
+            let block = match blocks {
+                Blocks::Kept => &mut self.blocks[number],
+                Blocks::Dropped => &mut self.blocks[0],
+            };
+            let (before, hidden) = (LayerInput::Dense(&self.output), &mut block.hidden);
+            first.forward(mode, before, None, hidden, workspace);
             let weights = second.weights.read();
-            let width = weights.spec.outputs;
-            let rows = self.output.len() / width;
-            let left = Left::Rows(&hidden.output);
-            let epilogue = Epilogue::AddBias(&weights.bias.value);
-            let multiplier = &mut workspace.multiplier;
-            multiplier.multiply(rows, left, &weights.forward, epilogue, &mut self.output);
-        }
-    }
-
-    /// Forward that keeps every block for [`MapTrace::backward`].
-    pub(crate) fn forward_and_keep(
-        &mut self,
-        mode: Mode,
-        layers: &[SharedLayer],
-        input: &[f32],
-        workspace: &mut LayerWorkspace,
-    ) {
-        self.blocks
-            .resize_with((layers.len() / 2).max(1), BlockTrace::default);
-        self.output.clear();
-        self.output.extend_from_slice(input);
-        for ((first, second), block) in pairs(layers).zip(&mut self.blocks) {
-            block.input.clear();
-            block.input.extend_from_slice(&self.output);
-            first.forward(
-                mode,
-                LayerInput::Dense(&block.input),
-                None,
-                &mut block.hidden,
-                workspace,
+            let (bias, multiplier) = (&weights.bias.value, &mut workspace.multiplier);
+            let (rows, left) = (
+                input.len() / weights.spec.outputs,
+                Left::Rows(&hidden.output),
             );
-            let weights = second.weights.read();
-            let rows = block.input.len() / weights.spec.inputs;
-            block.residual.resize(block.input.len(), 0.0);
-            let left = Left::Rows(&block.hidden.output);
-            let epilogue = Epilogue::Bias(&weights.bias.value);
-            let multiplier = &mut workspace.multiplier;
-            multiplier.multiply(rows, left, &weights.forward, epilogue, &mut block.residual);
-            for (value, residual) in self.output.iter_mut().zip(&block.residual) {
-                *value += residual;
+            match blocks {
+                Blocks::Dropped => {
+                    let (epilogue, out) = (Epilogue::AddBias(bias), &mut self.output);
+                    multiplier.multiply(rows, left, &weights.forward, epilogue, out);
+                }
+                Blocks::Kept => {
+                    block.input.clone_from(&self.output);
+                    block.residual.resize(input.len(), 0.0);
+                    let (epilogue, residual) = (Epilogue::Bias(bias), &mut block.residual);
+                    multiplier.multiply(rows, left, &weights.forward, epilogue, residual);
+                    for (value, residual) in self.output.iter_mut().zip(residual) {
+                        *value += *residual;
+                    }
+                }
             }
         }
     }

@@ -5,6 +5,7 @@
 //! other only where batch normalisation or the diversity term needs sums over all rows. Once every buffer has grown to
 //! the batch's size, a step allocates nothing.
 
+mod buffers;
 mod chain;
 mod classifier_steps;
 mod convolution;

@@ -2,7 +2,10 @@
 
 use parking_lot::RwLock;
 
-use super::{layer::SharedLayer, parameter::Parameter};
+use super::{
+    layer::{RunningStatistics, SharedLayer},
+    parameter::Parameter,
+};
 use crate::{
     Architecture, NamedTensors,
     architecture::{EncoderShape, Network},
@@ -39,20 +42,17 @@ impl Networks {
 
     /// Saves running statistics, so that a failed step can restore them.
     pub(crate) fn save_running_statistics(&self) {
-        for layer in self.layers.iter().flatten() {
-            if let Some(running) = layer.running.write().as_mut() {
-                running.save();
-            }
-        }
+        self.each_running(RunningStatistics::save);
     }
 
     /// Restores the running statistics that were saved last.
     pub(crate) fn restore_running_statistics(&self) {
-        for layer in self.layers.iter().flatten() {
-            if let Some(running) = layer.running.write().as_mut() {
-                running.restore();
-            }
-        }
+        self.each_running(RunningStatistics::restore);
+    }
+
+    fn each_running(&self, each: fn(&mut RunningStatistics)) {
+        let layers = self.layers.iter().flatten();
+        layers.for_each(|layer| layer.running.write().iter_mut().for_each(each));
     }
 
     pub(crate) fn export(&self, network: Network, with_moments: bool, tensors: &mut NamedTensors) {

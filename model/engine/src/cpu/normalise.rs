@@ -2,7 +2,11 @@
 
 use pulp::Arch;
 
-use super::{statistics::BatchStatistics, team::Member};
+use super::{
+    buffers::{refill, zero},
+    statistics::BatchStatistics,
+    team::Member,
+};
 
 /// Added to a variance before its root, as in the paper.
 pub(crate) const EPSILON: f64 = 1e-5;
@@ -71,13 +75,11 @@ impl BackwardSums {
         rows: usize,
         member: &Member,
     ) -> (&[f32], &[f32]) {
-        self.wide.clear();
         let parts = scale.iter().chain(shift);
-        self.wide.extend(parts.map(|part| f64::from(*part)));
+        refill(&mut self.wide, parts.map(|part| f64::from(*part)));
         member.sum(&mut self.wide, &mut self.scratch);
-        self.narrow.clear();
         let means = self.wide.iter().map(|sum| (sum / rows as f64) as f32);
-        self.narrow.extend(means);
+        refill(&mut self.narrow, means);
         self.narrow.split_at(scale.len())
     }
 }
@@ -152,8 +154,7 @@ pub(crate) fn layer_forward(
     output: &mut [f32],
 ) {
     let width = affine.scale.len();
-    inverse_deviations.clear();
-    inverse_deviations.resize(values.len() / width, 0.0);
+    zero(inverse_deviations, values.len() / width);
     arch.dispatch(
         #[inline(always)]
         || {

@@ -25,8 +25,7 @@ pub(crate) fn cross_entropy(
     gradient: &mut Vec<f32>,
 ) -> f64 {
     let classes = class_weights.len();
-    gradient.clear();
-    gradient.extend_from_slice(logits);
+    logits.clone_into(gradient);
     softmax_rows(gradient, classes);
     let mut loss = 0.0;
     let rows = logits
@@ -50,8 +49,7 @@ pub(crate) fn entropy(
     probabilities: &mut Vec<f32>,
     marginal: &mut [f64],
 ) -> f64 {
-    probabilities.clear();
-    probabilities.extend_from_slice(logits);
+    logits.clone_into(probabilities);
     softmax_rows(probabilities, classes);
     marginal.fill(0.0);
     let mut sum = 0.0;

@@ -32,15 +32,7 @@ impl Packed {
         depth: usize,
         width: usize,
     ) {
-        self.resize(depth, width);
-        for (number, panel) in self
-            .panels
-            .chunks_exact_mut(depth * TILE_COLUMNS)
-            .enumerate()
-        {
-            let first = number * TILE_COLUMNS;
-            let used = TILE_COLUMNS.min(width - first);
-            let (lines, _) = panel.as_chunks_mut::<TILE_COLUMNS>();
+        for (first, used, lines) in self.resized(depth, width) {
             for (line, row) in lines.iter_mut().zip(matrix.chunks(stride)) {
                 match row[first..width].first_chunk::<TILE_COLUMNS>() {
                     Some(full) => *line = *full,
@@ -66,15 +58,7 @@ impl Packed {
         depth: usize,
         width: usize,
     ) {
-        self.resize(depth, width);
-        for (number, panel) in self
-            .panels
-            .chunks_exact_mut(depth * TILE_COLUMNS)
-            .enumerate()
-        {
-            let first = number * TILE_COLUMNS;
-            let used = TILE_COLUMNS.min(width - first);
-            let (lines, _) = panel.as_chunks_mut::<TILE_COLUMNS>();
+        for (first, used, lines) in self.resized(depth, width) {
             for line in lines.iter_mut() {
                 line[used..].fill(0.0);
             }
@@ -87,10 +71,24 @@ impl Packed {
         }
     }
 
-    fn resize(&mut self, depth: usize, width: usize) {
+    /// Panels for so many rows and columns: the first column of each, how many columns it has, and its lines.
+    fn resized(
+        &mut self,
+        depth: usize,
+        width: usize,
+    ) -> impl Iterator<Item = (usize, usize, &mut [[f32; TILE_COLUMNS]])> {
         (self.depth, self.width) = (depth, width);
-        let panels = width.div_ceil(TILE_COLUMNS);
-        self.panels.resize(panels * depth * TILE_COLUMNS, 0.0);
+        let (panels, size) = (width.div_ceil(TILE_COLUMNS), depth * TILE_COLUMNS);
+        self.panels.resize(panels * size, 0.0);
+        let panels = self.panels.chunks_exact_mut(size).enumerate();
+        panels.map(move |(number, panel)| {
+            let first = number * TILE_COLUMNS;
+            (
+                first,
+                TILE_COLUMNS.min(width - first),
+                panel.as_chunks_mut().0,
+            )
+        })
     }
 }
 

@@ -281,8 +281,7 @@ impl Objective {
                 weight,
                 proportions,
             } => {
-                self.proportions.clear();
-                self.proportions.extend_from_slice(proportions);
+                proportions.clone_into(&mut self.proportions);
                 OwnedDiversity::Divergence(weight)
             }
         };

@@ -2,7 +2,11 @@
 
 use pulp::Arch;
 
-use super::{normalise::EPSILON, team::Member};
+use super::{
+    buffers::{refill, zero},
+    normalise::EPSILON,
+    team::Member,
+};
 
 /// Weight of the newest batch in running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
@@ -39,15 +43,13 @@ impl BatchStatistics {
 
     /// Starts a measurement, for [`BatchStatistics::add`] and then [`BatchStatistics::exchange`].
     pub(crate) fn begin(&mut self, width: usize) {
-        self.local.clear();
-        self.local.resize(1 + 2 * width, 0.0);
+        zero(&mut self.local, 1 + 2 * width);
     }
 
     /// Adds some of this member's rows.
     pub(crate) fn add(&mut self, arch: Arch, values: &[f32]) {
         let width = self.local.len() / 2;
-        self.narrow.clear();
-        self.narrow.resize(2 * width, 0.0);
+        zero(&mut self.narrow, 2 * width);
         let (mean, squares) = self.narrow.split_at_mut(width);
         arch.dispatch(
             #[inline(always)]
@@ -67,10 +69,8 @@ impl BatchStatistics {
     pub(crate) fn exchange(&mut self, member: &Member) {
         let width = self.local.len() / 2;
         self.moments.count = 0.0;
-        self.moments.mean.clear();
-        self.moments.mean.resize(width, 0.0);
-        self.moments.squares.clear();
-        self.moments.squares.resize(width, 0.0);
+        zero(&mut self.moments.mean, width);
+        zero(&mut self.moments.squares, width);
         let BatchMoments {
             mean,
             squares,
@@ -82,33 +82,24 @@ impl BatchStatistics {
             let parts = (columns.0.iter().copied(), columns.1.iter().copied());
             merge(into, part[0], parts);
         });
-        self.narrow.clear();
-        self.narrow
-            .extend(self.moments.mean.iter().map(|mean| *mean as f32));
+        let means = self.moments.mean.iter().map(|mean| *mean as f32);
+        refill(&mut self.narrow, means);
     }
 
     /// Uses running statistics in place of a batch's. With a count of 1, squares are the variance.
     pub(crate) fn load_running(&mut self, mean: &[f32], variance: &[f32]) {
         self.moments.count = 1.0;
-        self.narrow.clear();
-        self.narrow.extend_from_slice(mean);
-        self.moments.mean.clear();
-        self.moments.mean.extend(mean.iter().map(|v| f64::from(*v)));
-        self.moments.squares.clear();
-        self.moments
-            .squares
-            .extend(variance.iter().map(|v| f64::from(*v)));
+        mean.clone_into(&mut self.narrow);
+        let (mean, variance) = (mean.iter().copied(), variance.iter().copied());
+        refill(&mut self.moments.mean, mean.map(f64::from));
+        refill(&mut self.moments.squares, variance.map(f64::from));
     }
 
     /// One over the deviation of each column.
     pub(crate) fn inverse_deviations(&self, out: &mut Vec<f32>) {
-        out.clear();
-        out.extend(
-            self.moments
-                .squares
-                .iter()
-                .map(|squares| (1.0 / (squares / self.moments.count + EPSILON).sqrt()) as f32),
-        );
+        let BatchMoments { squares, count, .. } = &self.moments;
+        let inverse = |squares: &f64| (1.0 / (squares / count + EPSILON).sqrt()) as f32;
+        refill(out, squares.iter().map(inverse));
     }
 
     /// Mean of each column, in single precision.

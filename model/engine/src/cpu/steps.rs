@@ -6,8 +6,10 @@ use std::ops::Range;
 use pulp::Arch;
 
 use super::{
+    buffers::{refill, zero},
     chain::Chain,
     layer::Mode,
+    map::Blocks,
     objective::softmax_rows,
     state::{Arguments, Scratch, State},
     sums::{CriticSums, MapSums},
@@ -25,11 +27,7 @@ impl Chain<'_> {
     /// Critic: -W(v) + gamma GP(v).
     pub(super) fn critic(mut self) {
         let (arguments, width) = (self.arguments, self.width());
-        if arguments.keep_map {
-            self.map_and_keep();
-        } else {
-            self.map_source();
-        }
+        self.map_source(Blocks::kept_if(arguments.keep_map));
         // Three sets of points, one after the other: interpolates, mapped source rows, target rows.
         let Scratch { points, map, .. } = &mut *self.scratch;
         points.resize(map.output.len(), 0.0);
@@ -76,7 +74,7 @@ impl Chain<'_> {
             let member = &self.scratch.workspace.member;
             self.scratch.map.repeat_running(map_layers, member);
         } else {
-            self.map_and_keep();
+            self.map_source(Blocks::Kept);
         }
         self.scratch.points.clear();
         self.gather_target();
@@ -144,8 +142,7 @@ fn interpolate(arch: Arch, points: &mut [f32], positions: &[f32], width: usize) 
 /// target's weight over N at target rows.
 fn critic_factors(arguments: &Arguments, rows: Range<usize>, factors: &mut Vec<f32>) {
     let (count, all) = (rows.len(), arguments.labels.len());
-    factors.clear();
-    factors.resize(count, 0.0);
+    zero(factors, count);
     let labels = arguments.labels[rows].iter();
     factors.extend(labels.map(|label| -arguments.source_weights[*label as usize] as f32));
     factors.resize(3 * count, (arguments.target_weight / all as f64) as f32);
@@ -161,9 +158,8 @@ fn weighted_sum(factors: &[f32], values: &[f32], range: Range<usize>) -> f64 {
 
 /// Each row's weight, given one for each class.
 fn weights_by_row(labels: &[u32], class_weights: &[f64], out: &mut Vec<f32>) {
-    out.clear();
     let weights = labels.iter().map(|label| class_weights[*label as usize]);
-    out.extend(weights.map(|weight| weight as f32));
+    refill(out, weights.map(|weight| weight as f32));
 }
 
 /// One step of Adam. Layers are dealt out in turn, so that each is updated by one member.
@@ -220,27 +216,23 @@ pub(crate) fn evaluate(state: &State, member: &Member) {
     for start in rows.clone().step_by(EVALUATION_ROWS) {
         let block = start..rows.end.min(start + EVALUATION_ROWS);
         encoder_input.clear();
+        let inputs = &arguments.inputs;
+        match arguments.evaluation {
+            Evaluation::Encode => inputs.assemble(block, architecture, networks, encoder_input),
+            _ => inputs.copy_rows(block, architecture.latent, encoder_input),
+        }
         match arguments.evaluation {
             Evaluation::Encode => {
-                arguments
-                    .inputs
-                    .assemble(block, architecture, networks, encoder_input);
                 let layers = networks.layers(Network::Encoder);
                 encoder.forward(mode, layers, encoder_input, workspace);
                 output.extend_from_slice(encoder.output(encoder_input));
             }
             Evaluation::Transport => {
-                arguments
-                    .inputs
-                    .copy_rows(block, architecture.latent, encoder_input);
                 let layers = networks.layers(Network::Map);
-                map.forward(mode, layers, encoder_input, workspace);
+                map.forward(Blocks::Dropped, mode, layers, encoder_input, workspace);
                 output.extend_from_slice(&map.output);
             }
             Evaluation::Score(head) => {
-                arguments
-                    .inputs
-                    .copy_rows(block, architecture.latent, encoder_input);
                 let layers = networks.layers(match head {
                     Head::Source => Network::SourceClassifier,
                     Head::Target => Network::TargetClassifier,

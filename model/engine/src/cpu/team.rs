@@ -209,8 +209,7 @@ impl Member {
         let slots = &self.exchange.slots[turn % 2];
         {
             let mut slot = slots[self.rank].lock();
-            slot.clear();
-            slot.extend_from_slice(numbers);
+            numbers.clone_into(&mut slot);
         }
         self.exchange.wait(turn);
         for slot in slots {
@@ -220,8 +219,7 @@ impl Member {
 
     /// Replaces `numbers` by their sum over all members.
     pub(crate) fn sum(&self, numbers: &mut [f64], scratch: &mut Vec<f64>) {
-        scratch.clear();
-        scratch.extend_from_slice(numbers);
+        numbers.clone_into(scratch);
         numbers.fill(0.0);
         self.gather(scratch, |part| {
             for (sum, number) in numbers.iter_mut().zip(part) {

@@ -165,15 +165,8 @@ impl EncoderNetwork {
         rows: std::ops::Range<usize>,
         out: &mut Vec<f32>,
     ) -> usize {
-        let EncoderShape::Fields {
-            numbers,
-            bags,
-            embedding: width,
-            ..
-        } = self.architecture.encoder
-        else {
-            unreachable!("the check refuses fields for other encoders");
-        };
+        let [numbers, bags, width] =
+            (self.architecture.fields()).expect("the check refuses fields for other encoders");
         let mut clipped = 0;
         out.clear();
         for row in rows {

@@ -149,8 +149,7 @@ impl LayerStack {
     /// Takes `input` through all layers; gives what leaves the last.
     pub(crate) fn forward<'a>(&self, input: &'a [f32], scratch: &'a mut Scratch) -> &'a mut [f32] {
         let Some((first, others)) = self.layers.split_first() else {
-            scratch.next.clear();
-            scratch.next.extend_from_slice(input);
+            input.clone_into(&mut scratch.next);
             return &mut scratch.next;
         };
         let Scratch {

@@ -56,10 +56,14 @@ impl<'p> Bytes<'p> {
 
     /// Bytes behind their length.
     pub(super) fn bytes(&mut self) -> Result<&'p [u8], Reject> {
-        let length = self.long()?;
-        let length = usize::try_from(length)
-            .map_err(|_| Reject::malformed(format!("a length is {length}, expected 0 or more")))?;
+        let length = self.length("a length")?;
         self.take(length)
+    }
+
+    fn length(&mut self, what: &str) -> Result<usize, Reject> {
+        let length = self.long()?;
+        usize::try_from(length)
+            .map_err(|_| Reject::malformed(format!("{what} is {length}, expected 0 or more")))
     }
 
     pub(super) fn text(&mut self) -> Result<&'p str, Reject> {
@@ -83,10 +87,7 @@ impl<'p> Bytes<'p> {
         if count >= 0 {
             return Ok((count as u64, None));
         }
-        let size = self.long()?;
-        let size = usize::try_from(size).map_err(|_| {
-            Reject::malformed(format!("a block's size is {size}, expected 0 or more"))
-        })?;
+        let size = self.length("a block's size")?;
         Ok((count.unsigned_abs(), Some(size)))
     }
 }

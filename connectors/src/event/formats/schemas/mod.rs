@@ -135,8 +135,7 @@ impl Schemas {
     ) -> Result<Self, UnsuitableSettings> {
         if !settings.format.has_names() {
             return Err(UnsuitableSettings::new(
-                "events.registry.url is set, expected events.format to be avro, protobuf or json, not raw"
-                    .into(),
+                "events.registry.url is set, expected events.format to be avro, protobuf or json, not raw",
             ));
         }
         let reader = avro_schema(settings)?;
@@ -222,8 +221,7 @@ fn avro_schema(settings: &EventSettings) -> Result<Option<Schema>, UnsuitableSet
 fn message_plan(settings: &EventSettings, wanted: &Node) -> Result<Plan, UnsuitableSettings> {
     let (Some(path), Some(message)) = (&settings.schema_file, &settings.message) else {
         return Err(UnsuitableSettings::new(
-            "events.message is not set, expected the full name of a message of events.schema_file"
-                .into(),
+            "events.message is not set, expected the full name of a message of events.schema_file",
         ));
     };
     let read = read_file(path, DESCRIPTION_FILE).map_err(|error| error.to_string());

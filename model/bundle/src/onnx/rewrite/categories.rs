@@ -6,8 +6,7 @@ use tract_onnx::pb::{NodeProto, tensor_proto::DataType};
 
 use super::{Rewriter, input_of, output_of};
 use crate::onnx::graph::{
-    Graph, attribute, integer_attribute, integers, integers_attribute, node as make, numbers,
-    positions, texts,
+    Graph, attribute, integer_attribute, integers, integers_attribute, numbers, positions, texts,
 };
 
 /// Attributes that list texts of the graph's tensors.
@@ -57,11 +56,10 @@ impl Rewriter<'_> {
         // With version 13 the axes became an input.
         if self.opset >= 13 {
             let axes = self.integers(output, "axes", &[1], vec![-1]);
-            self.nodes
-                .push(make("Unsqueeze", &[&whole, &axes], &column, vec![]));
+            self.last("Unsqueeze", &[&whole, &axes], &column);
         } else {
             let axes = vec![integers_attribute("axes", vec![-1])];
-            self.nodes.push(make("Unsqueeze", &[&whole], &column, axes));
+            self.push("Unsqueeze", &[&whole], &column, axes);
         }
         let is = self.step("Equal", &[&column, &categories], output, "is");
         self.cast(&is, output, DataType::Float);
@@ -86,42 +84,32 @@ impl Rewriter<'_> {
         };
         let floats = numbers(node, "values_floats");
         let others = texts(node, "values_strings");
-        let (table, length) = if !values.is_empty() {
-            let table = self.table(&keys, &values, unknown);
-            (
-                self.integers(output, "table", &[table.len()], table),
-                values.len(),
-            )
+        let table = if !values.is_empty() {
+            let table = self.table(&keys, &values, unknown)?;
+            self.integers(output, "table", &[table.len()], table)
         } else if !others.is_empty() {
-            let values = self.numbers_of(&others);
-            let table = self.table(&keys, &values, 0);
-            (
-                self.integers(output, "table", &[table.len()], table),
-                values.len(),
-            )
+            let table = self.table(&keys, &self.numbers_of(&others), 0)?;
+            self.integers(output, "table", &[table.len()], table)
         } else {
             let unknown = attribute(node, "default_float").map_or(-0.0, |value| value.f);
-            let table = self.table(&keys, floats, unknown);
-            (
-                self.floats(output, "table", &[table.len()], table),
-                floats.len(),
-            )
+            let table = self.table(&keys, floats, unknown)?;
+            self.floats(output, "table", &[table.len()], table)
         };
-        if length != keys.len() {
-            return Err(format!("has {length} values for {} keys", keys.len()));
-        }
         let axis = vec![integer_attribute("axis", 0)];
-        self.nodes
-            .push(make("Gather", &[&table, input], output, axis));
+        self.push("Gather", &[&table, input], output, axis);
         Ok(())
     }
 
     /// What each number of a text becomes.
-    fn table<T: Copy>(&self, keys: &[i64], values: &[T], unknown: T) -> Vec<T> {
+    fn table<T: Copy>(&self, keys: &[i64], values: &[T], unknown: T) -> Result<Vec<T>, String> {
+        if values.len() != keys.len() {
+            let (values, keys) = (values.len(), keys.len());
+            return Err(format!("has {values} values for {keys} keys"));
+        }
         let mut table = vec![unknown; self.categories.len() + 1];
         for (key, value) in keys.iter().zip(values) {
             table[*key as usize] = *value;
         }
-        table
+        Ok(table)
     }
 }

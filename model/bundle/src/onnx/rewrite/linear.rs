@@ -3,9 +3,7 @@
 use tract_onnx::pb::{NodeProto, tensor_proto::DataType};
 
 use super::{Rewriter, input_of, output_of};
-use crate::onnx::graph::{
-    self, integer_attribute, integers, integers_attribute, node as make, numbers, text,
-};
+use crate::onnx::graph::{self, integer_attribute, integers, integers_attribute, numbers, text};
 
 impl Rewriter<'_> {
     /// (x - offset) * scale.
@@ -48,7 +46,7 @@ impl Rewriter<'_> {
         } else {
             attributes.push(integers_attribute("axes", vec![1]));
         }
-        self.nodes.push(make(reduce, &inputs, &norm, attributes));
+        self.push(reduce, &inputs, &norm, attributes);
         self.last("Div", &[input, &norm], output);
         Ok(())
     }
@@ -77,8 +75,7 @@ impl Rewriter<'_> {
             "Softmax" => vec![integer_attribute("axis", 1)],
             _ => vec![],
         };
-        self.nodes
-            .push(make(finish, &[&scores], output, attributes));
+        self.push(finish, &[&scores], output, attributes);
         Ok(())
     }
 
@@ -145,12 +142,8 @@ impl Rewriter<'_> {
             casts.push(cast);
         }
         let casts: Vec<&str> = casts.iter().map(String::as_str).collect();
-        self.nodes.push(make(
-            "Concat",
-            &casts,
-            output,
-            vec![integer_attribute("axis", 1)],
-        ));
+        let axis = vec![integer_attribute("axis", 1)];
+        self.push("Concat", &casts, output, axis);
         Ok(())
     }
 

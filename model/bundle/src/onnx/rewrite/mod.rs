@@ -4,9 +4,14 @@ mod activations;
 mod categories;
 mod linear;
 
-use tract_onnx::pb::{NodeProto, tensor_proto::DataType, type_proto::Value};
+use tract_onnx::pb::{
+    AttributeProto, NodeProto, TensorProto, tensor_proto::DataType, type_proto::Value,
+};
 
-use super::graph::{self, Graph};
+use super::{
+    constants,
+    graph::{self, Graph},
+};
 
 /// Operator of [`trees`](super::trees), which is ours.
 pub(crate) const TREES: &str = "OstardTrees";
@@ -109,37 +114,41 @@ impl Rewriter<'_> {
     /// Adds a node; its output is named after `output`, the rewritten node's, and a word for the step.
     fn step(&mut self, operator: &str, inputs: &[&str], output: &str, step: &str) -> String {
         let name = format!("{output}/ostard/{step}");
-        self.nodes
-            .push(graph::node(operator, inputs, &name, vec![]));
+        self.last(operator, inputs, &name);
         name
     }
 
     /// Adds the last node of a rewritten one.
     fn last(&mut self, operator: &str, inputs: &[&str], output: &str) {
-        self.nodes
-            .push(graph::node(operator, inputs, output, vec![]));
+        self.push(operator, inputs, output, vec![]);
+    }
+
+    fn push(&mut self, operator: &str, inputs: &[&str], output: &str, with: Vec<AttributeProto>) {
+        self.nodes.push(graph::node(operator, inputs, output, with));
     }
 
     /// Adds a constant of numbers.
     fn floats(&mut self, output: &str, word: &str, shape: &[usize], values: Vec<f32>) -> String {
         let name = format!("{output}/ostard/{word}");
-        self.graph
-            .add_constant(super::constants::floats(&name, shape, values));
-        name
+        self.constant(constants::floats(&name, shape, values))
     }
 
     /// Adds a constant of whole numbers.
     fn integers(&mut self, output: &str, word: &str, shape: &[usize], values: Vec<i64>) -> String {
         let name = format!("{output}/ostard/{word}");
-        self.graph
-            .add_constant(super::constants::integers(&name, shape, values));
+        self.constant(constants::integers(&name, shape, values))
+    }
+
+    fn constant(&mut self, tensor: TensorProto) -> String {
+        let name = tensor.name.clone();
+        self.graph.graph.initializer.push(tensor);
         name
     }
 
     /// A cast, as the last node or as a step.
     fn cast(&mut self, input: &str, output: &str, kind: DataType) {
         let to = vec![graph::integer_attribute("to", kind as i64)];
-        self.nodes.push(graph::node("Cast", &[input], output, to));
+        self.push("Cast", &[input], output, to);
     }
 }
 

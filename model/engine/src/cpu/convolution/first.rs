@@ -10,6 +10,7 @@ use super::pool::Pooled;
 use crate::{
     architecture::{IMAGE_SIDE, KERNEL_SIDE},
     cpu::{
+        buffers::zero,
         gemm::{Epilogue, Left},
         layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer, column_sums},
     },
@@ -154,8 +155,7 @@ impl Backward {
             (&mut self.all_of_windows, WINDOW),
             (&mut self.whole_gram, WINDOW * WINDOW),
         ] {
-            sums.clear();
-            sums.resize(length, 0.0);
+            zero(sums, length);
         }
     }
 

@@ -7,6 +7,7 @@
 use pulp::Arch;
 
 use crate::cpu::{
+    buffers::refill,
     layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
     normalise::{Affine, BackwardSums, affine_gradient, batch_forward},
     team::Member,
@@ -36,9 +37,8 @@ pub(super) struct Pooled {
 impl Pooled {
     /// Makes room for `values` pooled values.
     pub(super) fn begin(&mut self, values: usize, affine: Affine<'_>) {
-        self.signs.clear();
         let sign = |scale: &f32| if *scale < 0.0 { -1.0 } else { 1.0 };
-        self.signs.extend(affine.scale.iter().map(sign));
+        refill(&mut self.signs, affine.scale.iter().map(sign));
         self.normalised.resize(values, 0.0);
         self.winners.resize(values, 0);
         self.output.resize(values + PADDING, 0.0);
@@ -98,8 +98,7 @@ impl Pooled {
         }
         statistics.inverse_deviations(&mut self.inverse_deviations);
         self.places = statistics.moments.count as usize;
-        self.mean.clear();
-        self.mean.extend_from_slice(statistics.narrow_mean());
+        statistics.narrow_mean().clone_into(&mut self.mean);
         let affine = weights.affine().expect("convolutions are normalised");
         let values = self.normalised.len();
         batch_forward(

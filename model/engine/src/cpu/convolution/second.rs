@@ -5,6 +5,7 @@ use super::{pool::Pooled, windows::WindowProduct};
 use crate::{
     architecture::{IMAGE_SIDE, KERNEL_SIDE},
     cpu::{
+        buffers::{refill, zero},
         gemm::{Epilogue, Left},
         layer::{LayerGradient, LayerWorkspace, Mode, SharedLayer},
     },
@@ -110,8 +111,7 @@ impl Second {
         slopes(&self.pooled, scale, along, mean, &mut self.slopes);
 
         let count = self.raw.len() / (PLACES * filters);
-        self.input_gradient.clear();
-        self.input_gradient.resize(count * image_length, 0.0);
+        zero(&mut self.input_gradient, count * image_length);
         let pooled_length = POOLED_SIDE * POOLED_SIDE * filters;
         for first in (0..count).step_by(IMAGES_AT_ONCE) {
             let images = first..count.min(first + IMAGES_AT_ONCE);
@@ -153,13 +153,12 @@ impl Second {
     }
 
     fn place_windows(&mut self, channels: usize) {
-        self.starts.clear();
         let start = |place: usize| {
             let (image, place) = (place / PLACES, place % PLACES);
             let row = image * INPUT_SIDE + place / SIDE;
             (row * INPUT_SIDE + place % SIDE) * channels
         };
-        self.starts.extend((0..IMAGES_AT_ONCE * PLACES).map(start));
+        refill(&mut self.starts, (0..IMAGES_AT_ONCE * PLACES).map(start));
     }
 }
 
