@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    meter::Tally,
+    meter::{Accuracies, Tally},
     stream::{ACTS, act_of},
 };
 use crate::proto::State;
@@ -12,11 +12,9 @@ use crate::proto::State;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct ActFigures {
     pub(super) name: &'static str,
-    /// Accuracies over the act's mails; `None` if none was sent.
-    pub(super) accuracy_frozen: Option<f64>,
-    pub(super) accuracy_prior: Option<f64>,
-    pub(super) accuracy_adapted: Option<f64>,
-    pub(super) accuracy_served: Option<f64>,
+    /// Over the act's mails; `None` if none was sent.
+    #[serde(flatten)]
+    pub(super) accuracies: Option<Accuracies>,
     /// What the gate served at the act's end, and why.
     pub(super) served: String,
     pub(super) reason: String,
@@ -51,18 +49,11 @@ impl Acts {
     /// Of all acts that were seen.
     pub(super) fn figures(&self, tallies: &[Tally]) -> Vec<ActFigures> {
         let acts = ACTS.iter().zip(&self.choices).zip(tallies);
-        let figures = acts.map(|((act, (served, reason)), tally)| {
-            let accuracies = tally.accuracies();
-            let accuracy = |place: usize| accuracies.map(|all| all[place]);
-            ActFigures {
-                name: act.name,
-                accuracy_frozen: accuracy(0),
-                accuracy_prior: accuracy(1),
-                accuracy_adapted: accuracy(2),
-                accuracy_served: accuracy(3),
-                served: served.clone(),
-                reason: reason.clone(),
-            }
+        let figures = acts.map(|((act, (served, reason)), tally)| ActFigures {
+            name: act.name,
+            accuracies: tally.accuracies(),
+            served: served.clone(),
+            reason: reason.clone(),
         });
         figures.collect()
     }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     acts::{ActFigures, Acts},
-    meter::Meter,
+    meter::{Accuracies, Meter},
     stream::{ACTS, Act, Phase, act_of},
 };
 use crate::{facts::has_shares, proto::State};
@@ -28,10 +28,8 @@ pub(super) struct Summary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
     /// Over all mails.
-    pub(super) accuracy_frozen: f64,
-    pub(super) accuracy_prior: f64,
-    pub(super) accuracy_adapted: f64,
-    pub(super) accuracy_served: f64,
+    #[serde(flatten)]
+    pub(super) accuracies: Accuracies,
     /// Mean over blocks of |estimate - truth|, summed over the classes.
     pub(super) proportion_l1_mean: f64,
     pub(super) events: u64,
@@ -77,19 +75,10 @@ impl Summary {
 
     /// `None` before the first block and the first mail.
     pub(super) fn figures(&self, meter: &Meter) -> Option<Figures> {
-        let [
-            accuracy_frozen,
-            accuracy_prior,
-            accuracy_adapted,
-            accuracy_served,
-        ] = meter.all().accuracies()?;
         let last = self.last.as_ref()?;
         let Version { epoch, step } = last.version.unwrap_or_default();
         Some(Figures {
-            accuracy_frozen,
-            accuracy_prior,
-            accuracy_adapted,
-            accuracy_served,
+            accuracies: meter.all().accuracies()?,
             proportion_l1_mean: self.distances / self.blocks.max(1) as f64,
             events: last.events,
             steps: last.steps,

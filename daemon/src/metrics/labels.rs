@@ -53,9 +53,4 @@ impl LabelMetrics {
     pub(crate) fn rejected(&self) {
         self.labels.with_label_values(&["rejected"]).inc();
     }
-
-    /// Labels that were joined with their predictions.
-    pub(super) fn joined(&self) -> u64 {
-        self.labels.with_label_values(&["joined"]).get()
-    }
 }

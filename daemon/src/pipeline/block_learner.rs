@@ -382,7 +382,8 @@ impl BlockLearner {
         if let Some(intake) = &self.labels {
             self.position.labels.clone_from(intake.offsets());
         }
-        self.publisher.metrics.checkpoints.learned(events);
+        let unsaved = &self.publisher.metrics.checkpoints.unsaved;
+        unsaved.add(events as i64);
         log_verdict(&self.status.gate, &block.verdict);
         self.log_alarms(&block);
         self.status.gate = self.learner.gate().clone();
@@ -402,7 +403,7 @@ impl BlockLearner {
                 Pace::Step => self.step()?,
                 Pace::Skip => {
                     self.status.skipped_steps += 1;
-                    self.publisher.metrics.learner.skipped_steps(1);
+                    self.publisher.metrics.learner.skipped_steps.inc();
                 }
                 Pace::GiveUp => return Ok(ControlFlow::Break(())),
             }

@@ -102,7 +102,7 @@ impl SourceWatch {
                     cause = lost.cause.as_str(),
                     "skipped offsets that the broker no longer has"
                 );
-                self.metrics.ingest.offsets_lost(lost.lost);
+                self.metrics.ingest.offsets_lost.inc_by(lost.lost);
                 if lost.cause.repeats_offsets() {
                     self.metrics.ingest.rewound(lost.cause);
                 }

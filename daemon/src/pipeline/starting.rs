@@ -58,7 +58,7 @@ impl Starting<'_> {
             mut block_learner,
             checkpoints,
         } = learning;
-        let (config, metrics) = (self.setup.config, &self.setup.publisher.metrics);
+        let config = self.setup.config;
         let labels_read = match &config.labels.topic {
             Some(_) => {
                 let (sender, messages) = bounded(WAITING_LABELS);
@@ -66,25 +66,11 @@ impl Starting<'_> {
                 let waits = config.learner.when_behind == WhenBehind::Wait;
                 let intake = LabelIntake::new(messages, &config.labels, resume.clone(), waits);
                 block_learner.set_labels(intake);
-                Some(LabelThread::new(
-                    config,
-                    self.setup.bundle,
-                    resume,
-                    sender,
-                    &self.setup.health,
-                    &self.setup.publisher,
-                )?)
+                Some(LabelThread::new(&self.setup, resume, sender)?)
             }
             None => None,
         };
-        let requests = RequestThread::new(
-            config,
-            &self.setup.bundle.description().classes,
-            self.setup.publisher.status.subscribe(),
-            Arc::clone(block_learner.requested()),
-            &self.setup.health,
-            metrics,
-        )?;
+        let requests = RequestThread::new(&self.setup, block_learner.requested())?;
         let (to_learner, chunks) = bounded(WAITING_CHUNKS);
         let (learner_orders, orders) = bounded(WAITING_ORDERS);
         let learner = LearnerThread {

@@ -3,13 +3,11 @@
 use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
 
 use axum::{
-    Json, Router,
+    Router,
     body::Body,
     http::{Request, Response, StatusCode},
-    response::IntoResponse,
 };
 use hyper::{body::Incoming, service::Service};
-use serde_json::json;
 use tonic::{Status, codegen::Service as _};
 
 use super::{
@@ -18,6 +16,7 @@ use super::{
     ticket::TicketKind,
     uploads::Uploads,
 };
+use crate::error_text;
 
 /// What a listener speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,10 +99,7 @@ impl Admission {
 fn refusal(protocol: Protocol, status: &Status) -> Response<Body> {
     match protocol {
         Protocol::Grpc => status.clone().into_http(),
-        Protocol::Http => {
-            let problem = Json(json!({ "error": status.message() }));
-            (StatusCode::TOO_MANY_REQUESTS, problem).into_response()
-        }
+        Protocol::Http => error_text::refusal(StatusCode::TOO_MANY_REQUESTS, status.message()),
     }
 }
 

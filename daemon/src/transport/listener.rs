@@ -124,7 +124,7 @@ impl Endpoint {
         use rustix::io::Errno;
         match number {
             Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                warn!(%problem, listener = self.connections.listener.label(), "cannot accept a connection");
+                warn!(%problem, listener = self.connections.listener.name(), "cannot accept a connection");
                 self.connections
                     .metrics
                     .serving

@@ -2,22 +2,18 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use ostar_connectors::settings::Period;
-
+use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
 };
 
-use super::{
-    admission::Protocol,
-    connection::Connection,
-    uploads::{Uploads, lock},
-};
+use super::{admission::Protocol, connection::Connection, uploads::Uploads};
 use crate::{
     config::ConnectionSettings,
     metrics::{CutReason, Listener, Metrics},
@@ -65,7 +61,7 @@ impl Connections {
     /// Takes a new connection in. If there are too many, one without an arrived request gives way. `None` if all are
     /// busy.
     pub(super) fn admit(self: &Arc<Self>, protocol: Protocol) -> Option<Admitted> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if open.connections.len() >= self.most && !open.make_room() {
             self.metrics.serving.cut_connection(CutReason::Limit);
             return None;
@@ -84,11 +80,11 @@ impl Connections {
 
     /// Cuts one connection that is not busy, because the process has no handle left.
     pub(super) fn give_way(&self) {
-        lock(&self.open).make_room();
+        self.open.lock().make_room();
     }
 
     fn check(&self, now: Instant) {
-        for connection in lock(&self.open).connections.values() {
+        for connection in self.open.lock().connections.values() {
             if let Some(reason) = connection.overdue(now, &self.settings) {
                 connection.cut(reason);
             }
@@ -121,7 +117,7 @@ impl Drop for Admitted {
         if let Some(reason) = self.connection.reason() {
             connections.metrics.serving.cut_connection(reason);
         }
-        let mut open = lock(&connections.open);
+        let mut open = connections.open.lock();
         open.connections.remove(&self.number);
         connections.show(&open);
     }

@@ -19,7 +19,7 @@ pub(crate) use self::{
     answers::Answers,
     lines::{Line, PerSecond, figures, stream},
     listing::Listing,
-    numbers::{count, span},
+    numbers::{count, percent, span},
     remarks::{Remark, learning, readiness, standing},
     tables::{candidates, classes, inputs, rejected, wanted},
     why::{in_short, summary, why},
