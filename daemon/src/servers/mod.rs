@@ -177,7 +177,6 @@ impl Shared<'_> {
             tls: self.tls.clone(),
             connections,
             uploads: self.uploads.clone(),
-            settings: settings.clone(),
             stopped: parts.stopped(),
         }
     }

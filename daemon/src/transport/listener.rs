@@ -23,7 +23,7 @@ use super::{
     uploads::Uploads,
     watchdog::{Admitted, Connections},
 };
-use crate::{config::ConnectionSettings, metrics::CutReason};
+use crate::metrics::CutReason;
 
 /// Interval of pings over HTTP/2 and of TCP probes, and how long an answer may take. Without them, watches of clients that
 /// vanished would stay for ever.
@@ -45,7 +45,6 @@ pub(crate) struct Endpoint {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) uploads: Arc<Uploads>,
-    pub(crate) settings: ConnectionSettings,
     /// True or closed once the listener is to stop.
     pub(crate) stopped: watch::Receiver<bool>,
 }
@@ -206,8 +205,8 @@ impl Endpoint {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(self.settings.max_streams)
-            .max_header_list_size(self.settings.max_header_bytes)
+            .max_concurrent_streams(self.connections.settings.max_streams)
+            .max_header_list_size(self.connections.settings.max_header_bytes)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .keep_alive_interval(KEEP_ALIVE)
@@ -216,7 +215,7 @@ impl Endpoint {
     }
 
     fn http1(&self) -> http1::Builder {
-        let header = self.settings.max_header_bytes as usize;
+        let header = self.connections.settings.max_header_bytes as usize;
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())

@@ -23,8 +23,8 @@ use crate::{
 pub(crate) struct Connections {
     pub(super) listener: Listener,
     most: usize,
-    /// How long a client may owe something.
-    settings: ConnectionSettings,
+    /// How much and how long a client may owe.
+    pub(super) settings: ConnectionSettings,
     open: Mutex<Open>,
     pub(super) metrics: Arc<Metrics>,
 }
