@@ -6,8 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::current::ServingMode;
 
-// A command to the running daemon, as `ostard ctl` and the page name it. The comments are the help of `ostard ctl`: one of the
-// enum would take the place of that of `ctl` itself.
+/// A command to the running daemon, as `ostard ctl` and the page name it. The help of `ostard ctl` is made of these comments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Order {
