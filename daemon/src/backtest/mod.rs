@@ -28,8 +28,7 @@ pub(crate) use report::Report;
 
 use crate::{
     config::Config,
-    current::{Current, Version},
-    metrics::Metrics,
+    current::Current,
     pipeline::{BlockLearner, FrozenScoring, Pace, Publisher, load_learner},
     proto::State,
     state::learned,
@@ -102,13 +101,8 @@ impl Replay {
             });
         }
         let learner = load_learner(config.learner.device, bundle, settings, None)?;
-        let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
-        let (sender, status) = watch::channel(Status::default());
-        let publisher = Publisher {
-            current: Arc::clone(&current),
-            metrics: Metrics::new(description, &config.metrics)?,
-            status: sender,
-        };
+        let publisher = Publisher::new(&learner, config, description, Status::default())?;
+        let (current, status) = (Arc::clone(&publisher.current), publisher.status.subscribe());
         let section = &config.learner;
         let mut block_learner = BlockLearner::new(learner, section, 1, None, publisher);
         let labels = labels.map(|(labels, intake)| {

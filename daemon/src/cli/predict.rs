@@ -74,31 +74,32 @@ impl Predict {
             }
             rows.push(Row::parse(&line).with_context(place)?);
             if rows.len() >= self.batch {
-                let text = self.ask(&mut client, &mut rows, &mut printer).await?;
-                out.write_all(text.as_bytes())?;
-                out.flush()?;
+                self.ask(&mut client, &mut rows, &mut printer, out).await?;
             }
         }
         if !rows.is_empty() {
-            let text = self.ask(&mut client, &mut rows, &mut printer).await?;
-            out.write_all(text.as_bytes())?;
+            self.ask(&mut client, &mut rows, &mut printer, out).await?;
         }
         Ok(())
     }
 
+    /// Asks for the rows that were read, and prints the answers.
     async fn ask(
         &self,
         client: &mut InferenceClient<Connection>,
         rows: &mut Vec<Row>,
         printer: &mut Printer,
-    ) -> Result<String> {
+        out: &mut impl Write,
+    ) -> Result<()> {
         let (ids, inputs): (Vec<_>, Vec<_>) = rows.drain(..).map(|row| (row.id, row.input)).unzip();
         let request = PredictRequest {
             inputs,
             mode: self.mode.map_or(Mode::Unspecified, Mode::from).into(),
         };
         let response = client.predict(request).await.map_err(Unanswered::from)?;
-        Ok(printer.text(ids, response.into_inner()))
+        let text = printer.text(ids, response.into_inner());
+        out.write_all(text.as_bytes())?;
+        Ok(out.flush()?)
     }
 }
 

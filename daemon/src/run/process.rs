@@ -6,20 +6,14 @@ use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
 use ostar_connectors::event::Decoder;
 use ostar_engine::Device;
-use tokio::{
-    runtime::Handle,
-    sync::{mpsc, watch},
-    task::spawn_blocking,
-};
+use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking};
 use tracing::info;
 
 use super::{following::Following, waiting::Stopped};
 use crate::{
     config::Config,
     control::{Controller, Request},
-    current::{Current, Version},
     health::Health,
-    metrics::Metrics,
     pipeline::{Publisher, SampleShare, load_learner},
     servers::{self, Servers},
     serving::Services,
@@ -120,15 +114,12 @@ impl Process {
 /// Serves the frozen model. Only for its snapshot: the learner that learns is made once the checkpoints are this process's.
 fn publisher(config: &Config, bundle: &Bundle) -> Result<Publisher> {
     let learner = load_learner(Device::Cpu, bundle, config.unlabelled_learner(), None)?;
-    Ok(Publisher {
-        current: Current::new(learner.snapshot(), Version::default(), config.serving.mode),
-        metrics: Metrics::new(bundle.description(), &config.metrics)?,
-        status: watch::Sender::new(Status {
-            device: config.learner.device,
-            role: config.role,
-            ..Status::default()
-        }),
-    })
+    let status = Status {
+        device: config.learner.device,
+        role: config.role,
+        ..Status::default()
+    };
+    Publisher::new(&learner, config, bundle.description(), status)
 }
 
 async fn bind(
