@@ -64,7 +64,7 @@ impl ShowState {
     }
 
     fn format(&self) -> Format {
-        match self.format.given() {
+        match self.format.format {
             None if self.why => Format::Table,
             _ => self.format.choose(),
         }

@@ -24,7 +24,8 @@ pub(super) struct Meter {
     /// Act and class of each row.
     waiting: Vec<(usize, u32)>,
     scores: Scores,
-    acts: [Tally; ACTS.len()],
+    /// Of each act.
+    pub(super) acts: [Tally; ACTS.len()],
 }
 
 /// Mails, and how many of them each predictor had right.
@@ -88,11 +89,6 @@ impl Meter {
         }
         self.rows = self.rows.cleared();
         Ok(())
-    }
-
-    /// Of each act.
-    pub(super) fn acts(&self) -> &[Tally] {
-        &self.acts
     }
 
     /// Of all acts.

@@ -2,7 +2,6 @@
 //!
 //! librdkafka's mock cluster runs in the process. The daemon itself is the one that `ostard run` starts.
 
-mod acts;
 mod answers;
 mod bundle;
 mod feed;

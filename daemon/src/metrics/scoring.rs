@@ -47,7 +47,7 @@ impl ScoringMetrics {
     pub(super) fn new(families: &Families<'_>, classes: &ClassLabels) -> Self {
         let all = ByPath::new(families);
         let path = |name: &str| {
-            let counters = (0..classes.names().len()).map(|class| {
+            let counters = (0..classes.names.len()).map(|class| {
                 all.predictions
                     .with_label_values(&[name, classes.label(class)])
             });

@@ -27,7 +27,7 @@ pub(super) enum TicketKind {
 /// Held by both bodies of a request.
 pub(super) struct Ticket {
     number: u64,
-    kind: TicketKind,
+    pub(super) kind: TicketKind,
     uploads: Arc<Uploads>,
     connection: Arc<Connection>,
     state: Mutex<State>,
@@ -82,10 +82,6 @@ impl Ticket {
                 waker: None,
             }),
         }
-    }
-
-    pub(super) fn kind(&self) -> TicketKind {
-        self.kind
     }
 
     /// Whether the request was cut. If not, the task is woken when it is.

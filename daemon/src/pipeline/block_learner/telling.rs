@@ -88,7 +88,7 @@ impl Publisher {
 
 impl BlockLearner {
     pub(super) fn log_alarms(&self, block: &BlockReport) {
-        let classes = self.publisher.metrics.classes.names();
+        let classes = &self.publisher.metrics.classes.names;
         for alarm in &block.alarms.raised {
             let told = alarm.in_words(classes);
             warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
