@@ -4,7 +4,10 @@ use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hyper::server::conn::{http1, http2};
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use tokio::{
@@ -183,12 +186,13 @@ impl Endpoint {
     {
         let connection = &admitted.connection;
         let stream = TokioIo::new(Watched::new(stream, Arc::clone(connection)));
-        let service = Admission {
+        let admission = Admission {
             router: self.router.clone(),
             protocol: self.protocol,
             connection: Arc::clone(connection),
             uploads: Arc::clone(&self.uploads),
         };
+        let service = service_fn(move |request| admission.answer(request));
         match self.protocol {
             Protocol::Grpc => {
                 let server = self.http2().serve_connection(stream, service);
