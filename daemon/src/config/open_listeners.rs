@@ -21,11 +21,20 @@ pub(crate) fn is_loopback(address: SocketAddr) -> bool {
 }
 
 impl Config {
+    /// The address of each listener, by its key; `None` if it is off.
+    pub(crate) fn addresses(&self) -> [(&'static str, Option<SocketAddr>); 3] {
+        [
+            ("grpc.listen", Some(self.grpc.listen)),
+            ("http.listen", Some(self.http.listen)),
+            ("grpc.control_listen", self.grpc.control_listen),
+        ]
+    }
+
     /// Those that answer predictions and the state. There is no open one for orders: the configuration is refused.
     pub(crate) fn open_listeners(&self) -> Vec<OpenListener> {
-        [self.open_grpc(), self.open_http()]
+        self.open_grpc()
             .into_iter()
-            .flatten()
+            .chain(self.open_http())
             .collect()
     }
 

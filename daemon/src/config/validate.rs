@@ -84,13 +84,9 @@ impl Config {
 
     /// Two listeners at one address.
     fn check_addresses(&self, problems: &mut Vec<Problem>) {
-        let listeners = [
-            ("grpc.listen", Some(self.grpc.listen)),
-            ("http.listen", Some(self.http.listen)),
-            ("grpc.control_listen", self.grpc.control_listen),
-        ];
         // Port 0 is any free one, and may be asked for twice.
         let fixed = |address: &SocketAddr| address.port() != 0;
+        let listeners = self.addresses();
         let listeners = listeners.map(|(key, address)| (key, address.filter(fixed)));
         for (key, address, other) in repeated(&listeners) {
             let hint = format!("expected another address than {other}");

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
 use ostar_connectors::{
     checkpoint::{Manifest, Orders, Position, Shares},
-    event::{EventMeta, Offsets, Rewound},
+    event::{Offsets, Rewound},
 };
 use ostar_engine::Device;
 use ostar_method::{
@@ -365,8 +365,12 @@ impl BlockLearner {
             },
             always: self.publisher.current.mode().always_aligns(),
         });
-        let in_block = events.iter().zip(sent);
-        let in_block: Vec<BlockEvent<'_>> = in_block.map(block_event).collect();
+        let in_block = events.iter().zip(sent).map(|(event, sent)| BlockEvent {
+            id: event.id.as_deref(),
+            time_ms: event.time_ms,
+            sent: *sent,
+        });
+        let in_block: Vec<BlockEvent<'_>> = in_block.collect();
         let block = self.learner.close(&in_block, &labels);
         let block = block.context("cannot learn from a block of decoded events")?;
         let steps_due = block.steps_due;
@@ -434,13 +438,5 @@ impl BlockLearner {
             }
             Err(error) => Err(error).context("cannot take an alignment step"),
         }
-    }
-}
-
-fn block_event<'a>((event, sent): (&'a EventMeta, &Option<u32>)) -> BlockEvent<'a> {
-    BlockEvent {
-        id: event.id.as_deref(),
-        time_ms: event.time_ms,
-        sent: *sent,
     }
 }

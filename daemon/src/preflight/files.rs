@@ -101,12 +101,7 @@ pub(super) fn others(config: &Config, findings: &mut Findings) {
     for listener in config.open_listeners() {
         findings.warning(listener.key, listener.problem());
     }
-    let listeners = [
-        ("grpc.listen", Some(config.grpc.listen)),
-        ("http.listen", Some(config.http.listen)),
-        ("grpc.control_listen", config.grpc.control_listen),
-    ];
-    for (key, address) in listeners {
+    for (key, address) in config.addresses() {
         if let Some(address) = address
             && let Err(error) = TcpListener::bind(address)
         {

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ostar_connectors::settings::Period;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -127,23 +126,12 @@ impl Drop for Admitted {
 pub(crate) async fn watch(
     listeners: Vec<Arc<Connections>>,
     uploads: Arc<Uploads>,
+    settings: ConnectionSettings,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let limits = listeners.iter().flat_map(|listener| {
-        let settings = &listener.settings;
-        [
-            settings.header_timeout,
-            settings.body_timeout,
-            settings.idle_timeout,
-        ]
-    });
-    let shortest = limits.min().map_or(Duration::from_secs(1), Period::get);
-    let body = listeners
-        .iter()
-        .map(|listener| listener.settings.body_timeout)
-        .min();
-    let body = body.map_or(Duration::MAX, Period::get);
-    let tick = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    let body = settings.body_timeout;
+    let shortest = body.min(settings.header_timeout).min(settings.idle_timeout);
+    let tick = (shortest.get() / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
     let mut ticks = interval(tick);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -156,7 +144,7 @@ pub(crate) async fn watch(
             listener.check(now);
         }
         for ticket in uploads.tickets() {
-            ticket.check(now, body);
+            ticket.check(now, body.get());
         }
         uploads.show();
     }
