@@ -155,7 +155,9 @@ impl Ingest {
                     self.opened.get_or_insert(now);
                     let decoder = &self.decoding.decoder;
                     let missing = |payload| decoder.schema_to_fetch(payload);
-                    match record.payload().and_then(missing).zip(record.copied()) {
+                    let schema = record.payload().and_then(missing);
+                    // Few records wait for a schema: the others are not copied.
+                    match schema.and_then(|id| Some((id, record.copied()?))) {
                         None => self.decoding.take(&record, &mut self.chunk),
                         Some((id, record)) => self.take_after_schema(id, &record)?,
                     }

@@ -113,13 +113,13 @@ async fn infer(
 /// The body is larger than requests.max_bytes, was cut, is no HTTP, or the connection broke off.
 fn unread(rejection: BytesRejection) -> Refused {
     let status = Chain::new(&rejection).find_map(|cause| cause.downcast_ref::<Status>());
-    match status.map(|status| (status.code(), status)) {
-        None => Refused(rejection.status(), rejection.body_text()),
-        Some((Code::DeadlineExceeded | Code::ResourceExhausted, status)) => {
-            Refused::from(status.clone())
-        }
+    let Some(status) = status else {
+        return Refused(rejection.status(), rejection.body_text());
+    };
+    match status.code() {
+        Code::DeadlineExceeded | Code::ResourceExhausted => Refused::from(status.clone()),
         // Of hyper: a wrong size of a chunk, or an early end.
-        Some((_, status)) => {
+        _ => {
             let problem = format!("the body cannot be read: {}", status.message());
             Refused(StatusCode::BAD_REQUEST, problem)
         }
