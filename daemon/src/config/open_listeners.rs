@@ -80,11 +80,7 @@ impl Config {
 impl OpenListener {
     /// Without the key.
     pub(crate) fn problem(&self) -> String {
-        let Self {
-            address,
-            certificates,
-            ..
-        } = self;
+        let (address, certificates) = (self.address, self.certificates);
         format!(
             "{address} is open: whoever reaches it may ask for predictions and the state, and it shows no ids of events; set \
              auth.token_file, auth.predict_token_file or {certificates}, or listen on 127.0.0.1"

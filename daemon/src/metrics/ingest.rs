@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
 };
 
 use ostar_connectors::{event::RejectReason, kafka::LossCause};
@@ -53,13 +52,8 @@ impl IngestMetrics {
         self.tombstones.with_label_values(&[input]).inc();
     }
 
-    pub(crate) fn set_lag(&self, partition: i32, records: i64, behind: Option<Duration>) {
-        let lag = PartitionLag {
-            partition,
-            records,
-            seconds: behind.map(|behind| behind.as_secs_f64()),
-        };
-        self.lags.lock().insert(partition, lag);
+    pub(crate) fn set_lag(&self, lag: PartitionLag) {
+        self.lags.lock().insert(lag.partition, lag);
     }
 
     /// Another process reads the partition.

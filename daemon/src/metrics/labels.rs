@@ -40,11 +40,8 @@ impl LabelMetrics {
             let counter = self.labels.with_label_values(&[outcome]);
             counter.inc_by(now.saturating_sub(before));
         }
-        let SentClasses {
-            compared,
-            otherwise,
-        } = sent;
-        for (outcome, events) in [("same", compared - otherwise), ("different", otherwise)] {
+        let same = sent.compared - sent.otherwise;
+        for (outcome, events) in [("same", same), ("different", sent.otherwise)] {
             self.sent.with_label_values(&[outcome]).inc_by(events);
         }
     }

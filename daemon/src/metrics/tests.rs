@@ -20,6 +20,7 @@ use tonic::Code;
 
 use super::*;
 use crate::{
+    proto::PartitionLag,
     serving::fixture::{self, Learned, TestDaemon},
     state::describe,
     status::Status,
@@ -50,7 +51,11 @@ fn observed() -> Vec<MetricFamily> {
     metrics.ingest.accepted(3);
     metrics.ingest.rejected("malformed");
     metrics.ingest.tombstone("events");
-    metrics.ingest.set_lag(0, 5, Some(Duration::from_secs(2)));
+    metrics.ingest.set_lag(PartitionLag {
+        partition: 0,
+        records: 5,
+        seconds: Some(2.0),
+    });
     metrics.ingest.offsets_lost.inc_by(4);
     metrics.ingest.consumer_errors("BrokerTransportFailure", 1);
     metrics.ingest.set_waiting("learner", 2);

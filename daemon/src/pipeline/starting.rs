@@ -98,11 +98,6 @@ impl Starting<'_> {
 
     /// Starts the threads that read events, score them and write outputs.
     pub(super) fn scorer(&mut self, events: EventSource, sink: SampleSink) -> Result<()> {
-        let EventSource {
-            reader,
-            committer,
-            emitted,
-        } = events;
         let config = self.setup.config;
         let samples = match sink {
             SampleSink::Memory(_) => None,
@@ -113,12 +108,12 @@ impl Starting<'_> {
         let patience = config.kafka.patience.get();
         let (to_emission, chunks) = bounded(WAITING_CHUNKS);
         let ingest = Ingest {
-            reader,
+            reader: events.reader,
             decoding: Decoding {
                 decoder: Decoder::new(&config.events, &description.input, classes)?,
                 limits: RejectLimits::new(&config.dead_letters),
                 dead_letter_bytes: config.dead_letters.max_bytes,
-                emitted: emitted.get(),
+                emitted: events.emitted.get(),
                 metrics: Arc::clone(metrics),
             },
             watch: SourceWatch::new(patience, &self.setup.health, metrics),
@@ -138,10 +133,10 @@ impl Starting<'_> {
             scoring: Scoring::new(Arc::clone(current), Arc::clone(metrics), classes),
             outputs: open_outputs(config, samples)?,
             flags: Arc::clone(&self.flags),
-            emitted: emitted.get(),
+            emitted: events.emitted.get(),
             commits: Commits::start(
-                move |offsets| committer.commit_and_wait(offsets),
-                emitted,
+                move |offsets| events.committer.commit_and_wait(offsets),
+                events.emitted,
                 Arc::clone(metrics),
             )?,
             classes: description.classes.clone(),

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use ostar_bundle::Description;
 use ostar_connectors::checkpoint::{Manifest, Shares};
 use ostar_method::{
-    alarms::{AlarmReport, FieldAlarm},
+    alarms::AlarmReport,
     gate::GateState,
     learner::{BlockReport, Learner, LoadedSnapshot},
 };
@@ -94,13 +94,13 @@ impl BlockLearner {
             warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
         }
         for alarm in &block.alarms.broken {
-            let FieldAlarm {
+            let (field, told) = (&alarm.field, &alarm.told);
+            warn!(
                 field,
                 told,
-                since_block,
-                ..
-            } = alarm;
-            warn!(field, told, since_block, "a field of the input broke");
+                since_block = alarm.since_block,
+                "a field of the input broke"
+            );
         }
     }
 
