@@ -1,20 +1,30 @@
 //! Orders to the running daemon, from `ostard ctl` and the live page.
 
+use clap::Subcommand;
+use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::current::ServingMode;
 
-/// A command to the running daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A command to the running daemon, as `ostard ctl` and the page name it. The help of `ostard ctl` is made of these comments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Order {
+    /// Stop alignment. Events are still read and scored, and class shares are still followed.
     Pause,
-    /// Takes alignment steps again.
+    /// Resume alignment after `pause`.
     Resume,
-    /// Reads again after too many bad events.
+    /// Read on after too many bad events have stopped the reading.
     ReadOn,
+    /// Write a checkpoint now.
     Checkpoint,
+    /// Go back to the last weights that the guard agreed to.
     Rollback,
-    SetMode(ServingMode),
+    /// Change what is served. It survives restarts, until serving.mode is changed.
+    Mode {
+        /// The new serving mode.
+        mode: ServingMode,
+    },
 }
 
 /// An order, and where its outcome goes: what was done or why not, for a person to read.

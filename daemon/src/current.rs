@@ -12,6 +12,8 @@ use ostar_method::{Candidate, learner::Snapshot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 /// A snapshot and its version.
 #[derive(Debug)]
 pub(crate) struct Served {
@@ -19,22 +21,22 @@ pub(crate) struct Served {
     pub(crate) version: Version,
 }
 
-/// Which candidate's predictions are served.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ServingMode {
-    /// The model as it was deployed.
-    Frozen,
-    /// The frozen model, corrected to the stream's proportions.
-    Prior,
-    /// The adapted model.
-    Adapted,
-    /// Serves the frozen model; the others are computed and measured.
-    Shadow,
-    /// What the gate chooses after every block.
-    Auto,
+named! {
+    /// Which candidate's predictions are served.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum ServingMode {
+        /// The model as it was deployed.
+        Frozen = "frozen",
+        /// The frozen model, corrected to the stream's proportions.
+        Prior = "prior",
+        /// The adapted model.
+        Adapted = "adapted",
+        /// Serves the frozen model; the others are computed and measured.
+        Shadow = "shadow",
+        /// What the gate chooses after every block.
+        Auto = "auto",
+    }
 }
 
 /// The newest snapshot. Readers never lock and never wait for the learner.
@@ -48,11 +50,6 @@ pub(crate) struct Current {
 // === impl ServingMode ===
 
 impl ServingMode {
-    /// The name in configuration, metrics and APIs.
-    pub(crate) fn name(self) -> &'static str {
-        Self::NAMED[self as usize].0
-    }
-
     /// The mode of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let found = Self::NAMED.iter().find(|(known, _)| *known == name);
@@ -74,15 +71,6 @@ impl ServingMode {
     pub(crate) fn always_aligns(self) -> bool {
         matches!(self, Self::Adapted | Self::Shadow)
     }
-
-    /// In the order of the variants, because `name` and [`Current::mode`] index it.
-    pub(crate) const NAMED: [(&'static str, Self); 5] = [
-        ("frozen", Self::Frozen),
-        ("prior", Self::Prior),
-        ("adapted", Self::Adapted),
-        ("shadow", Self::Shadow),
-        ("auto", Self::Auto),
-    ];
 }
 
 // === impl Current ===

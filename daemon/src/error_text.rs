@@ -1,5 +1,12 @@
 //! An error and its causes as one line, of a length that fits where it goes.
 
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
 /// The error, followed by the causes that it does not quote itself: many errors do, and nobody wants to read "no space
 /// left on device" twice.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
@@ -41,6 +48,11 @@ pub(crate) fn bounded(text: String) -> String {
         &text[..head],
         &text[tail..]
     )
+}
+
+/// The answer to a refused HTTP request. The Open Inference Protocol wants errors in this form; other paths prescribe none.
+pub(crate) fn refusal(code: StatusCode, problem: &str) -> Response {
+    (code, Json(json!({ "error": problem }))).into_response()
 }
 
 #[cfg(test)]

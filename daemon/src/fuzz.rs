@@ -94,7 +94,7 @@ fn fuzz_configuration() {
                 file: Some(path),
                 ..Layers::default()
             };
-            let _ = Reading::new(&layers).for_run();
+            let _ = Reading::new(&layers).valid();
         }
     });
 }

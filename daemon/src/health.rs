@@ -1,10 +1,8 @@
 //! Whether the process is live, started and ready for requests, and if not, why.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// Health as `/livez`, `/readyz`, `/startupz` and grpc.health.v1 report it. One for the whole process.
@@ -129,9 +127,7 @@ impl Health {
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
-        // Nothing panics while it holds the lock; if something did, the health endpoints must still answer.
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        look(&mut inner)
+        look(&mut self.inner.lock())
     }
 }
 

@@ -18,6 +18,7 @@ mod http;
 mod inspect;
 mod log;
 mod metrics;
+mod named;
 mod open_inference;
 mod page;
 mod pipeline;

@@ -43,7 +43,7 @@ pub use options::{Options, is_secret};
 pub use outputs::{OutputCounts, OutputError, Outputs};
 pub use progress::{LossCause, LostOffsets, PartitionLag};
 pub use reader::{Notice, Polled, Reader};
-pub use record::Record;
+pub use record::{OwnedRecord, Record};
 pub use sender::Sender;
 pub use settings::{
     DeadLetterSettings, KafkaSettings, OnLostOffsets, OutputSettings, ParkedSettings,

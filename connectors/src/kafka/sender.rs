@@ -1,4 +1,4 @@
-//! Sends records to any topic, for `replay`.
+//! Sends records to any topic, for `replay`, the demo and requests for labels.
 
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,22 @@ impl Sender {
                     reason: refusal.reason,
                 },
             })
+    }
+
+    /// [`Sender::send`], again while the queue is full: it polls the producer, so the queue drains.
+    pub fn hand_over(
+        &mut self,
+        topic: &str,
+        key: &str,
+        payload: &[u8],
+        time_ms: Option<i64>,
+    ) -> Result<(), OutputError> {
+        loop {
+            match self.send(topic, key, payload, time_ms) {
+                Err(OutputError::Full) => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Waits until every queued record has arrived.

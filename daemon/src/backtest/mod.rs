@@ -10,7 +10,7 @@ mod report;
 
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use ostar_bundle::{Bundle, Description};
 use ostar_connectors::{
     event::{Chunk, Decoder, EventMeta, InputRows},
@@ -22,28 +22,18 @@ use ostar_method::{
 };
 use tokio::sync::watch;
 
-use self::labels::FileLabels;
+use self::{alarms::alarms, labels::FileLabels};
 
 pub(crate) use report::Report;
 
 use crate::{
-    config::{BundleConfig, Config},
-    current::{Current, Version},
-    metrics::Metrics,
+    config::Config,
+    current::Current,
     pipeline::{BlockLearner, FrozenScoring, Pace, Publisher, load_learner},
     proto::State,
     state::learned,
     status::Status,
 };
-
-/// The files to replay.
-#[derive(Debug, Clone)]
-pub(crate) struct Options {
-    /// In the order the events happened.
-    pub(crate) data: Vec<PathBuf>,
-    /// Which column is what.
-    pub(crate) files: FileSettings,
-}
 
 /// The daemon's parts without its threads.
 struct Replay {
@@ -70,22 +60,19 @@ struct Replay {
     order: Option<OrderCheck>,
 }
 
-/// Replays the files. `progress` gets the number of events so far.
+/// Replays files, in the order the events happened; `columns` says which of their columns is what. `progress` gets the number
+/// of events so far.
 pub(crate) fn run(
-    config: &BundleConfig,
-    options: &Options,
+    config: &Config,
+    bundle: &Bundle,
+    data: &[PathBuf],
+    columns: &FileSettings,
     mut progress: impl FnMut(u64),
 ) -> Result<Report> {
-    let BundleConfig {
-        bundle_folder,
-        config,
-    } = config;
-    let bundle = Bundle::load(bundle_folder)
-        .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
     let Description { input, classes, .. } = bundle.description();
-    let open = |path: &PathBuf| FileEvents::open(path, &options.files, input, classes);
-    let files: Vec<FileEvents> = options.data.iter().map(open).collect::<Result<_, _>>()?;
-    let mut replay = Replay::new(config, &bundle, &files)?;
+    let open = |path: &PathBuf| FileEvents::open(path, columns, input, classes);
+    let files: Vec<FileEvents> = data.iter().map(open).collect::<Result<_, _>>()?;
+    let mut replay = Replay::new(config, bundle, &files)?;
     let mut events = 0;
     for event in files.into_iter().flatten() {
         replay.push(event?, events)?;
@@ -114,13 +101,8 @@ impl Replay {
             });
         }
         let learner = load_learner(config.learner.device, bundle, settings, None)?;
-        let current = Current::new(learner.snapshot(), Version::default(), config.serving.mode);
-        let (sender, status) = watch::channel(Status::default());
-        let publisher = Publisher {
-            current: Arc::clone(&current),
-            metrics: Metrics::new(description, &config.metrics)?,
-            status: sender,
-        };
+        let publisher = Publisher::new(&learner, config, description, Status::default())?;
+        let (current, status) = (Arc::clone(&publisher.current), publisher.status.subscribe());
         let section = &config.learner;
         let mut block_learner = BlockLearner::new(learner, section, 1, None, publisher);
         let labels = labels.map(|(labels, intake)| {
@@ -239,13 +221,14 @@ impl Replay {
                 self.rejected
             );
         }
-        Ok(Report::new(
-            self.description,
-            self.moments,
-            self.measured,
-            self.rejected,
-            self.order,
-        ))
+        Ok(Report {
+            alarms: alarms(&self.moments),
+            description: self.description,
+            moments: self.moments,
+            measured: self.measured,
+            rejected: self.rejected,
+            order: self.order,
+        })
     }
 }
 

@@ -11,10 +11,7 @@ use ostar_method::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    alarms::{Alarm, alarms},
-    chart,
-};
+use super::{alarms::Alarm, chart};
 use crate::{
     class_order::{describe_order, wrong_order},
     proto::State,
@@ -34,30 +31,12 @@ pub(crate) struct Report {
     pub(crate) rejected: u64,
     pub(crate) alarms: Vec<Alarm>,
     /// `None` without labels.
-    order: Option<OrderCheck>,
+    pub(super) order: Option<OrderCheck>,
 }
 
 // === impl Report ===
 
 impl Report {
-    pub(super) fn new(
-        description: Description,
-        moments: Vec<State>,
-        measured: Option<Measurement>,
-        rejected: u64,
-        order: Option<OrderCheck>,
-    ) -> Self {
-        let alarms = alarms(&moments);
-        Self {
-            description,
-            moments,
-            measured,
-            rejected,
-            alarms,
-            order,
-        }
-    }
-
     /// Says that another order of the classes fits the labels better, and what to do; `None` if none does.
     pub(crate) fn wrong_order(&self) -> Option<String> {
         wrong_order(self.order.as_ref()?, &self.description.classes)

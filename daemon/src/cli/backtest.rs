@@ -40,14 +40,12 @@ Examples:
 impl Backtest {
     pub(super) fn execute(self) -> Result<()> {
         let reading = Reading::new(&self.layers.layers());
-        let config = reading.for_bundle(&["kafka.brokers", "kafka.topic"])?;
-        let options = backtest::Options {
-            data: self.data,
-            files: self.files.settings(),
-        };
+        let (config, bundle) = reading.for_bundle(&["kafka.brokers", "kafka.topic"])?;
+        let columns = self.files.settings();
         let style = ProgressStyle::with_template("{spinner} {pos} events, {per_sec}")?;
         let bar = ProgressBar::new_spinner().with_style(style);
-        let report = backtest::run(&config, &options, |events| bar.set_position(events))?;
+        let progress = |events| bar.set_position(events);
+        let report = backtest::run(&config, &bundle, &self.data, &columns, progress)?;
         bar.finish_and_clear();
         let mut output = io::stdout().lock();
         write!(output, "{}", report.table())?;

@@ -33,6 +33,16 @@ pub(super) struct ConnectionArgs {
     timeout: Period,
 }
 
+/// Which daemon to ask for predictions or its state.
+#[derive(Debug, Clone, Args)]
+pub(super) struct DaemonArgs {
+    /// Address of the daemon: its grpc.listen.
+    #[arg(long, value_name = "HOST:PORT", default_value_t = Config::default().grpc.listen.to_string())]
+    address: String,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
 /// A daemon could not be reached, or did not take the call. Ends the command with exit code 3.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -80,6 +90,20 @@ impl ConnectionArgs {
             ))
         })?;
         Ok(InterceptedService::new(channel, token))
+    }
+}
+
+// === impl DaemonArgs ===
+
+impl DaemonArgs {
+    pub(super) async fn connect(&self) -> Result<InferenceClient<Connection>> {
+        let connection = self.connection.connect(&self.address, "grpc.listen");
+        Ok(InferenceClient::new(connection.await?))
+    }
+
+    pub(super) async fn state(&self) -> Result<State> {
+        let state = self.connect().await?.get_state(GetStateRequest {}).await;
+        Ok(state.map_err(Unanswered::from)?.into_inner())
     }
 }
 
@@ -146,19 +170,6 @@ fn read(flag: &str, path: &PathBuf) -> Result<String> {
         ))
     });
     Ok(text?)
-}
-
-/// Where a daemon with the default configuration takes prediction requests.
-pub(super) fn inference_address() -> String {
-    Config::default().grpc.listen.to_string()
-}
-
-/// The state of the daemon whose grpc.listen is `address`.
-pub(super) async fn ask_state(connection: &ConnectionArgs, address: &str) -> Result<State> {
-    let connection = connection.connect(address, "grpc.listen");
-    let mut client = InferenceClient::new(connection.await?);
-    let state = client.get_state(GetStateRequest {}).await;
-    Ok(state.map_err(Unanswered::from)?.into_inner())
 }
 
 /// Runs a client command on this thread.

@@ -53,7 +53,7 @@ impl Command {
                 timeout,
                 layers,
             } => {
-                let config = Reading::new(&layers.layers()).for_run()?;
+                let config = Reading::new(&layers.layers()).valid()?;
                 let findings = preflight::check(config, timeout.get());
                 let rows = findings.iter().map(|finding| {
                     let verdict = finding.verdict.name().to_owned();

@@ -1,14 +1,14 @@
 //! `ostard ctl`.
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use super::{
     client::{Connection, ConnectionArgs, Refused, Unanswered, block_on},
     print,
 };
 use crate::{
-    current::ServingMode,
+    control::Order,
     proto::{
         CheckpointRequest, Mode, PauseRequest, ReadOnRequest, ResumeRequest, RollbackRequest,
         SetModeRequest, control_client::ControlClient,
@@ -33,25 +33,6 @@ pub(super) struct Ctl {
     connection: ConnectionArgs,
 }
 
-#[derive(Debug, Subcommand)]
-enum Order {
-    /// Stop alignment. Events are still read and scored, and class shares are still followed.
-    Pause,
-    /// Resume alignment after `pause`.
-    Resume,
-    /// Read on after too many bad events have stopped the reading.
-    ReadOn,
-    /// Write a checkpoint now.
-    Checkpoint,
-    /// Go back to the last weights that the guard agreed to.
-    Rollback,
-    /// Change what is served. It survives restarts, until serving.mode is changed.
-    Mode {
-        /// The new serving mode.
-        mode: ServingMode,
-    },
-}
-
 const EXAMPLES: &str = "\
 Examples:
   ostard ctl pause
@@ -69,7 +50,7 @@ impl Ctl {
             .connection
             .connect(&self.address, "grpc.control_listen");
         let client = ControlClient::new(connection.await?);
-        let given = self.order.send(client).await;
+        let given = send(self.order, client).await;
         given.map_err(|status| match status.code() {
             tonic::Code::FailedPrecondition => Refused(status.message().to_owned()).into(),
             _ => Unanswered::from(status).into(),
@@ -77,21 +58,22 @@ impl Ctl {
     }
 }
 
-impl Order {
-    async fn send(self, mut client: ControlClient<Connection>) -> Result<String, tonic::Status> {
-        let response = match self {
-            Self::Pause => client.pause(PauseRequest {}).await,
-            Self::Resume => client.resume(ResumeRequest {}).await,
-            Self::ReadOn => client.read_on(ReadOnRequest {}).await,
-            Self::Checkpoint => client.checkpoint(CheckpointRequest {}).await,
-            Self::Rollback => client.rollback(RollbackRequest {}).await,
-            Self::Mode { mode } => {
-                let mode = Mode::from(mode).into();
-                client.set_mode(SetModeRequest { mode }).await
-            }
-        };
-        Ok(response?.into_inner().message)
-    }
+async fn send(
+    order: Order,
+    mut client: ControlClient<Connection>,
+) -> Result<String, tonic::Status> {
+    let response = match order {
+        Order::Pause => client.pause(PauseRequest {}).await,
+        Order::Resume => client.resume(ResumeRequest {}).await,
+        Order::ReadOn => client.read_on(ReadOnRequest {}).await,
+        Order::Checkpoint => client.checkpoint(CheckpointRequest {}).await,
+        Order::Rollback => client.rollback(RollbackRequest {}).await,
+        Order::Mode { mode } => {
+            let mode = Mode::from(mode).into();
+            client.set_mode(SetModeRequest { mode }).await
+        }
+    };
+    Ok(response?.into_inner().message)
 }
 
 #[cfg(test)]

@@ -1,17 +1,12 @@
 //! `ostard demo`.
 
-use std::{
-    io::{self, Write},
-    net::SocketAddr,
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use ostar_engine::Device;
 
-use super::serve;
-use crate::{current::ServingMode, demo};
+use super::{print, serve};
+use crate::demo;
 
 /// Run the daemon on a synthetic stream of mails, without a broker or files.
 ///
@@ -21,27 +16,11 @@ use crate::{current::ServingMode, demo};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Demo {
-    /// How long the stream lasts.
-    #[arg(long, default_value_t = 300)]
-    seconds: u64,
-    /// Address of the live page. Without it, the default of http.listen, or any free port if that one is taken.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    http: Option<SocketAddr>,
-    /// Seed of the stream and of the learner.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// What is served.
-    #[arg(long, value_enum, default_value_t = ServingMode::Auto)]
-    mode: ServingMode,
-    /// Where the learner works: cpu, candle or cuda:N. `ostard devices` lists what there is.
-    #[arg(long, default_value_t = Device::Cpu)]
-    device: Device,
+    #[command(flatten)]
+    options: demo::Options,
     /// Write the demo's bundle and stream to a folder instead of running, for `backtest` and `replay`.
     #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
-    /// Print one JSON object at the end. The table goes to the standard error.
-    #[arg(long)]
-    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -54,21 +33,10 @@ Examples:
 
 impl Demo {
     pub(super) fn execute(self) -> Result<()> {
-        let options = demo::Options {
-            seconds: self.seconds,
-            http: self.http,
-            seed: self.seed,
-            mode: self.mode,
-            device: self.device,
-            json: self.json,
-        };
+        let options = self.options;
         match self.export {
             None => serve(async move |mut signals| demo::run(options, &mut signals).await),
-            Some(folder) => {
-                let written = demo::export(options, &folder)?;
-                write!(io::stdout(), "{written}")?;
-                Ok(())
-            }
+            Some(folder) => print(&demo::export(options, &folder)?),
         }
     }
 }

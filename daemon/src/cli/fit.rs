@@ -1,8 +1,8 @@
 //! `ostard fit`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use ostar_bundle::{
@@ -69,12 +69,7 @@ impl Fit {
 
     /// Writes the bundle and returns a line that describes it.
     fn fit(self) -> Result<String> {
-        if self.out.join("bundle.json").exists() {
-            bail!(
-                "--out is {:?}, expected a folder without a bundle: choose another one, or delete this one",
-                self.out
-            );
-        }
+        check_out(&self.out)?;
         let settings = FitSettings {
             name: self.name,
             seed: self.seed,
@@ -118,6 +113,15 @@ impl Fit {
             describe_quality(&bundle)?
         ))
     }
+}
+
+/// A bundle is never written over.
+pub(super) fn check_out(out: &Path) -> Result<()> {
+    ensure!(
+        !out.join("bundle.json").exists(),
+        "--out is {out:?}, expected a folder without a bundle: choose another one, or delete this one"
+    );
+    Ok(())
 }
 
 /// What the labels say about the order of a black box's outputs. Networks learned theirs from the labels.

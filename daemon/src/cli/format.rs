@@ -19,17 +19,12 @@ pub(super) enum Format {
 pub(super) struct FormatArgs {
     /// How answers are printed. Without it, a table on a terminal and JSON elsewhere.
     #[arg(long)]
-    format: Option<Format>,
+    pub(super) format: Option<Format>,
 }
 
 // === impl FormatArgs ===
 
 impl FormatArgs {
-    /// What was asked for.
-    pub(super) fn given(&self) -> Option<Format> {
-        self.format
-    }
-
     pub(super) fn choose(&self) -> Format {
         self.format.unwrap_or_else(|| {
             if std::io::stdout().is_terminal() {

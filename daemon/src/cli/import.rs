@@ -16,7 +16,7 @@ use ostar_method::proportions::LabelProportions;
 
 use super::{
     files::FileArgs,
-    fit::name_classes,
+    fit::{check_out, name_classes},
     print,
     quality::{check_order, describe_quality},
 };
@@ -86,12 +86,7 @@ impl Import {
 
     /// Writes the bundle and returns what was done, in words.
     fn import(self) -> Result<String> {
-        if self.out.join("bundle.json").exists() {
-            bail!(
-                "--out is {:?}, expected a folder without a bundle: choose another one, or delete this one",
-                self.out
-            );
-        }
+        check_out(&self.out)?;
         let shown = self.onnx.display();
         let file = read_file(&self.onnx, TENSOR_FILE)
             .with_context(|| format!("cannot read --onnx {shown}"))?;

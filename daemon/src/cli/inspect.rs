@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use ostar_bundle::Bundle;
 use ostar_connectors::kafka::KafkaSettings;
 
 use super::{
@@ -13,7 +12,7 @@ use super::{
     print,
 };
 use crate::{
-    config::{BundleConfig, Reading},
+    config::Reading,
     inspect::{self, FieldLook, Inspection},
 };
 
@@ -48,12 +47,7 @@ impl Inspect {
             bail!("--events is {}, expected 1 to {MOST_EVENTS}", self.events);
         }
         let reading = Reading::new(&self.layers.layers());
-        let BundleConfig {
-            bundle_folder,
-            config,
-        } = reading.for_bundle(&[])?;
-        let bundle = Bundle::load(&bundle_folder)
-            .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
+        let (config, bundle) = reading.for_bundle(&[])?;
         let events = inspect::read(&config.kafka, self.events)?;
         let labels = config.labels.topic.as_ref().map(|topic| {
             let topic = KafkaSettings {

@@ -1,13 +1,12 @@
 //! `ostard labels`.
 
-use std::io::{self, Write};
-
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 
 use super::{
-    client::{ConnectionArgs, ask_state, block_on, inference_address},
+    client::{DaemonArgs, block_on},
     format::{Format, FormatArgs},
+    print,
 };
 use crate::{proto::State, words::wanted};
 
@@ -22,13 +21,10 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Wanted {
-    /// Address of the daemon: its grpc.listen.
-    #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
-    address: String,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    daemon: DaemonArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -40,14 +36,13 @@ Examples:
 impl Command {
     pub(super) fn execute(self) -> Result<()> {
         let Self::Wanted(wanted) = self;
-        let state = block_on(ask_state(&wanted.connection, &wanted.address))?;
+        let state = block_on(wanted.daemon.state())?;
         check_shown(&state)?;
         let text = match wanted.format.choose() {
             Format::Table => table(&state),
             Format::Json => serde_json::to_string(&state.wanted_labels)? + "\n",
         };
-        io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        print(&text)
     }
 }
 

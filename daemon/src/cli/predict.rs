@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
-    client::{Connection, ConnectionArgs, Unanswered, block_on, inference_address},
+    client::{Connection, DaemonArgs, Unanswered, block_on},
     format::{Format, FormatArgs, Table},
     rows::Row,
 };
@@ -32,9 +32,6 @@ use crate::{
 pub(super) struct Predict {
     /// File with the lines to score. Without it, the standard input.
     file: Option<PathBuf>,
-    /// Address of the daemon: its grpc.listen.
-    #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
-    address: String,
     /// Mode of these predictions. Without it, the daemon's own.
     #[arg(long)]
     mode: Option<ServingMode>,
@@ -45,7 +42,7 @@ pub(super) struct Predict {
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    daemon: DaemonArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -66,11 +63,7 @@ impl Predict {
 
     /// Answers line by line. Stops with an error at the first line that cannot be read.
     async fn answer(&self, name: &str, lines: impl BufRead, out: &mut impl Write) -> Result<()> {
-        let connection = self
-            .connection
-            .connect(&self.address, "grpc.listen")
-            .await?;
-        let mut client = InferenceClient::new(connection);
+        let mut client = self.daemon.connect().await?;
         let mut printer = Printer::new(self.format.choose());
         let mut rows = Vec::new();
         for (number, line) in lines.lines().enumerate() {
@@ -81,31 +74,32 @@ impl Predict {
             }
             rows.push(Row::parse(&line).with_context(place)?);
             if rows.len() >= self.batch {
-                let text = self.ask(&mut client, &mut rows, &mut printer).await?;
-                out.write_all(text.as_bytes())?;
-                out.flush()?;
+                self.ask(&mut client, &mut rows, &mut printer, out).await?;
             }
         }
         if !rows.is_empty() {
-            let text = self.ask(&mut client, &mut rows, &mut printer).await?;
-            out.write_all(text.as_bytes())?;
+            self.ask(&mut client, &mut rows, &mut printer, out).await?;
         }
         Ok(())
     }
 
+    /// Asks for the rows that were read, and prints the answers.
     async fn ask(
         &self,
         client: &mut InferenceClient<Connection>,
         rows: &mut Vec<Row>,
         printer: &mut Printer,
-    ) -> Result<String> {
+        out: &mut impl Write,
+    ) -> Result<()> {
         let (ids, inputs): (Vec<_>, Vec<_>) = rows.drain(..).map(|row| (row.id, row.input)).unzip();
         let request = PredictRequest {
             inputs,
             mode: self.mode.map_or(Mode::Unspecified, Mode::from).into(),
         };
         let response = client.predict(request).await.map_err(Unanswered::from)?;
-        Ok(printer.text(ids, response.into_inner()))
+        let text = printer.text(ids, response.into_inner());
+        out.write_all(text.as_bytes())?;
+        Ok(out.flush()?)
     }
 }
 

@@ -10,16 +10,11 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use ostar_bundle::Bundle;
-use ostar_connectors::{
-    event::Encoder,
-    files::FileEvents,
-    kafka::{OutputError, Sender},
-};
+use ostar_connectors::{event::Encoder, files::FileEvents, kafka::Sender};
 use serde_json::json;
 
 use super::{files::FileArgs, layers::LayerArgs};
-use crate::config::{BundleConfig, Reading};
+use crate::config::Reading;
 
 /// Send the rows of a file to the events topic.
 ///
@@ -50,17 +45,12 @@ const FLUSH: Duration = Duration::from_secs(30);
 impl Replay {
     pub(super) fn execute(self) -> Result<()> {
         let reading = Reading::new(&self.layers.layers());
-        let BundleConfig {
-            bundle_folder,
-            config,
-        } = reading.for_bundle(&[])?;
+        let (config, bundle) = reading.for_bundle(&[])?;
         if let Some(rate) = self.rate
             && !(rate.is_finite() && rate > 0.0)
         {
             bail!("--rate is {rate}, expected a number above 0");
         }
-        let bundle = Bundle::load(&bundle_folder)
-            .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
         let description = bundle.description();
         let classes = &description.classes;
         let encoder = Encoder::new(&config.events, &description.input, classes.len())?;
@@ -79,7 +69,7 @@ impl Replay {
             }
             let id = event.id.unwrap_or_else(|| format!("{}", event.row));
             let payload = encoder.encode(Some(&id), event.time_ms, &event.input);
-            hand_over(|| sender.send(&config.kafka.topic, &id, &payload, event.time_ms))?;
+            sender.hand_over(&config.kafka.topic, &id, &payload, event.time_ms)?;
             if let (Some(topic), Some(label)) = (&config.labels.topic, event.label) {
                 let label = json!({
                     config.labels.id_field.as_str(): id,
@@ -87,7 +77,7 @@ impl Replay {
                 });
                 let label = label.to_string();
                 let time_ms = event.label_time_ms.or(event.time_ms);
-                hand_over(|| sender.send(topic, &id, label.as_bytes(), time_ms))?;
+                sender.hand_over(topic, &id, label.as_bytes(), time_ms)?;
             }
             sent += 1;
             bar.set_position(sent);
@@ -103,15 +93,5 @@ impl Replay {
             config.kafka.topic
         )?;
         Ok(())
-    }
-}
-
-/// Retries while the producer's queue is full. `send` polls the producer, so the queue drains.
-fn hand_over(mut send: impl FnMut() -> Result<(), OutputError>) -> Result<(), OutputError> {
-    loop {
-        match send() {
-            Err(OutputError::Full) => {}
-            outcome => return outcome,
-        }
     }
 }

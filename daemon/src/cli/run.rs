@@ -31,8 +31,8 @@ Examples:
 impl Run {
     pub(super) fn execute(self) -> Result<()> {
         serve(async move |mut signals| {
-            let config = Reading::new(&self.layers.layers()).for_run()?;
-            log::start(&config.config.log, env::var("RUST_LOG").ok().as_deref())?;
+            let config = Reading::new(&self.layers.layers()).valid()?;
+            log::start(&config.log, env::var("RUST_LOG").ok().as_deref())?;
             run::run(config, &mut signals, |_| ()).await
         })
     }

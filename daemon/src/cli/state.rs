@@ -10,8 +10,9 @@ use clap::Args;
 use ostar_connectors::settings::Period;
 
 use super::{
-    client::{ConnectionArgs, ask_state, block_on, inference_address},
+    client::{DaemonArgs, block_on},
     format::{Format, FormatArgs},
+    print,
 };
 use crate::{error_text::one_line, proto::State, words};
 
@@ -21,9 +22,6 @@ use crate::{error_text::one_line, proto::State, words};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowState {
-    /// Address of the daemon: its grpc.listen.
-    #[arg(long, value_name = "HOST:PORT", default_value_t = inference_address())]
-    address: String,
     /// Print it again and again, every second or as often as given, until Ctrl-C.
     #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     watch: Option<Period>,
@@ -33,7 +31,7 @@ pub(super) struct ShowState {
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    daemon: DaemonArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -47,9 +45,8 @@ Examples:
 impl ShowState {
     pub(super) fn execute(self) -> Result<()> {
         let Some(period) = self.watch else {
-            let state = block_on(ask_state(&self.connection, &self.address))?;
-            io::stdout().write_all(self.render(&state)?.as_bytes())?;
-            return Ok(());
+            let state = block_on(self.daemon.state())?;
+            return print(&self.render(&state)?);
         };
         let is_screen = self.format() == Format::Table && io::stdout().is_terminal();
         block_on(self.watch(period, |state| {
@@ -67,7 +64,7 @@ impl ShowState {
     }
 
     fn format(&self) -> Format {
-        match self.format.given() {
+        match self.format.format {
             None if self.why => Format::Table,
             _ => self.format.choose(),
         }
@@ -87,14 +84,14 @@ impl ShowState {
         period: Period,
         mut show: impl FnMut(&State) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut state = ask_state(&self.connection, &self.address).await?;
+        let mut state = self.daemon.state().await?;
         loop {
             if show(&state)?.is_break() {
                 return Ok(());
             }
             loop {
                 tokio::time::sleep(period.get()).await;
-                match ask_state(&self.connection, &self.address).await {
+                match self.daemon.state().await {
                     Ok(next) => {
                         state = next;
                         break;
@@ -136,7 +133,7 @@ mod tests {
             Line::parse_from(line.iter().chain(arguments)).state
         };
         let asked = show(&[]);
-        let state = ask_state(&asked.connection, &asked.address).await.unwrap();
+        let state = asked.daemon.state().await.unwrap();
         let table = show(&["--format", "table"]).render(&state).unwrap();
         assert!(table.starts_with("model mail, version 3.42, "), "{table}");
         let why = show(&["--why"]).render(&state).unwrap();

@@ -117,23 +117,8 @@ pub(super) fn parse(
     origin: &Origin,
 ) -> Result<Tree, config::ConfigError> {
     let fields = File::from_str(text, format).collect()?.into_iter();
-    let fields = fields.map(|(key, value)| (key, tree(value.kind, origin)));
-    Ok(Tree::Table(fields.collect()))
-}
-
-fn tree(kind: ValueKind, origin: &Origin) -> Tree {
-    match kind {
-        ValueKind::Table(fields) => Tree::Table(
-            fields
-                .into_iter()
-                .map(|(key, value)| (key, tree(value.kind, origin)))
-                .collect(),
-        ),
-        kind => Tree::Leaf {
-            value: json(kind),
-            origin: origin.clone(),
-        },
-    }
+    let fields = fields.map(|(key, value)| (key, json(value.kind))).collect();
+    Ok(Tree::from_json(fields, origin))
 }
 
 fn json(kind: ValueKind) -> Value {

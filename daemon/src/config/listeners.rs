@@ -71,8 +71,8 @@ pub(crate) struct AuthSettings {
 }
 
 impl AuthSettings {
-    /// Every token file, by its key.
-    pub(super) fn files(&self) -> [(&'static str, Option<&Path>); 4] {
+    /// Every token file, by its key: for all roles, for predictions, for metrics, for orders.
+    pub(crate) fn files(&self) -> [(&'static str, Option<&Path>); 4] {
         [
             ("auth.token_file", self.token_file.as_deref()),
             (

@@ -40,7 +40,6 @@ pub(crate) use problems::Problems;
 pub(crate) use read::Reading;
 pub(crate) use requests::RequestSettings;
 pub(crate) use roles::{CheckpointKind, Role};
-pub(crate) use run::{BundleConfig, RunConfig};
 pub(crate) use sections::{
     BundleSettings, CheckpointSettings, LearnerSection, LogFormat, LogSettings, OnBundleChange,
     ServingSettings, ShutdownSettings, WhenBehind,

@@ -21,11 +21,20 @@ pub(crate) fn is_loopback(address: SocketAddr) -> bool {
 }
 
 impl Config {
+    /// The address of each listener, by its key; `None` if it is off.
+    pub(crate) fn addresses(&self) -> [(&'static str, Option<SocketAddr>); 3] {
+        [
+            ("grpc.listen", Some(self.grpc.listen)),
+            ("http.listen", Some(self.http.listen)),
+            ("grpc.control_listen", self.grpc.control_listen),
+        ]
+    }
+
     /// Those that answer predictions and the state. There is no open one for orders: the configuration is refused.
     pub(crate) fn open_listeners(&self) -> Vec<OpenListener> {
-        [self.open_grpc(), self.open_http()]
+        self.open_grpc()
             .into_iter()
-            .flatten()
+            .chain(self.open_http())
             .collect()
     }
 
@@ -71,11 +80,7 @@ impl Config {
 impl OpenListener {
     /// Without the key.
     pub(crate) fn problem(&self) -> String {
-        let Self {
-            address,
-            certificates,
-            ..
-        } = self;
+        let (address, certificates) = (self.address, self.certificates);
         format!(
             "{address} is open: whoever reaches it may ask for predictions and the state, and it shows no ids of events; set \
              auth.token_file, auth.predict_token_file or {certificates}, or listen on 127.0.0.1"

@@ -5,21 +5,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
+use crate::named::named;
 
-/// What a process does. docs/SCALE_OUT.md says when to run several.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
-)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
-    /// Reads, scores, serves and learns, alone.
-    #[default]
-    All,
-    /// Reads the partitions that its group assigns to it, scores and serves. Passes samples on to the learner and follows
-    /// what it learns. Any number of them.
-    Scorer,
-    /// Learns from samples and serves. One learns, others stand by.
-    Learner,
+named! {
+    /// What a process does. docs/SCALE_OUT.md says when to run several.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+    #[serde(rename_all = "snake_case")]
+    pub(crate) enum Role {
+        /// Reads, scores, serves and learns, alone.
+        #[default]
+        All = "all",
+        /// Reads the partitions that its group assigns to it, scores and serves. Passes samples on to the learner and follows
+        /// what it learns. Any number of them.
+        Scorer = "scorer",
+        /// Learns from samples and serves. One learns, others stand by.
+        Learner = "learner",
+    }
 }
 
 /// Where what is learned is kept.
@@ -30,16 +31,6 @@ pub(crate) enum CheckpointKind {
     Folder,
     /// In `checkpoints.topic`, which is compacted.
     Kafka,
-}
-
-impl Role {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Scorer => "scorer",
-            Self::Learner => "learner",
-        }
-    }
 }
 
 impl Config {

@@ -1,61 +1,46 @@
-//! The configuration as commands get it: what they cannot do without is set.
+//! The configuration as commands use it: a valid one has the folders that they need.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use super::{Config, Problems, Reading, problems::Located};
+use anyhow::{Context, Result};
+use ostar_bundle::Bundle;
 
-/// What `ostard run` works with.
-#[derive(Debug, Clone)]
-pub(crate) struct RunConfig {
-    /// Folder of the bundle: `bundle.path`.
-    pub(crate) bundle_folder: PathBuf,
-    /// Folder of the checkpoints: `checkpoints.folder`. `None` if they are kept in a topic, or by others.
-    pub(crate) checkpoint_folder: Option<PathBuf>,
-    pub(crate) config: Config,
-}
+use super::{Config, Reading};
 
-/// What commands work with that read a bundle and write no checkpoints.
-#[derive(Debug, Clone)]
-pub(crate) struct BundleConfig {
-    /// Folder of the bundle: `bundle.path`.
-    pub(crate) bundle_folder: PathBuf,
-    pub(crate) config: Config,
+impl Config {
+    /// `bundle.path`.
+    pub(crate) fn bundle_folder(&self) -> &Path {
+        self.bundle.path.as_deref().unwrap_or(Path::new(""))
+    }
+
+    pub(crate) fn load_bundle(&self) -> Result<Bundle> {
+        let folder = self.bundle_folder();
+        Bundle::load(folder).with_context(|| format!("cannot load bundle.path = {folder:?}"))
+    }
+
+    /// `checkpoints.folder`; `None` if what is learned is kept in a topic, or by others.
+    pub(crate) fn checkpoint_folder(&self) -> Option<&Path> {
+        let folder = self.checkpoints.folder.as_deref();
+        folder.filter(|_| self.keeps_folder())
+    }
+
+    /// The group that tools see, unless one is set.
+    pub(crate) fn choose_group(&mut self, bundle: &Bundle) {
+        if self.kafka.group.is_none() {
+            let name = &bundle.description().name;
+            self.kafka.group = Some(self.kafka.default_group(name));
+        }
+    }
 }
 
 impl Reading {
-    /// The configuration of `ostard run`, if nothing is wrong.
-    pub(crate) fn for_run(self) -> Result<RunConfig, Problems> {
-        let config = self.valid()?;
-        match (&config.bundle.path, &config.checkpoints.folder) {
-            (Some(bundle), folder) if folder.is_some() || !config.keeps_folder() => Ok(RunConfig {
-                bundle_folder: bundle.clone(),
-                checkpoint_folder: folder.clone().filter(|_| config.keeps_folder()),
-                config,
-            }),
-            _ => Err(incomplete(&config)),
-        }
-    }
-
-    /// The configuration of a command that reads a bundle, writes no checkpoints and does not use the keys in `unused`.
-    pub(crate) fn for_bundle(self, unused: &[&str]) -> Result<BundleConfig, Problems> {
+    /// The configuration of a command that reads a bundle, writes no checkpoints and does not use the keys in `unused`, and
+    /// the bundle.
+    pub(crate) fn for_bundle(self, unused: &[&str]) -> Result<(Config, Bundle)> {
         let mut ignored = vec!["checkpoints.folder"];
         ignored.extend(unused);
         let config = self.valid_without(&ignored)?;
-        match &config.bundle.path {
-            Some(bundle) => Ok(BundleConfig {
-                bundle_folder: bundle.clone(),
-                config,
-            }),
-            None => Err(incomplete(&config)),
-        }
+        let bundle = config.load_bundle()?;
+        Ok((config, bundle))
     }
-}
-
-/// A valid configuration is complete: checking it reports every folder that is missing.
-fn incomplete(config: &Config) -> Problems {
-    let located = |problem| Located {
-        problem,
-        origin: None,
-    };
-    Problems(config.problems().into_iter().map(located).collect())
 }

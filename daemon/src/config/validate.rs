@@ -1,5 +1,7 @@
 //! Checks across sections, and files that must exist.
 
+use std::net::SocketAddr;
+
 use ostar_connectors::settings::Problem;
 use ostar_engine::Error;
 use tracing_subscriber::EnvFilter;
@@ -56,14 +58,9 @@ impl Config {
             ("samples.topic", self.samples.topic.as_ref()),
             ("checkpoints.topic", self.checkpoints.topic.as_ref()),
         ];
-        for (place, (key, topic)) in roles.iter().enumerate() {
-            let earlier = roles[..place]
-                .iter()
-                .find(|(_, other)| topic.is_some() && other == topic);
-            if let (Some((other, _)), Some(topic)) = (earlier, topic) {
-                let hint = format!("expected another topic than {other}");
-                problems.push(Problem::value(*key, topic, hint));
-            }
+        for (key, topic, other) in repeated(&roles) {
+            let hint = format!("expected another topic than {other}");
+            problems.push(Problem::value(key, topic, hint));
         }
     }
 
@@ -87,20 +84,13 @@ impl Config {
 
     /// Two listeners at one address.
     fn check_addresses(&self, problems: &mut Vec<Problem>) {
-        let listeners = [
-            ("grpc.listen", Some(self.grpc.listen)),
-            ("http.listen", Some(self.http.listen)),
-            ("grpc.control_listen", self.grpc.control_listen),
-        ];
-        for (place, (key, address)) in listeners.iter().enumerate() {
-            // Port 0 is any free one, and may be asked for twice.
-            let taken =
-                |other: &&(_, _)| address.is_some_and(|a| a.port() != 0) && other.1 == *address;
-            let earlier = listeners[..place].iter().find(taken);
-            if let (Some((other, _)), Some(address)) = (earlier, address) {
-                let hint = format!("expected another address than {other}");
-                problems.push(Problem::value(*key, address, hint));
-            }
+        // Port 0 is any free one, and may be asked for twice.
+        let fixed = |address: &SocketAddr| address.port() != 0;
+        let listeners = self.addresses();
+        let listeners = listeners.map(|(key, address)| (key, address.filter(fixed)));
+        for (key, address, other) in repeated(&listeners) {
+            let hint = format!("expected another address than {other}");
+            problems.push(Problem::value(key, address, hint));
         }
     }
 
@@ -164,4 +154,18 @@ impl Config {
             }
         }
     }
+}
+
+/// Keys with the value of an earlier one: key, value, and the earlier key.
+fn repeated<'h, T: PartialEq + Copy>(
+    holders: &'h [(&'static str, Option<T>)],
+) -> impl Iterator<Item = (&'static str, T, &'static str)> + 'h {
+    holders
+        .iter()
+        .enumerate()
+        .filter_map(|(place, (key, value))| {
+            let same = |(_, other): &&(_, _)| other == value;
+            let (earlier, _) = holders[..place].iter().find(same)?;
+            Some((*key, (*value)?, *earlier))
+        })
 }

@@ -9,10 +9,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ostar_connectors::event::{Cell, Encoder, Row};
-use rdkafka::{
-    ClientConfig,
-    producer::{BaseProducer, BaseRecord, Producer as _},
+use ostar_connectors::{
+    event::{Cell, Encoder, Row},
+    kafka::{KafkaSettings, Sender},
 };
 use serde_json::json;
 
@@ -57,17 +56,13 @@ pub(super) fn number_of(id: &str) -> Option<u64> {
 /// Sends everything. Returns after the last mail, or when `stop` is true.
 pub(super) fn send(
     plan: Plan,
-    brokers: &str,
+    kafka: &KafkaSettings,
     encoder: &Encoder,
     meter: &mut Meter,
     stop: impl Fn() -> bool,
 ) -> Result<()> {
-    let producer: BaseProducer = ClientConfig::new()
-        .set("bootstrap.servers", brokers)
-        .set("linger.ms", "5")
-        .create()
-        .context("cannot start the demo's producer")?;
-    let requests = Requests::open(brokers)?;
+    let mut sender = Sender::open(kafka).context("cannot start the demo's producer")?;
+    let requests = Requests::open(&kafka.brokers)?;
     let mut stream = MailStream::new(plan.seed);
     let mut truth = Truth::default();
     let start = Instant::now();
@@ -80,12 +75,12 @@ pub(super) fn send(
             let row = row(mail);
             meter.add(sent, &row, class)?;
             let payload = encoder.encode(Some(&id), None, &row);
-            send_record(&producer, EVENTS_TOPIC, &id, &payload)?;
+            sender.hand_over(EVENTS_TOPIC, &id, &payload, None)?;
             truth.classes.push(class);
             sent += 1;
             if sent % BROKEN == 0 {
                 let broken = BROKEN_MAILS[(sent / BROKEN) as usize % BROKEN_MAILS.len()];
-                send_record(&producer, EVENTS_TOPIC, "broken", broken.as_bytes())?;
+                sender.hand_over(EVENTS_TOPIC, "broken", broken.as_bytes(), None)?;
             }
         }
         meter.score()?;
@@ -93,13 +88,12 @@ pub(super) fn send(
             if let Some(class) = truth.answer(number) {
                 let id = id_of(number);
                 let label = json!({"id": id, "label": CLASSES[class as usize]}).to_string();
-                send_record(&producer, LABELS_TOPIC, &id, label.as_bytes())?;
+                sender.hand_over(LABELS_TOPIC, &id, label.as_bytes(), None)?;
             }
         }
-        producer.poll(Duration::ZERO);
         thread::sleep(TICK);
     }
-    producer.flush(Duration::from_secs(5))?;
+    sender.flush(Duration::from_secs(5))?;
     Ok(())
 }
 
@@ -118,24 +112,6 @@ impl Truth {
         let is_new = !number.is_multiple_of(UNANSWERED) && self.answered.insert(number);
         is_new.then_some(class)
     }
-}
-
-fn send_record(producer: &BaseProducer, topic: &str, key: &str, payload: &[u8]) -> Result<()> {
-    loop {
-        let record = BaseRecord::to(topic).key(key).payload(payload);
-        match producer.send(record) {
-            Ok(()) => return Ok(()),
-            Err((error, _)) if is_full(&error) => {
-                producer.poll(Duration::from_millis(10));
-            }
-            Err((error, _)) => return Err(error).context("cannot send to the mock cluster"),
-        }
-    }
-}
-
-fn is_full(error: &rdkafka::error::KafkaError) -> bool {
-    let code = error.rdkafka_error_code();
-    code == Some(rdkafka::types::RDKafkaErrorCode::QueueFull)
 }
 
 fn row(mail: Mail) -> Row {

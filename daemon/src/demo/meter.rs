@@ -3,16 +3,17 @@
 //! The daemon learns only the labels that it asks for. Here each mail is scored like a request at the moment it is sent: with
 //! the newest snapshot, which has not learned from it.
 
-use std::{array, sync::Arc};
+use std::{array, fmt, sync::Arc};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
 use ostar_connectors::event::{Decoder, EventSettings, InputRows, Row};
 use ostar_engine::argmax;
 use ostar_method::learner::{Predictor, Scores};
+use serde::{Serialize, Serializer};
 
 use super::stream::{ACTS, act_of};
-use crate::current::Current;
+use crate::{current::Current, words::percent};
 
 /// Scores mails and counts who was right.
 pub(super) struct Meter {
@@ -23,7 +24,8 @@ pub(super) struct Meter {
     /// Act and class of each row.
     waiting: Vec<(usize, u32)>,
     scores: Scores,
-    acts: [Tally; ACTS.len()],
+    /// Of each act.
+    pub(super) acts: [Tally; ACTS.len()],
 }
 
 /// Mails, and how many of them each predictor had right.
@@ -32,6 +34,10 @@ pub(super) struct Tally {
     mails: u64,
     right: [u64; Predictor::ALL.len()],
 }
+
+/// The share of mails that each predictor had right, in the order of [`Predictor::ALL`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Accuracies([f64; Predictor::ALL.len()]);
 
 impl Meter {
     pub(super) fn new(
@@ -85,11 +91,6 @@ impl Meter {
         Ok(())
     }
 
-    /// Of each act.
-    pub(super) fn acts(&self) -> &[Tally] {
-        &self.acts
-    }
-
     /// Of all acts.
     pub(super) fn all(&self) -> Tally {
         Tally {
@@ -100,9 +101,26 @@ impl Meter {
 }
 
 impl Tally {
-    /// In the order of [`Predictor::ALL`]; `None` without mails.
-    pub(super) fn accuracies(&self) -> Option<[f64; Predictor::ALL.len()]> {
+    /// `None` without mails.
+    pub(super) fn accuracies(&self) -> Option<Accuracies> {
         let accuracy = |right| right as f64 / self.mails as f64;
-        (self.mails > 0).then(|| self.right.map(accuracy))
+        (self.mails > 0).then(|| Accuracies(self.right.map(accuracy)))
+    }
+}
+
+/// `accuracy_frozen` and so on.
+impl Serialize for Accuracies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let all = Predictor::ALL.iter().zip(self.0);
+        let all = all.map(|(predictor, share)| (format!("accuracy_{}", predictor.name()), share));
+        serializer.collect_map(all)
+    }
+}
+
+impl fmt::Display for Accuracies {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = Predictor::ALL.iter().zip(self.0);
+        let all = all.map(|(predictor, share)| format!("{} {}", predictor.name(), percent(share)));
+        formatter.write_str(&all.collect::<Vec<_>>().join("   "))
     }
 }

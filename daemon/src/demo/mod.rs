@@ -2,7 +2,6 @@
 //!
 //! librdkafka's mock cluster runs in the process. The daemon itself is the one that `ostard run` starts.
 
-mod acts;
 mod answers;
 mod bundle;
 mod feed;
@@ -24,15 +23,16 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use clap::Args;
 use ostar_bundle::Bundle;
-use ostar_connectors::{event::Encoder, settings::Period};
+use ostar_connectors::{event::Encoder, kafka::KafkaSettings, settings::Period};
 use ostar_engine::Device;
 use rdkafka::mocking::MockCluster;
 use tokio::{sync::watch, task::spawn_blocking};
 
 use self::{meter::Meter, summary::Summary, table::Table};
 use crate::{
-    config::{Config, RunConfig},
+    config::Config,
     current::ServingMode,
     run::{self, Process},
     shutdown::Signals,
@@ -59,15 +59,26 @@ const BLOCK: usize = 250;
 const RANDOM_REQUESTS: usize = 10;
 
 /// The flags of `ostard demo`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Options {
-    pub(crate) seconds: u64,
-    /// Address of the live page. `None` takes the default, or a free port.
-    pub(crate) http: Option<SocketAddr>,
-    pub(crate) seed: u64,
-    pub(crate) mode: ServingMode,
-    pub(crate) device: Device,
-    pub(crate) json: bool,
+    /// How long the stream lasts.
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// Address of the live page. Without it, the default of http.listen, or any free port if that one is taken.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
+    /// Seed of the stream and of the learner.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// What is served.
+    #[arg(long, value_enum, default_value_t = ServingMode::Auto)]
+    mode: ServingMode,
+    /// Where the learner works: cpu, candle or cuda:N. `ostard devices` lists what there is.
+    #[arg(long, default_value_t = Device::Cpu)]
+    device: Device,
+    /// Print one JSON object at the end. The table goes to the standard error.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the demo until the stream ends or a signal arrives.
@@ -95,9 +106,9 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
     ] {
         cluster.create_topic(topic, 1, 1)?;
     }
-    let brokers = cluster.bootstrap_servers();
-    let config = config(options, &brokers, folder.path());
-    let encoder = encoder(&config.config, &bundle)?;
+    let config = config(options, &cluster.bootstrap_servers(), folder.path());
+    let kafka = config.kafka.clone();
+    let encoder = encoder(&config, &bundle)?;
 
     let stopped = Arc::new(AtomicBool::new(false));
     let ended = signals.agreed();
@@ -120,7 +131,7 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
         let feeding = tokio::spawn({
             let (status, stopped) = (sender.subscribe(), Arc::clone(&stopped));
             async move {
-                let fed = feed_and_wait(plan, brokers, encoder, meter, status, stopped).await;
+                let fed = feed_and_wait(plan, kafka, encoder, meter, status, stopped).await;
                 ended.notify_one();
                 fed
             }
@@ -152,7 +163,7 @@ pub(crate) async fn run(options: Options, signals: &mut Signals) -> Result<()> {
 /// Feeds the stream as soon as the daemon reads it, and waits until the daemon has caught up.
 async fn feed_and_wait(
     plan: feed::Plan,
-    brokers: String,
+    kafka: KafkaSettings,
     encoder: Encoder,
     meter: Result<Meter>,
     mut status: watch::Receiver<Status>,
@@ -166,7 +177,7 @@ async fn feed_and_wait(
     }
     let stop = move || stopped.load(Ordering::Relaxed);
     let meter = spawn_blocking(move || {
-        feed::send(plan, &brokers, &encoder, &mut meter, stop)?;
+        feed::send(plan, &kafka, &encoder, &mut meter, stop)?;
         anyhow::Ok(meter)
     });
     let meter = meter.await??;
@@ -182,12 +193,10 @@ fn encoder(config: &Config, bundle: &Bundle) -> Result<Encoder> {
     Ok(Encoder::new(&config.events, input, bundle.classes())?)
 }
 
-fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
-    let (bundle_folder, checkpoint_folder) = (folder.join("bundle"), folder.join("checkpoints"));
+fn config(options: Options, brokers: &str, folder: &Path) -> Config {
     let mut config = Config::default();
-    // The page shows them.
-    config.bundle.path = Some(bundle_folder.clone());
-    config.checkpoints.folder = Some(checkpoint_folder.clone());
+    config.bundle.path = Some(folder.join("bundle"));
+    config.checkpoints.folder = Some(folder.join("checkpoints"));
     config.kafka.brokers = brokers.to_owned();
     config.kafka.topic = EVENTS_TOPIC.to_owned();
     config.predictions.topic = Some(PREDICTIONS_TOPIC.to_owned());
@@ -206,11 +215,7 @@ fn config(options: Options, brokers: &str, folder: &Path) -> RunConfig {
     config.learner.method.seed = options.seed;
     config.grpc.listen = free(config.grpc.listen);
     config.http.listen = options.http.unwrap_or_else(|| free(config.http.listen));
-    RunConfig {
-        bundle_folder,
-        checkpoint_folder: Some(checkpoint_folder),
-        config,
-    }
+    config
 }
 
 /// The address, or any free port if it is taken: the demo must also work beside a running daemon.

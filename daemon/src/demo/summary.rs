@@ -4,8 +4,7 @@ use ostar_connectors::proto::Version;
 use serde::Serialize;
 
 use super::{
-    acts::{ActFigures, Acts},
-    meter::Meter,
+    meter::{Accuracies, Meter},
     stream::{ACTS, Act, Phase, act_of},
 };
 use crate::{facts::has_shares, proto::State};
@@ -20,7 +19,8 @@ pub(super) struct Summary {
     block: usize,
     blocks: u64,
     distances: f64,
-    acts: Acts,
+    /// What the gate chose, and why, at the end of each act that has begun.
+    choices: Vec<(String, String)>,
     last: Option<State>,
 }
 
@@ -28,10 +28,8 @@ pub(super) struct Summary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Figures {
     /// Over all mails.
-    pub(super) accuracy_frozen: f64,
-    pub(super) accuracy_prior: f64,
-    pub(super) accuracy_adapted: f64,
-    pub(super) accuracy_served: f64,
+    #[serde(flatten)]
+    pub(super) accuracies: Accuracies,
     /// Mean over blocks of |estimate - truth|, summed over the classes.
     pub(super) proportion_l1_mean: f64,
     pub(super) events: u64,
@@ -41,6 +39,18 @@ pub(super) struct Figures {
     pub(super) acts: Vec<ActFigures>,
 }
 
+/// The outcome of an act that has begun.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ActFigures {
+    pub(super) name: &'static str,
+    /// Over the act's mails; `None` if none was sent.
+    #[serde(flatten)]
+    pub(super) accuracies: Option<Accuracies>,
+    /// What the gate served at the act's end, and why.
+    pub(super) served: String,
+    pub(super) reason: String,
+}
+
 impl Summary {
     pub(super) fn new(mails: u64, block: usize) -> Self {
         Self {
@@ -48,7 +58,7 @@ impl Summary {
             block,
             blocks: 0,
             distances: 0.0,
-            acts: Acts::new(mails),
+            choices: Vec::new(),
             last: None,
         }
     }
@@ -58,7 +68,12 @@ impl Summary {
         let events = self.last.as_ref().map_or(0, |last| last.events);
         if state.events > events && has_shares(state) {
             self.blocks += 1;
-            self.acts.observe(state);
+            let gate = state.gate.clone().unwrap_or_default();
+            let choice = (gate.candidate, gate.explanation);
+            match self.choices.get_mut(act_of(state.events, self.mails)) {
+                Some(known) => *known = choice,
+                None => self.choices.push(choice),
+            }
             self.distances += 2.0 * (state.classes[SPAM].served - self.truth(state)).abs();
         }
         self.last = Some(state.clone());
@@ -77,25 +92,23 @@ impl Summary {
 
     /// `None` before the first block and the first mail.
     pub(super) fn figures(&self, meter: &Meter) -> Option<Figures> {
-        let [
-            accuracy_frozen,
-            accuracy_prior,
-            accuracy_adapted,
-            accuracy_served,
-        ] = meter.all().accuracies()?;
+        let acts = ACTS.iter().zip(&self.choices).zip(&meter.acts);
+        let acts = acts.map(|((act, (served, reason)), tally)| ActFigures {
+            name: act.name,
+            accuracies: tally.accuracies(),
+            served: served.clone(),
+            reason: reason.clone(),
+        });
         let last = self.last.as_ref()?;
         let Version { epoch, step } = last.version.unwrap_or_default();
         Some(Figures {
-            accuracy_frozen,
-            accuracy_prior,
-            accuracy_adapted,
-            accuracy_served,
+            accuracies: meter.all().accuracies()?,
             proportion_l1_mean: self.distances / self.blocks.max(1) as f64,
             events: last.events,
             steps: last.steps,
             skipped_steps: last.skipped_steps,
             model_version: format!("{epoch}.{step}"),
-            acts: self.acts.figures(meter.acts()),
+            acts: acts.collect(),
         })
     }
 }

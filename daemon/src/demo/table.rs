@@ -88,31 +88,17 @@ impl Table {
         let Some(figures) = summary.figures(meter) else {
             return self.say("stopped before the first block was full");
         };
-        let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
         self.say("");
         self.say(&format!(
             "mails {}, alignment steps {}",
             figures.events, figures.steps
         ));
-        self.say(&format!(
-            "accuracy  frozen {}   prior {}   adapted {}   served {}",
-            percent(figures.accuracy_frozen),
-            percent(figures.accuracy_prior),
-            percent(figures.accuracy_adapted),
-            percent(figures.accuracy_served),
-        ));
+        self.say(&format!("accuracy  {}", figures.accuracies));
         for (number, act) in figures.acts.iter().enumerate() {
-            let percent = |accuracy: Option<f64>| accuracy.map_or("-".to_owned(), percent);
-            self.say(&format!(
-                "  act {}, {}: frozen {}   prior {}   adapted {}   served {} ({})",
-                number + 1,
-                act.name,
-                percent(act.accuracy_frozen),
-                percent(act.accuracy_prior),
-                percent(act.accuracy_adapted),
-                percent(act.accuracy_served),
-                act.served,
-            ));
+            let (number, name, served) = (number + 1, act.name, &act.served);
+            if let Some(accuracies) = act.accuracies {
+                self.say(&format!("  act {number}, {name}: {accuracies} ({served})"));
+            }
         }
         self.say(&format!(
             "share of spam: mean l1 error {:.3}",

@@ -63,7 +63,7 @@ impl Control for ControlService {
         let mode = Mode::of_request(request.into_inner().mode);
         let missing =
             || Status::invalid_argument("mode: is missing, expected the mode to serve in");
-        self.give(mode.and_then(|mode| mode.map(Order::SetMode).ok_or_else(missing)))
-            .await
+        let mode = mode.and_then(|mode| mode.ok_or_else(missing));
+        self.give(mode.map(|mode| Order::Mode { mode })).await
     }
 }

@@ -47,15 +47,6 @@ pub(crate) struct Server<'a> {
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
-/// Refuses requests whose token is missing or wrong.
-#[derive(Clone)]
-struct TokenCheck {
-    tokens: Arc<Tokens>,
-    services: Arc<Services>,
-    listener: Listener,
-    role: Role,
-}
-
 // === impl Server ===
 
 impl Server<'_> {
@@ -103,15 +94,22 @@ impl Server<'_> {
         with_common(routes, reporter, &[CONTROL], ask)
     }
 
-    fn ask(&self, listener: Listener) -> TokenCheck {
-        TokenCheck {
-            tokens: Arc::clone(&self.tokens),
-            role: match listener {
-                Listener::Control => Role::Control,
-                Listener::Grpc | Listener::Http => Role::Predict,
-            },
-            services: self.services.clone(),
-            listener,
+    /// Refuses requests whose token is missing or wrong.
+    fn ask(&self, listener: Listener) -> impl Interceptor + Clone + Send + Sync + 'static {
+        let (tokens, services) = (Arc::clone(&self.tokens), Arc::clone(&self.services));
+        let role = match listener {
+            Listener::Control => Role::Control,
+            Listener::Grpc | Listener::Http => Role::Predict,
+        };
+        move |request: Request<()>| {
+            let shown = request.metadata().get("authorization");
+            let shown = shown.map(|value| value.as_encoded_bytes());
+            if tokens.admit(role, shown) {
+                return Ok(request);
+            }
+            services.metrics.serving.unauthenticated(listener);
+            let problem = "the bearer token is missing or wrong";
+            Err(Status::unauthenticated(problem))
         }
     }
 }
@@ -121,7 +119,7 @@ fn with_common(
     routes: Routes,
     reporter: &HealthReporter,
     names: &[&str],
-    ask: TokenCheck,
+    ask: impl Interceptor + Clone + Send + Sync + 'static,
 ) -> anyhow::Result<Routes> {
     let reflection = |itself: &str| {
         let builder = tonic_reflection::server::Builder::configure()
@@ -146,21 +144,4 @@ fn with_common(
 async fn wait(stopped: &mut watch::Receiver<bool>) {
     // Fails if the sender is gone, which also means that the daemon stops.
     let _ = stopped.wait_for(|stopped| *stopped).await;
-}
-
-// === impl TokenCheck ===
-
-impl Interceptor for TokenCheck {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let shown = request.metadata().get("authorization");
-        let shown = shown.map(|value| value.as_encoded_bytes());
-        if self.tokens.admit(self.role, shown) {
-            return Ok(request);
-        }
-        let metrics = &self.services.metrics.serving;
-        metrics.unauthenticated(self.listener);
-        Err(Status::unauthenticated(
-            "the bearer token is missing or wrong",
-        ))
-    }
 }

@@ -1,21 +1,19 @@
 //! What the head of every request must be, before anybody looks at its path.
 
 use axum::{
-    Json,
     extract::Request,
     http::{StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use serde_json::json;
 
 use super::host;
-use crate::error_text::bounded;
+use crate::error_text::{bounded, refusal};
 
 /// Refuses a request whose host is ambiguous, or whose body is compressed.
 pub(super) async fn check(request: Request, next: Next) -> Response {
     if let Err(problem) = one_host(&request) {
-        return refusal(StatusCode::BAD_REQUEST, &problem).into_response();
+        return refusal(StatusCode::BAD_REQUEST, &problem);
     }
     if let Some(coding) = compression(&request) {
         let problem = format!(
@@ -26,10 +24,6 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
         return (supported, refused).into_response();
     }
     next.run(request).await
-}
-
-fn refusal(code: StatusCode, problem: &str) -> impl IntoResponse + use<> {
-    (code, Json(json!({ "error": problem })))
 }
 
 /// A proxy in front might have looked at the other name, so that its rules do not hold for this request.

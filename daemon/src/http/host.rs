@@ -3,15 +3,16 @@
 use std::net::IpAddr;
 
 use axum::{
-    Json,
     extract::{Request, State},
     http::{StatusCode, header},
     middleware::Next,
-    response::{IntoResponse, Response},
+    response::Response,
 };
-use serde_json::json;
 
-use crate::config::{HttpSettings, is_loopback};
+use crate::{
+    config::{HttpSettings, is_loopback},
+    error_text::refusal,
+};
 
 /// Names under which the listener may be called.
 #[derive(Debug, Clone)]
@@ -59,8 +60,8 @@ pub(super) async fn check(State(hosts): State<Hosts>, request: Request, next: Ne
     if hosts.admit(host) {
         return next.run(request).await;
     }
-    let problem = json!({ "error": "the request's Host is not one of http.hosts" });
-    (StatusCode::MISDIRECTED_REQUEST, Json(problem)).into_response()
+    let problem = "the request's Host is not one of http.hosts";
+    refusal(StatusCode::MISDIRECTED_REQUEST, problem)
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use serde_json::json;
 use tokio::sync::Semaphore;
 use tracing::error;
 
 use crate::{
     config::HttpSettings,
+    error_text::refusal,
     metrics::Listener,
     page::{self, Page},
     serving::{Role, Services, Tokens},
@@ -168,7 +168,6 @@ async fn ask_for_token(
     }
     services.metrics.serving.unauthenticated(Listener::Http);
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    // The Open Inference Protocol wants errors in this form; the other paths prescribe none.
-    let problem = json!({ "error": "the bearer token is missing or wrong" });
-    (StatusCode::UNAUTHORIZED, challenge, Json(problem)).into_response()
+    let problem = "the bearer token is missing or wrong";
+    (challenge, refusal(StatusCode::UNAUTHORIZED, problem)).into_response()
 }

@@ -13,7 +13,7 @@ const EXAMPLES: usize = 3;
 const EXAMPLE_CHARACTERS: usize = 24;
 
 /// One field beside training.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct FieldLook {
     /// Name in the bundle.
     pub(crate) name: String,
@@ -99,13 +99,8 @@ fn dense(report: &FieldReport) -> FieldLook {
         kind: "number",
         path: report.name.clone(),
         types: BTreeSet::from(["number"]),
-        missing: 0.0,
-        training_missing: None,
-        range: None,
-        training_range: None,
-        distinct: None,
         unlike_training: report.beyond,
-        examples: Vec::new(),
+        ..FieldLook::default()
     }
 }
 

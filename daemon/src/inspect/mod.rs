@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use ostar_bundle::Bundle;
 use ostar_connectors::{
-    event::{Chunk, Decoder, InputRows, RecordMeta, RejectReason},
-    kafka::{Connection, KafkaSettings, Polled},
+    event::{Chunk, Decoder, InputRows, RejectReason},
+    kafka::{Connection, KafkaSettings, OwnedRecord, Polled},
 };
 use ostar_method::profile::{FieldReport, InputProfile, Tally};
 use serde::Serialize;
@@ -31,16 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const LULL: Duration = Duration::from_secs(2);
 /// Most reasons of rejected events that are told.
 const MOST_EXAMPLES: usize = 5;
-
-/// An event as it is in the topic.
-#[derive(Debug, Clone)]
-pub(crate) struct Event {
-    pub(crate) payload: Vec<u8>,
-    pub(crate) key: Option<Vec<u8>>,
-    pub(crate) partition: i32,
-    pub(crate) offset: i64,
-    pub(crate) timestamp_ms: Option<i64>,
-}
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Inspection {
@@ -65,7 +55,7 @@ pub(crate) struct Inspection {
 }
 
 /// The newest events of a topic, at most so many; at least one.
-pub(crate) fn read(settings: &KafkaSettings, most: usize) -> Result<Vec<Event>> {
+pub(crate) fn read(settings: &KafkaSettings, most: usize) -> Result<Vec<OwnedRecord>> {
     let events = read_some(settings, most)?;
     if events.is_empty() {
         bail!(
@@ -77,7 +67,7 @@ pub(crate) fn read(settings: &KafkaSettings, most: usize) -> Result<Vec<Event>> 
 }
 
 /// The same of a topic that may be empty.
-pub(crate) fn read_some(settings: &KafkaSettings, most: usize) -> Result<Vec<Event>> {
+pub(crate) fn read_some(settings: &KafkaSettings, most: usize) -> Result<Vec<OwnedRecord>> {
     let connection = Connection::open(settings, PATIENCE)?;
     let (start, end) = connection.newest(most);
     let wanted: i64 = start.iter().map(|(at, from)| end[at] - from).sum();
@@ -97,16 +87,7 @@ pub(crate) fn read_some(settings: &KafkaSettings, most: usize) -> Result<Vec<Eve
                 continue;
             }
             // A tombstone is no event.
-            let Some(payload) = record.payload() else {
-                continue;
-            };
-            events.push(Event {
-                payload: payload.to_vec(),
-                key: record.key().map(<[u8]>::to_vec),
-                partition: record.partition,
-                offset: record.offset,
-                timestamp_ms: record.timestamp_ms,
-            });
+            events.extend(record.copied());
         }
     }
     Ok(events)
@@ -116,8 +97,8 @@ pub(crate) fn read_some(settings: &KafkaSettings, most: usize) -> Result<Vec<Eve
 pub(crate) fn look(
     bundle: &Bundle,
     config: &Config,
-    events: &[Event],
-    labels: Option<&[Event]>,
+    events: &[OwnedRecord],
+    labels: Option<&[OwnedRecord]>,
 ) -> Result<Inspection> {
     let settings = &config.events;
     let description = bundle.description();
@@ -127,16 +108,10 @@ pub(crate) fn look(
     let mut rejected: BTreeMap<&'static str, (usize, String)> = BTreeMap::new();
     let mut cells = Vec::new();
     for event in events {
-        let record = RecordMeta {
-            partition: event.partition,
-            offset: event.offset,
-            timestamp_ms: event.timestamp_ms,
-            key: event.key.as_deref(),
-        };
         if let Some(id) = decoder.schema_to_fetch(&event.payload) {
             decoder.fetch_schema(id, 0)?;
         }
-        match decoder.decode(&event.payload, record, &mut chunk) {
+        match decoder.decode(&event.payload, event.meta(), &mut chunk) {
             Ok(()) => cells.push(decoder.fields(&event.payload).unwrap_or_default()),
             Err(reject) => {
                 if reject.reason == RejectReason::MissingInput {

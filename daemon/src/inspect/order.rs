@@ -6,6 +6,7 @@ use anyhow::Result;
 use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::Chunk,
+    kafka::OwnedRecord,
     labels::{LabelDecoder, LabelSettings},
 };
 use ostar_engine::{Rows, evaluate::Scratch};
@@ -15,7 +16,6 @@ use ostar_method::{
 };
 use serde::Serialize;
 
-use super::Event;
 use crate::class_order::{describe_order, wrong_order};
 
 /// What some rows say about the order of the classes.
@@ -45,7 +45,7 @@ pub(super) fn of_events(
     bundle: &Bundle,
     settings: &LabelSettings,
     chunk: &Chunk,
-    labels: &[Event],
+    labels: &[OwnedRecord],
 ) -> Result<OrderLook> {
     let decoder = LabelDecoder::new(settings, &bundle.description().classes);
     let mut classes = HashMap::new();
@@ -113,8 +113,8 @@ mod tests {
         fit(labelled, &FitSettings::default(), &mut |_| ()).unwrap()
     }
 
-    fn records(record: impl Fn(usize) -> serde_json::Value) -> Vec<Event> {
-        let event = |number: usize| Event {
+    fn records(record: impl Fn(usize) -> serde_json::Value) -> Vec<OwnedRecord> {
+        let event = |number: usize| OwnedRecord {
             payload: record(number).to_string().into_bytes(),
             key: None,
             partition: 0,

@@ -24,17 +24,8 @@ metrics! {
 }
 
 impl CheckpointMetrics {
-    pub(crate) fn set_damaged(&self, checkpoints: usize) {
-        self.damaged.set(checkpoints as i64);
-    }
-
     pub(crate) fn set_every_events(&self, events: u64) {
         only(&self.every_events).set(events as f64);
-    }
-
-    /// Counts events that no checkpoint holds yet.
-    pub(crate) fn learned(&self, events: usize) {
-        self.unsaved.add(events as i64);
     }
 
     /// Called right after a checkpoint was written: its time stamp is taken here.
@@ -44,14 +35,6 @@ impl CheckpointMetrics {
         self.duration.observe(duration.as_secs_f64());
         only(&self.bytes).set(bytes as f64);
         self.last_ms.store(now_ms(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn failed(&self) {
-        self.failures.inc();
-    }
-
-    pub(super) fn failures(&self) -> u64 {
-        self.failures.get()
     }
 
     pub(super) fn last_ms(&self) -> Option<u64> {

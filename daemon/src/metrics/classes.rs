@@ -9,9 +9,9 @@ use crate::config::{MetricsSettings, Problems};
 #[derive(Debug)]
 pub(crate) struct ClassLabels {
     /// Names of all classes, in the bundle's order.
-    names: Vec<String>,
-    /// Classes with series of their own, the first choice first.
-    chosen: Vec<usize>,
+    pub(crate) names: Vec<String>,
+    /// Numbers of the classes with series of their own, the first choice first.
+    pub(crate) chosen: Vec<usize>,
     /// Whether a class is one of them, in the bundle's order.
     is_chosen: Vec<bool>,
     /// The label of all others together; `None` if there are none.
@@ -41,16 +41,6 @@ impl ClassLabels {
             is_chosen,
             rest,
         })
-    }
-
-    /// Names of all classes, in the bundle's order.
-    pub(crate) fn names(&self) -> &[String] {
-        &self.names
-    }
-
-    /// Numbers of the classes with series of their own, the first choice first.
-    pub(crate) fn chosen(&self) -> &[usize] {
-        &self.chosen
     }
 
     /// The label under which a class is counted.

@@ -60,8 +60,8 @@ macro_rules! handle {
     };
 }
 
-/// Declares metrics: the handle, the name and the help of each in one place. What stands after `also` are
-/// fields that are no metrics: the state holds them.
+/// Declares metrics: the handle, the name and the help of each in one place. Whoever counts uses the handle; a method is for
+/// what needs labels or more than one handle. What stands after `also` are fields that are no metrics: the state holds them.
 macro_rules! metrics {
     ($(#[$about:meta])* struct $group:ident {
         $($field:ident = $kind:ident($($argument:expr),+ $(,)?);)+
@@ -69,7 +69,7 @@ macro_rules! metrics {
         $(#[$about])*
         #[derive(Debug)]
         pub(crate) struct $group {
-            $($field: $crate::metrics::families::handle!($kind),)+
+            $(pub(crate) $field: $crate::metrics::families::handle!($kind),)+
             $($($other: $type,)+)?
         }
 
@@ -84,28 +84,7 @@ macro_rules! metrics {
     };
 }
 
-/// An enum of the values that a label has.
-macro_rules! labels {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $label:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum $name {
-            $($(#[$doc])* $value,)+
-        }
-
-        impl $name {
-            pub(super) const LABELS: [&'static str; [$($label),+].len()] = [$($label),+];
-
-            pub(crate) fn label(self) -> &'static str {
-                match self {
-                    $(Self::$value => $label,)+
-                }
-            }
-        }
-    };
-}
-
-pub(super) use {handle, labels, metrics};
+pub(super) use {handle, metrics};
 
 // === impl Buckets ===
 

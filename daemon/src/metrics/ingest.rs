@@ -2,14 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use ostar_connectors::{event::RejectReason, kafka::LossCause};
+use parking_lot::Mutex;
 
 use super::families::{Buckets, metrics};
 use crate::proto::{PartitionLag, StreamState};
@@ -55,22 +52,13 @@ impl IngestMetrics {
         self.tombstones.with_label_values(&[input]).inc();
     }
 
-    pub(crate) fn set_lag(&self, partition: i32, records: i64, behind: Option<Duration>) {
-        let lag = PartitionLag {
-            partition,
-            records,
-            seconds: behind.map(|behind| behind.as_secs_f64()),
-        };
-        self.lags().insert(partition, lag);
+    pub(crate) fn set_lag(&self, lag: PartitionLag) {
+        self.lags.lock().insert(lag.partition, lag);
     }
 
     /// Another process reads the partition.
     pub(crate) fn forget_lag(&self, partition: i32) {
-        self.lags().remove(&partition);
-    }
-
-    pub(crate) fn offsets_lost(&self, records: u64) {
-        self.offsets_lost.inc_by(records);
+        self.lags.lock().remove(&partition);
     }
 
     pub(crate) fn rewound(&self, cause: LossCause) {
@@ -96,10 +84,6 @@ impl IngestMetrics {
         self.waiting.with_label_values(&[part]).set(chunks as i64);
     }
 
-    pub(crate) fn observe_delay(&self, delay: Duration) {
-        self.delay.observe(delay.as_secs_f64());
-    }
-
     /// The part of the state that has to do with reading.
     pub(super) fn stream(&self) -> StreamState {
         let reasons = RejectReason::ALL.map(RejectReason::as_str).into_iter();
@@ -110,15 +94,11 @@ impl IngestMetrics {
         StreamState {
             connected: self.connected.load(Ordering::Relaxed),
             stopped: self.stopped.load(Ordering::Relaxed),
-            partitions: self.lags().values().copied().collect(),
+            partitions: self.lags.lock().values().copied().collect(),
             accepted: self.events.with_label_values(&["accepted"]).get(),
             rejected: counted.filter(|(_, count)| *count > 0).collect(),
             offsets_lost: self.offsets_lost.get(),
             ..StreamState::default()
         }
-    }
-
-    fn lags(&self) -> MutexGuard<'_, BTreeMap<i32, PartitionLag>> {
-        self.lags.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -40,11 +40,8 @@ impl LabelMetrics {
             let counter = self.labels.with_label_values(&[outcome]);
             counter.inc_by(now.saturating_sub(before));
         }
-        let SentClasses {
-            compared,
-            otherwise,
-        } = sent;
-        for (outcome, events) in [("same", compared - otherwise), ("different", otherwise)] {
+        let same = sent.compared - sent.otherwise;
+        for (outcome, events) in [("same", same), ("different", sent.otherwise)] {
             self.sent.with_label_values(&[outcome]).inc_by(events);
         }
     }
@@ -52,10 +49,5 @@ impl LabelMetrics {
     /// Counts a label that could not be decoded.
     pub(crate) fn rejected(&self) {
         self.labels.with_label_values(&["rejected"]).inc();
-    }
-
-    /// Labels that were joined with their predictions.
-    pub(super) fn joined(&self) -> u64 {
-        self.labels.with_label_values(&["joined"]).get()
     }
 }

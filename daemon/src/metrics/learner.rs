@@ -39,14 +39,6 @@ impl LearnerMetrics {
         self.step_duration.observe(duration.as_secs_f64());
     }
 
-    pub(super) fn steps(&self) -> u64 {
-        self.steps.get()
-    }
-
-    pub(crate) fn skipped_steps(&self, steps: u64) {
-        self.skipped_steps.inc_by(steps);
-    }
-
     pub(crate) fn observe_refresh(&self, refresh: &RefreshReport) {
         if let Decision::Refuse(reason) = &refresh.decision {
             self.refusals.with_label_values(&[reason.label()]).inc();

@@ -26,7 +26,7 @@ use ostar_bundle::Description;
 use ostar_connectors::kafka::Output;
 use prometheus::{IntCounter, Registry, TextEncoder, proto::MetricFamily};
 
-use self::families::Families;
+use self::families::{Families, sum};
 pub(crate) use self::{
     checkpoints::CheckpointMetrics,
     classes::ClassLabels,
@@ -114,12 +114,12 @@ impl Metrics {
         stream.dead_letters = self.outputs.count(letters, "delivered");
         stream.failed =
             self.outputs.count(predictions, "failed") + self.outputs.count(letters, "failed");
-        stream.steps = self.learner.steps();
-        stream.requests = self.serving.requests();
-        stream.refused_requests = self.serving.refusals();
-        stream.labels = self.labels.joined();
+        stream.steps = self.learner.steps.get();
+        stream.requests = sum(&self.serving.requests);
+        stream.refused_requests = sum(&self.serving.refusals);
+        stream.labels = self.labels.labels.with_label_values(&["joined"]).get();
         stream.checkpoint_ms = self.checkpoints.last_ms();
-        stream.checkpoint_failures = self.checkpoints.failures();
+        stream.checkpoint_failures = self.checkpoints.failures.get();
         stream
     }
 }

@@ -26,10 +26,6 @@ impl OutputMetrics {
         self
     }
 
-    pub(crate) fn commit_failed(&self) {
-        self.commit_failures.inc();
-    }
-
     pub(crate) fn add(&self, output: Output, counts: OutputCounts) {
         for (outcome, count) in [
             ("delivered", counts.delivered),

@@ -6,7 +6,7 @@ use prometheus::{Histogram, IntCounter};
 
 use super::{
     classes::ClassLabels,
-    families::{Buckets, Families},
+    families::{Buckets, Families, metrics},
 };
 
 /// What a prediction is made for.
@@ -32,38 +32,30 @@ struct PathMetrics {
     clipped: IntCounter,
 }
 
+metrics! {
+    struct ByPath {
+        predictions = counters("ostar_predictions_total",
+            "Predictions made, by path (stream or request) and most probable class.", &["path", "class"]);
+        duration = histograms("ostar_scoring_duration_seconds", "Time to score one batch.", &["path"], Buckets::Seconds);
+        rows = histograms("ostar_scoring_batch_rows", "Rows of one scored batch.", &["path"], Buckets::Rows);
+        clipped = counters("ostar_clipped_values_total",
+            "Numbers of events and requests that were beyond the bundle's bounds and were clipped to them.", &["path"]);
+    }
+}
+
 impl ScoringMetrics {
     pub(super) fn new(families: &Families<'_>, classes: &ClassLabels) -> Self {
-        let predictions = families.counters(
-            "ostar_predictions_total",
-            "Predictions made, by path (stream or request) and most probable class.",
-            &["path", "class"],
-        );
-        let duration = families.histograms(
-            "ostar_scoring_duration_seconds",
-            "Time to score one batch.",
-            &["path"],
-            Buckets::Seconds,
-        );
-        let rows = families.histograms(
-            "ostar_scoring_batch_rows",
-            "Rows of one scored batch.",
-            &["path"],
-            Buckets::Rows,
-        );
-        let clipped = families.counters(
-            "ostar_clipped_values_total",
-            "Numbers of events and requests that were beyond the bundle's bounds and were clipped to them.",
-            &["path"],
-        );
+        let all = ByPath::new(families);
         let path = |name: &str| {
-            let counters = (0..classes.names().len())
-                .map(|class| predictions.with_label_values(&[name, classes.label(class)]));
+            let counters = (0..classes.names.len()).map(|class| {
+                all.predictions
+                    .with_label_values(&[name, classes.label(class)])
+            });
             PathMetrics {
                 predictions: counters.collect(),
-                duration: duration.with_label_values(&[name]),
-                rows: rows.with_label_values(&[name]),
-                clipped: clipped.with_label_values(&[name]),
+                duration: all.duration.with_label_values(&[name]),
+                rows: all.rows.with_label_values(&[name]),
+                clipped: all.clipped.with_label_values(&[name]),
             }
         };
         Self {

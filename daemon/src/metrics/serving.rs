@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use tonic::Code;
 
-use super::families::{Buckets, labels, metrics, only, sum};
+use super::families::{Buckets, metrics, only};
+use crate::named::named;
 
 /// A method of `ostar.v1` or of the Open Inference Protocol. The metrics have their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,18 +20,20 @@ pub(crate) enum Method {
     Control,
 }
 
-labels! {
+named! {
     /// A listener that asks for the token.
-    Listener {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Listener {
         Grpc = "grpc",
         Control = "control",
         Http = "http",
     }
 }
 
-labels! {
+named! {
     /// Why a request was not scored.
-    RefusalReason {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum RefusalReason {
         /// Too many inputs of other requests wait.
         QueueFull = "queue_full",
         /// Refused before it was read: too many bytes of other requests are unanswered.
@@ -41,9 +44,10 @@ labels! {
     }
 }
 
-labels! {
+named! {
     /// Why a connection was cut.
-    CutReason {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum CutReason {
         /// The TLS handshake failed.
         Handshake = "handshake",
         /// The handshake, a header or a frame did not end in time.
@@ -63,9 +67,10 @@ labels! {
     }
 }
 
-labels! {
+named! {
     /// Why a request was cut while it arrived.
-    RequestCut {
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum RequestCut {
         /// Its body made no progress.
         BodyTimeout = "body_timeout",
         /// Newer requests needed its room.
@@ -82,14 +87,14 @@ metrics! {
             "Time to answer a Predict or ModelInfer request or a message of PredictStream, refusals included.", Buckets::Seconds);
         queue = gauge("ostar_request_queue_rows", "Inputs that wait to be scored.");
         refusals = counters_from_zero("ostar_requests_refused_total", "Requests that were refused or failed, by reason.",
-            "reason", RefusalReason::LABELS);
+            "reason", RefusalReason::NAMED.map(|(name, _)| name));
         unauthenticated = counters_from_zero("ostar_unauthenticated_requests_total",
-            "Requests refused because their token was missing or wrong.", "listener", Listener::LABELS);
+            "Requests refused because their token was missing or wrong.", "listener", Listener::NAMED.map(|(name, _)| name));
         connections = gauges("ostar_connections", "Open connections, by listener.", &["listener"]);
         connections_cut = counters_from_zero("ostar_connections_cut_total", "Connections that the daemon ended, by reason.",
-            "reason", CutReason::LABELS);
+            "reason", CutReason::NAMED.map(|(name, _)| name));
         requests_cut = counters_from_zero("ostar_requests_cut_total", "Requests that were cut while they arrived, by reason.",
-            "reason", RequestCut::LABELS);
+            "reason", RequestCut::NAMED.map(|(name, _)| name));
         request_bytes = gauges("ostar_request_bytes", "Bytes of requests that are arriving, or that wait for their answer.", &["state"]);
         certificate_expiry = measured("ostar_certificate_expiry_seconds",
             "When the certificate in use ends, in seconds since 1970. Absent without TLS.", &[]);
@@ -108,16 +113,6 @@ pub(crate) struct RequestTimer<'a> {
 // === impl ServingMetrics ===
 
 impl ServingMetrics {
-    /// Requests that were finished.
-    pub(super) fn requests(&self) -> u64 {
-        sum(&self.requests)
-    }
-
-    /// Requests that were refused or failed.
-    pub(super) fn refusals(&self) -> u64 {
-        sum(&self.refusals)
-    }
-
     /// Starts to time a request. It counts as cancelled unless [`RequestTimer::finish`] is called.
     pub(crate) fn start(&self, method: Method) -> RequestTimer<'_> {
         RequestTimer {
@@ -128,30 +123,22 @@ impl ServingMetrics {
         }
     }
 
-    pub(crate) fn answered(&self, rows: usize) {
-        self.rows.inc_by(rows as u64);
-    }
-
-    pub(crate) fn set_queue(&self, rows: usize) {
-        self.queue.set(rows as i64);
-    }
-
     pub(crate) fn refused(&self, reason: RefusalReason) {
-        self.refusals.with_label_values(&[reason.label()]).inc();
+        self.refusals.with_label_values(&[reason.name()]).inc();
     }
 
     pub(crate) fn set_connections(&self, listener: Listener, count: usize) {
-        let gauge = self.connections.with_label_values(&[listener.label()]);
+        let gauge = self.connections.with_label_values(&[listener.name()]);
         gauge.set(count as i64);
     }
 
     pub(crate) fn cut_connection(&self, reason: CutReason) {
-        let counter = self.connections_cut.with_label_values(&[reason.label()]);
+        let counter = self.connections_cut.with_label_values(&[reason.name()]);
         counter.inc();
     }
 
     pub(crate) fn cut_request(&self, reason: RequestCut) {
-        self.requests_cut.with_label_values(&[reason.label()]).inc();
+        self.requests_cut.with_label_values(&[reason.name()]).inc();
     }
 
     pub(crate) fn set_request_bytes(&self, arriving: usize, waiting: usize) {
@@ -167,7 +154,7 @@ impl ServingMetrics {
 
     pub(crate) fn unauthenticated(&self, listener: Listener) {
         self.unauthenticated
-            .with_label_values(&[listener.label()])
+            .with_label_values(&[listener.name()])
             .inc();
     }
 }

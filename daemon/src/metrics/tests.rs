@@ -20,6 +20,7 @@ use tonic::Code;
 
 use super::*;
 use crate::{
+    proto::PartitionLag,
     serving::fixture::{self, Learned, TestDaemon},
     state::describe,
     status::Status,
@@ -50,13 +51,17 @@ fn observed() -> Vec<MetricFamily> {
     metrics.ingest.accepted(3);
     metrics.ingest.rejected("malformed");
     metrics.ingest.tombstone("events");
-    metrics.ingest.set_lag(0, 5, Some(Duration::from_secs(2)));
-    metrics.ingest.offsets_lost(4);
+    metrics.ingest.set_lag(PartitionLag {
+        partition: 0,
+        records: 5,
+        seconds: Some(2.0),
+    });
+    metrics.ingest.offsets_lost.inc_by(4);
     metrics.ingest.consumer_errors("BrokerTransportFailure", 1);
     metrics.ingest.set_waiting("learner", 2);
     metrics.ingest.set_broker_connected(true);
     metrics.ingest.set_consumption_stopped(false);
-    metrics.ingest.observe_delay(Duration::from_millis(30));
+    metrics.ingest.delay.observe(0.03);
 
     let duration = Duration::from_millis(1);
     metrics
@@ -72,7 +77,7 @@ fn observed() -> Vec<MetricFamily> {
 
     metrics.learner.observe_block(&learned.block);
     metrics.learner.observe_step(duration);
-    metrics.learner.skipped_steps(1);
+    metrics.learner.skipped_steps.inc();
     let mut refused = learned.refresh.clone();
     let name = "critic loss".into();
     refused.decision = Decision::Refuse(Reason::NonFinite { name });
@@ -81,8 +86,8 @@ fn observed() -> Vec<MetricFamily> {
 
     metrics.checkpoints.set_every_events(100);
     metrics.checkpoints.written(duration, 1000);
-    metrics.checkpoints.learned(3);
-    metrics.checkpoints.failed();
+    metrics.checkpoints.unsaved.add(3);
+    metrics.checkpoints.failures.inc();
     metrics.labels.requested(&[request()]);
     metrics.labels.rejected();
     let counts = JoinCounts::default();
@@ -93,8 +98,8 @@ fn observed() -> Vec<MetricFamily> {
     metrics.labels.observe_block(&counts, &counts, sent);
 
     metrics.serving.start(Method::Predict).finish(Code::Ok);
-    metrics.serving.answered(2);
-    metrics.serving.set_queue(1);
+    metrics.serving.rows.inc_by(2);
+    metrics.serving.queue.set(1);
     metrics.serving.refused(RefusalReason::QueueFull);
     metrics.serving.unauthenticated(Listener::Http);
     metrics.serving.set_connections(Listener::Grpc, 1);
@@ -225,9 +230,9 @@ fn what_was_never_measured_is_not_shown() {
 #[test]
 fn everything_that_can_be_refused_starts_at_zero() {
     let rejected = RejectReason::ALL.map(RejectReason::as_str);
-    let refused = RefusalReason::LABELS;
-    let cut = CutReason::LABELS;
-    let cut_requests = RequestCut::LABELS;
+    let refused = RefusalReason::NAMED.map(|(name, _)| name);
+    let cut = CutReason::NAMED.map(|(name, _)| name);
+    let cut_requests = RequestCut::NAMED.map(|(name, _)| name);
     let text = rendered(&fixture::daemon());
     for (name, label, values) in [
         ("ostar_events_rejected_total", "reason", &rejected[..]),
@@ -325,9 +330,9 @@ fn unsaved_events_are_those_learned_since_the_newest_checkpoint() {
             .find(|line| line.starts_with("ostar_unsaved_events"));
         line.unwrap().to_owned()
     };
-    metrics.checkpoints.learned(500);
-    metrics.checkpoints.learned(250);
-    metrics.checkpoints.failed();
+    metrics.checkpoints.unsaved.add(500);
+    metrics.checkpoints.unsaved.add(250);
+    metrics.checkpoints.failures.inc();
     assert_eq!(unsaved(), "ostar_unsaved_events 750");
     metrics.checkpoints.written(Duration::from_millis(1), 1000);
     assert_eq!(unsaved(), "ostar_unsaved_events 0");

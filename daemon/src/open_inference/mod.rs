@@ -178,7 +178,7 @@ fn check_version(wanted: &str, served: Version) -> Result<(), Status> {
 }
 
 /// What has this name. `Err` lists all names.
-fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Result<T, String> {
+fn find<T: Copy>(all: &[(&str, T)], name: &str) -> Result<T, String> {
     let found = all.iter().find(|(known, _)| *known == name);
     found.map(|(_, found)| *found).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|(known, _)| *known).collect();
@@ -188,7 +188,7 @@ fn named<T: Copy>(all: &[(&str, T)], name: &str) -> Result<T, String> {
 
 /// Reads the parameter `mode`.
 fn parse_mode(name: &str) -> Result<ServingMode, Status> {
-    named(&ServingMode::NAMED, name).map_err(|names| {
+    find(&ServingMode::NAMED, name).map_err(|names| {
         Status::invalid_argument(format!("parameters.mode: is {name:?}, expected {names}"))
     })
 }

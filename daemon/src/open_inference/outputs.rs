@@ -2,43 +2,39 @@
 
 use ostar_bundle::Description;
 use ostar_engine::argmax;
+use ostar_method::Candidate;
 use tonic::Status;
 
 use super::{
-    named,
+    find,
     proto::model_metadata_response::TensorMetadata,
     tensor::{Datatype, Tensor, Values},
 };
-use crate::serving::{Answer, Services};
+use crate::{
+    named::named,
+    serving::{Answer, Services},
+};
 
-/// A tensor that requests can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
-    /// Of the candidate that the request's mode serves.
-    Probabilities,
-    /// Index of the most probable class.
-    Class,
-    ClassName,
-    FrozenProbabilities,
-    PriorProbabilities,
-    AdaptedProbabilities,
-    /// The served proportions of the stream (p_N); those of training before the first block.
-    LabelProportions,
+named! {
+    /// A tensor that requests can ask for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Output {
+        /// Of the candidate that the request's mode serves.
+        Probabilities = "probabilities",
+        /// Index of the most probable class.
+        Class = "class",
+        ClassName = "class_name",
+        FrozenProbabilities = "frozen_probabilities",
+        PriorProbabilities = "prior_probabilities",
+        AdaptedProbabilities = "adapted_probabilities",
+        /// The served proportions of the stream (p_N); those of training before the first block.
+        LabelProportions = "label_proportions",
+    }
 }
 
 impl Output {
-    pub(super) const NAMED: [(&'static str, Self); 7] = [
-        ("probabilities", Self::Probabilities),
-        ("class", Self::Class),
-        ("class_name", Self::ClassName),
-        ("frozen_probabilities", Self::FrozenProbabilities),
-        ("prior_probabilities", Self::PriorProbabilities),
-        ("adapted_probabilities", Self::AdaptedProbabilities),
-        ("label_proportions", Self::LabelProportions),
-    ];
-
     pub(super) fn parse(name: &str) -> Result<Self, Status> {
-        named(&Self::NAMED, name).map_err(|names| {
+        find(&Self::NAMED, name).map_err(|names| {
             let problem = "is not one of the model's";
             Status::invalid_argument(format!("output {name:?}: {problem}, expected {names}"))
         })
@@ -72,11 +68,10 @@ impl Output {
         let classes = names.len();
         let rows = (answer.probabilities.len() / classes) as i64;
         let predicted = || answer.probabilities.chunks_exact(classes).map(argmax);
-        let candidates = || {
-            answer
-                .candidates
-                .as_ref()
-                .expect("`predict` asks for all candidates when an output is of one")
+        let candidate = |candidate: Candidate| {
+            let all = answer.candidates.as_ref();
+            let all = all.expect("`predict` asks for all candidates when an output is of one");
+            matrix(rows, classes, &all[candidate as usize])
         };
         let (shape, values) = match self {
             Self::Class => {
@@ -91,12 +86,12 @@ impl Output {
                 (vec![classes as i64], Values::Doubles(proportions(services)))
             }
             Self::Probabilities => matrix(rows, classes, &answer.probabilities),
-            Self::FrozenProbabilities => matrix(rows, classes, &candidates().frozen),
-            Self::PriorProbabilities => matrix(rows, classes, &candidates().prior),
-            Self::AdaptedProbabilities => matrix(rows, classes, &candidates().adapted),
+            Self::FrozenProbabilities => candidate(Candidate::Frozen),
+            Self::PriorProbabilities => candidate(Candidate::Prior),
+            Self::AdaptedProbabilities => candidate(Candidate::Adapted),
         };
         Tensor {
-            name: Self::NAMED[self as usize].0.to_owned(),
+            name: self.name().to_owned(),
             datatype: self.datatype(),
             shape,
             values,

@@ -3,22 +3,25 @@
 use serde::Serialize;
 use tonic::Status;
 
-use super::named;
+use super::find;
+use crate::named::named;
 
-/// The type of a tensor's elements. BOOL and the half-precision types are not supported: no input takes them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Datatype {
-    Fp32,
-    Fp64,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Uint8,
-    Uint16,
-    Uint32,
-    Uint64,
-    Bytes,
+named! {
+    /// The type of a tensor's elements. BOOL and the half-precision types are not supported: no input takes them.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Datatype {
+        Fp32 = "FP32",
+        Fp64 = "FP64",
+        Int8 = "INT8",
+        Int16 = "INT16",
+        Int32 = "INT32",
+        Int64 = "INT64",
+        Uint8 = "UINT8",
+        Uint16 = "UINT16",
+        Uint32 = "UINT32",
+        Uint64 = "UINT64",
+        Bytes = "BYTES",
+    }
 }
 
 /// Elements in row-major order. Integers of all widths are held as `i64`.
@@ -43,27 +46,9 @@ pub(super) struct Tensor {
 // === impl Datatype ===
 
 impl Datatype {
-    const NAMED: [(&'static str, Self); 11] = [
-        ("FP32", Self::Fp32),
-        ("FP64", Self::Fp64),
-        ("INT8", Self::Int8),
-        ("INT16", Self::Int16),
-        ("INT32", Self::Int32),
-        ("INT64", Self::Int64),
-        ("UINT8", Self::Uint8),
-        ("UINT16", Self::Uint16),
-        ("UINT32", Self::Uint32),
-        ("UINT64", Self::Uint64),
-        ("BYTES", Self::Bytes),
-    ];
-
     pub(super) fn parse(name: &str) -> Result<Self, String> {
-        named(&Self::NAMED, name)
+        find(&Self::NAMED, name)
             .map_err(|names| format!("datatype is {name:?}, expected one of {names}"))
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        Self::NAMED[self as usize].0
     }
 }
 

@@ -47,7 +47,7 @@ impl About {
     pub(super) fn new(services: &Services) -> Self {
         let (description, config) = (&services.description, &services.config);
         let training = &description.training_proportions;
-        let chosen = services.metrics.classes.chosen().iter();
+        let chosen = services.metrics.classes.chosen.iter();
         let mut numbers: Vec<usize> = chosen.copied().take(MOST_CLASSES).collect();
         numbers.sort_unstable();
         let class = |number: usize| Class {

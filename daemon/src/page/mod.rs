@@ -17,11 +17,12 @@ mod tests;
 mod viewer;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use ostar_method::learner::Picture;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
     sync::{Semaphore, watch},
@@ -117,7 +118,7 @@ impl Page {
                 _ = stopped.wait_for(|stopped| *stopped) => break,
             }
         }
-        self.state().feeds = None;
+        self.state.lock().feeds = None;
     }
 
     /// Takes a frame, adds it to the history, and sends it to the viewers.
@@ -127,7 +128,7 @@ impl Page {
             let known = describe(&self.services, &status, self.shows_ids);
             (known, status.picture.clone())
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let rates = state.rates.observe(now, &known);
         let frame = Frame::new(known, &self.about, rates);
         if let Some(feeds) = &state.feeds {
@@ -152,7 +153,7 @@ impl Page {
     fn view(&self) -> Result<Viewer, NoPlace> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| NoPlace::Full)?;
-        let state = self.state();
+        let state = self.state.lock();
         let feeds = state.feeds.as_ref().ok_or(NoPlace::Stopping)?;
         let hello = Hello {
             about: &self.about,
@@ -160,16 +161,12 @@ impl Page {
             frame: state.newest.as_ref(),
             picture: state.picture.as_deref().map(picture::points),
         };
-        Ok(Viewer::new(
+        Ok(viewer::events(
             to_json(&hello),
             feeds.frames.subscribe(),
             feeds.pictures.subscribe(),
             place,
         ))
-    }
-
-    fn state(&self) -> MutexGuard<'_, PageState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,14 +1,19 @@
 //! The paths of the page.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Router,
     extract::State,
     http::StatusCode,
-    response::{IntoResponse, Response, Sse},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, Sse},
+    },
     routing::{get, post},
 };
+
+use tokio_stream::StreamExt as _;
 
 use super::{Page, assets, orders};
 
@@ -41,7 +46,10 @@ where
 
 async fn events(State(page): State<Arc<Page>>) -> Response {
     match page.view() {
-        Ok(viewer) => Sse::new(viewer).into_response(),
+        Ok(viewer) => {
+            let event = |(name, text)| Event::default().event(name).data::<Arc<str>>(text);
+            Sse::new(viewer.map(event).map(Ok::<_, Infallible>)).into_response()
+        }
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, reason.to_string()).into_response(),
     }
 }

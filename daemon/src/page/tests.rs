@@ -1,13 +1,13 @@
 //! The page behind its endpoints, without a browser; `tests/browser` has one.
 
 use std::{
-    future::poll_fn,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
 use serde_json::Value;
+use tokio_stream::StreamExt as _;
 
 use super::*;
 use crate::{
@@ -22,7 +22,7 @@ fn page() -> (Arc<Page>, watch::Sender<Status>) {
 }
 
 async fn next(viewer: &mut Viewer) -> Option<(&'static str, Value)> {
-    let (name, text) = poll_fn(|context| viewer.poll(context)).await?;
+    let (name, text) = viewer.next().await?;
     Some((name, serde_json::from_str(&text).unwrap()))
 }
 
@@ -353,7 +353,12 @@ async fn orders_are_taken_only_where_they_are_switched_on_and_with_the_token() {
         }
         assert!(anonymous.contains("401"), "{anonymous}");
         let request = daemon.orders.recv().await.unwrap();
-        assert_eq!(request.order, Order::SetMode(ServingMode::Prior));
+        assert_eq!(
+            request.order,
+            Order::Mode {
+                mode: ServingMode::Prior
+            }
+        );
         request.reply.send(Err("not now".into())).unwrap();
         assert!(given.await.unwrap().contains("409"));
         let nonsense = give(Some("secret"), r#"{"order": "dance"}"#);

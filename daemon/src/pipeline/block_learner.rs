@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
 use ostar_connectors::{
     checkpoint::{Manifest, Orders, Position, Shares},
-    event::{EventMeta, Offsets, Rewound},
+    event::{Offsets, Rewound},
 };
 use ostar_engine::Device;
 use ostar_method::{
@@ -364,8 +364,12 @@ impl BlockLearner {
             },
             always: self.publisher.current.mode().always_aligns(),
         });
-        let in_block = events.iter().zip(sent);
-        let in_block: Vec<BlockEvent<'_>> = in_block.map(block_event).collect();
+        let in_block = events.iter().zip(sent).map(|(event, sent)| BlockEvent {
+            id: event.id.as_deref(),
+            time_ms: event.time_ms,
+            sent: *sent,
+        });
+        let in_block: Vec<BlockEvent<'_>> = in_block.collect();
         let block = self.learner.close(&in_block, &labels);
         let block = block.context("cannot learn from a block of decoded events")?;
         let steps_due = block.steps_due;
@@ -381,7 +385,8 @@ impl BlockLearner {
         if let Some(intake) = &self.labels {
             self.position.labels.clone_from(intake.offsets());
         }
-        self.publisher.metrics.checkpoints.learned(events);
+        let unsaved = &self.publisher.metrics.checkpoints.unsaved;
+        unsaved.add(events as i64);
         log_verdict(&self.status.gate, &block.verdict);
         self.log_alarms(&block);
         self.status.gate = self.learner.gate().clone();
@@ -401,7 +406,7 @@ impl BlockLearner {
                 Pace::Step => self.step()?,
                 Pace::Skip => {
                     self.status.skipped_steps += 1;
-                    self.publisher.metrics.learner.skipped_steps(1);
+                    self.publisher.metrics.learner.skipped_steps.inc();
                 }
                 Pace::GiveUp => return Ok(ControlFlow::Break(())),
             }
@@ -432,13 +437,5 @@ impl BlockLearner {
             }
             Err(error) => Err(error).context("cannot take an alignment step"),
         }
-    }
-}
-
-fn block_event<'a>((event, sent): (&'a EventMeta, &Option<u32>)) -> BlockEvent<'a> {
-    BlockEvent {
-        id: event.id.as_deref(),
-        time_ms: event.time_ms,
-        sent: *sent,
     }
 }

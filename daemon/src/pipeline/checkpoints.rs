@@ -126,7 +126,7 @@ impl Checkpoints {
             }
             Err(error) if is_transient(&error) => {
                 warn!(%error, "cannot publish a snapshot");
-                self.metrics.checkpoints.failed();
+                self.metrics.checkpoints.failures.inc();
                 let reason = format!("{error}; others serve what was published before");
                 self.health.set_condition("checkpoints", reason);
                 Ok(())
@@ -170,7 +170,7 @@ impl Checkpoints {
                 );
             }
             Err(error) => {
-                self.metrics.checkpoints.failed();
+                self.metrics.checkpoints.failures.inc();
                 let reason = format!(
                     "{}; a restart learns again what no checkpoint holds",
                     one_line(error)
@@ -238,7 +238,7 @@ pub(crate) fn show_damaged(
     const CONDITION: &str = "damaged_checkpoints";
     // A folder that cannot be listed cannot be written, either, which is told.
     let kept = store.damaged().unwrap_or_default();
-    metrics.checkpoints.set_damaged(kept.len());
+    metrics.checkpoints.damaged.set(kept.len() as i64);
     let is_told = found.is_none() && health.conditions().contains_key(CONDITION);
     if kept.is_empty() && found.is_none() {
         health.clear(CONDITION);

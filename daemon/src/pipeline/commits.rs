@@ -1,7 +1,7 @@
 //! How far outputs are, for the checkpoint and for the consumer group.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use ostar_connectors::{event::Offsets, kafka::KafkaError};
+use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::metrics::Metrics;
@@ -56,12 +57,12 @@ impl Emitted {
     }
 
     pub(crate) fn get(&self) -> Offsets {
-        self.lock().clone()
+        self.offsets.lock().clone()
     }
 
     /// Moves the offsets forward, never back. Events that are read again only to be learned were emitted before.
     fn raise(&self, settled: &Offsets) {
-        let mut offsets = self.lock();
+        let mut offsets = self.offsets.lock();
         for (partition, offset) in settled {
             let known = offsets.entry(*partition).or_insert(*offset);
             *known = (*known).max(*offset);
@@ -69,17 +70,14 @@ impl Emitted {
     }
 
     fn forget(&self, partitions: &[i32]) {
-        self.lock()
+        self.offsets
+            .lock()
             .retain(|partition, _| !partitions.contains(partition));
     }
 
     /// These partitions begin anew.
     fn rewind(&self, rewound: &Offsets) {
-        self.lock().extend(rewound);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Offsets> {
-        self.offsets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.offsets.lock().extend(rewound);
     }
 }
 
@@ -202,7 +200,7 @@ impl Commits {
         };
         let batch = self.under_way.take().unwrap_or_default();
         if let Err(error) = outcome {
-            self.metrics.outputs.commit_failed();
+            self.metrics.outputs.commit_failures.inc();
             warn!(%error, "cannot commit offsets to the group, trying again");
             for (partition, offset) in batch {
                 self.pending.entry(partition).or_insert(offset);
@@ -226,7 +224,7 @@ mod tests {
         let answers = Mutex::new(VecDeque::from(answers));
         let commit = move |offsets: &Offsets| {
             sender.send(offsets.clone()).unwrap();
-            match answers.lock().unwrap().pop_front() {
+            match answers.lock().pop_front() {
                 Some(false) => Err(KafkaError::Group {
                     group: "g".to_owned(),
                     reason: "coordinator not available".to_owned(),

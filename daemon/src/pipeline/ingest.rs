@@ -9,7 +9,9 @@ use anyhow::Result;
 use crossbeam_channel::{RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use ostar_connectors::{
     event::{Chunk, Decoder, Offsets, RecordMeta, Rejected},
-    kafka::{LimitExceeded, LostOffsets, Notice, Polled, Reader, Record, RejectLimits},
+    kafka::{
+        LimitExceeded, LostOffsets, Notice, OwnedRecord, Polled, Reader, Record, RejectLimits,
+    },
 };
 use tracing::{error, info, warn};
 
@@ -76,27 +78,6 @@ pub(crate) struct Decoding {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// A record that waits for its schema.
-struct Copied {
-    partition: i32,
-    offset: i64,
-    timestamp_ms: Option<i64>,
-    key: Option<Vec<u8>>,
-    payload: Vec<u8>,
-}
-
-impl Copied {
-    fn of(record: &Record<'_>) -> Self {
-        Self {
-            partition: record.partition,
-            offset: record.offset,
-            timestamp_ms: record.timestamp_ms,
-            key: record.key().map(<[u8]>::to_vec),
-            payload: record.payload().unwrap_or_default().to_vec(),
-        }
-    }
-}
-
 // === impl Decoding ===
 
 impl Decoding {
@@ -108,13 +89,7 @@ impl Decoding {
             self.metrics.ingest.tombstone("events");
             return None;
         };
-        let meta = RecordMeta {
-            partition: record.partition,
-            offset: record.offset,
-            timestamp_ms: record.timestamp_ms,
-            key: record.key(),
-        };
-        self.take_bytes(payload, meta, chunk)
+        self.take_bytes(payload, record.meta(), chunk)
     }
 
     /// [`Decoding::take`] of a record that was copied.
@@ -179,13 +154,12 @@ impl Ingest {
                 Polled::Record(record) => {
                     self.opened.get_or_insert(now);
                     let decoder = &self.decoding.decoder;
-                    let payload = record.payload();
-                    match payload.and_then(|payload| decoder.schema_to_fetch(payload)) {
+                    let missing = |payload| decoder.schema_to_fetch(payload);
+                    let schema = record.payload().and_then(missing);
+                    // Few records wait for a schema: the others are not copied.
+                    match schema.and_then(|id| Some((id, record.copied()?))) {
                         None => self.decoding.take(&record, &mut self.chunk),
-                        Some(id) => {
-                            let record = Copied::of(&record);
-                            self.take_after_schema(id, &record)?
-                        }
+                        Some((id, record)) => self.take_after_schema(id, &record)?,
                     }
                 }
             };
@@ -215,7 +189,11 @@ impl Ingest {
 
     /// Fetches the schema of a record, then takes the record. While the registry does not answer, nothing is read, and
     /// nothing is lost: the record is not behind the offsets that others know.
-    fn take_after_schema(&mut self, id: u32, record: &Copied) -> Result<Option<LimitExceeded>> {
+    fn take_after_schema(
+        &mut self,
+        id: u32,
+        record: &OwnedRecord,
+    ) -> Result<Option<LimitExceeded>> {
         let mut tries = 0;
         let mut away_since = None;
         let mut is_revoked = false;
@@ -253,15 +231,10 @@ impl Ingest {
             // Whoever has the partition now reads it again.
             return Ok(None);
         }
-        let meta = RecordMeta {
-            partition: record.partition,
-            offset: record.offset,
-            timestamp_ms: record.timestamp_ms,
-            key: record.key.as_deref(),
-        };
+        let chunk = &mut self.chunk;
         Ok(self
             .decoding
-            .take_bytes(&record.payload, meta, &mut self.chunk))
+            .take_bytes(&record.payload, record.meta(), chunk))
     }
 
     fn is_full(&self) -> bool {
@@ -313,8 +286,7 @@ impl Ingest {
     fn observe_delay(&self) {
         if let Some(event) = self.chunk.events.last() {
             let delay_ms = now_ms().saturating_sub(event.time_ms.max(0) as u64);
-            let delay = Duration::from_millis(delay_ms);
-            self.metrics.ingest.observe_delay(delay);
+            self.metrics.ingest.delay.observe(delay_ms as f64 / 1_000.0);
         }
     }
 

@@ -3,12 +3,11 @@
 use std::{
     sync::Arc,
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use crossbeam_channel::{SendTimeoutError, Sender};
-use ostar_bundle::Bundle;
 use ostar_connectors::{
     event::{Offsets, TimeLimit},
     kafka::{KafkaSettings, LabelReader, Polled},
@@ -17,8 +16,10 @@ use ostar_connectors::{
 use ostar_method::learner::ArrivedLabel;
 use tracing::{debug, info, warn};
 
-use super::{block_learner::Publisher, flags::PipelineFlags, label_intake::FromLabels};
-use crate::{config::Config, health::Health};
+use super::{
+    PipelineSetup, block_learner::Publisher, flags::PipelineFlags, label_intake::FromLabels,
+};
+use crate::{clock::now_ms, health::Health};
 
 /// How long one attempt to open the topic takes, so that stopping is noticed.
 const ATTEMPT: Duration = Duration::from_secs(2);
@@ -48,14 +49,12 @@ pub(crate) struct LabelThread {
 impl LabelThread {
     /// Tries to open the topic at once, because labels count from then on. The thread goes on trying.
     pub(crate) fn new(
-        config: &Config,
-        bundle: &Bundle,
+        setup: &PipelineSetup<'_>,
         resume: Offsets,
         to_learner: Sender<FromLabels>,
-        health: &Arc<Health>,
-        publisher: &Publisher,
     ) -> Result<Self> {
-        let classes = &bundle.description().classes;
+        let config = setup.config;
+        let classes = &setup.bundle.description().classes;
         let topic = config.labels.topic.clone().unwrap_or_default();
         let reader = match LabelReader::open(&config.kafka, &topic, &resume, ATTEMPT) {
             Ok(reader) => Some(reader),
@@ -70,8 +69,8 @@ impl LabelThread {
             to_learner,
             decoder: LabelDecoder::new(&config.labels, classes),
             times: TimeLimit::new(&config.events),
-            health: Arc::clone(health),
-            publisher: publisher.clone(),
+            health: Arc::clone(&setup.health),
+            publisher: setup.publisher.clone(),
         })
     }
 
@@ -100,9 +99,8 @@ impl LabelThread {
                 Err(error) => return Err(error).context("cannot read labels.topic"),
             }
             if quiet_since.elapsed() >= QUIET && reader.is_at_end() {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH);
-                let now = now.unwrap_or_default().saturating_sub(QUIET);
-                self.tell(FromLabels::CaughtUp(now.as_millis() as i64), flags);
+                let until_ms = now_ms() as i64 - QUIET.as_millis() as i64;
+                self.tell(FromLabels::CaughtUp(until_ms), flags);
             }
         }
         if let Err(error) = reader.close() {

@@ -174,7 +174,7 @@ fn carry_out_in_memory(
             Err(error) => Err(one_line(&error)),
         },
         Order::ReadOn => Err("reading is not stopped".to_owned()),
-        Order::SetMode(_) | Order::Checkpoint => {
+        Order::Mode { .. } | Order::Checkpoint => {
             Err("the learner does not carry out this order alone".to_owned())
         }
     }

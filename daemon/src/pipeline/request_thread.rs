@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::flags::PipelineFlags;
-use crate::{config::Config, health::Health, metrics::Metrics, status::Status};
+use super::{PipelineSetup, flags::PipelineFlags};
+use crate::{health::Health, metrics::Metrics, status::Status};
 
 /// How often new requests are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -28,38 +28,35 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const ATTEMPT: Duration = Duration::from_secs(1);
 
 pub(crate) struct RequestThread {
-    pub(crate) sender: Sender,
-    pub(crate) topic: String,
-    pub(crate) classes: Vec<String>,
-    pub(crate) status: watch::Receiver<Status>,
+    sender: Sender,
+    topic: String,
+    classes: Vec<String>,
+    status: watch::Receiver<Status>,
     /// Requests of blocks up to this one are delivered. Part of the checkpoint.
-    pub(crate) delivered: Arc<AtomicU64>,
-    pub(crate) health: Arc<Health>,
-    pub(crate) metrics: Arc<Metrics>,
+    delivered: Arc<AtomicU64>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
 }
 
 impl RequestThread {
     /// `None` if `labels.requests.topic` is not set.
-    pub(crate) fn new(
-        config: &Config,
-        classes: &[String],
-        status: watch::Receiver<Status>,
-        delivered: Arc<AtomicU64>,
-        health: &Arc<Health>,
-        metrics: &Arc<Metrics>,
+    pub(super) fn new(
+        setup: &PipelineSetup<'_>,
+        delivered: &Arc<AtomicU64>,
     ) -> Result<Option<Self>> {
-        let Some(topic) = config.labels.requests.topic.clone() else {
+        let Some(topic) = setup.config.labels.requests.topic.clone() else {
             return Ok(None);
         };
-        let sender = Sender::open(&config.kafka).context("cannot write labels.requests.topic")?;
+        let sender =
+            Sender::open(&setup.config.kafka).context("cannot write labels.requests.topic")?;
         Ok(Some(Self {
             sender,
             topic,
-            classes: classes.to_vec(),
-            status,
-            delivered,
-            health: Arc::clone(health),
-            metrics: Arc::clone(metrics),
+            classes: setup.bundle.description().classes.clone(),
+            status: setup.publisher.status.subscribe(),
+            delivered: Arc::clone(delivered),
+            health: Arc::clone(&setup.health),
+            metrics: Arc::clone(&setup.publisher.metrics),
         }))
     }
 

@@ -9,11 +9,11 @@ use anyhow::Result;
 use crossbeam_channel::{SendTimeoutError, Sender};
 use ostar_bundle::{Bundle, Input};
 use ostar_connectors::{
-    event::{EventMeta, InputRows, Offsets, Rewound, TimeLimit},
+    event::{EventMeta, InputRows, Rewound, TimeLimit},
     kafka::{Notice, Polled, Reader, Record},
     samples::{Sample, fingerprint},
 };
-use ostar_method::frozen::{FrozenModel, FrozenScores};
+use ostar_method::frozen::FrozenModel;
 use tracing::warn;
 
 use super::{
@@ -150,19 +150,11 @@ impl SampleReading {
 
 fn empty(inputs: Option<&(Input, InputRows)>) -> ScoredChunk {
     ScoredChunk {
-        events: Vec::new(),
-        frozen: FrozenScores::default(),
-        sent: Vec::new(),
         sample: inputs.map(|(_, rows)| scored::Sample {
             rows: rows.emptied(),
             events: Vec::new(),
         }),
-        origins: Vec::new(),
-        rejected: Vec::new(),
-        next: Offsets::new(),
-        refused: 0,
-        rewound: None,
-        duration: Duration::ZERO,
+        ..ScoredChunk::default()
     }
 }
 

@@ -17,7 +17,7 @@ use ostar_method::frozen::{FrozenModel, FrozenScores};
 const MOST_REFUSED: usize = 64;
 
 /// A chunk with the frozen model's latents and probabilities in place of its inputs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ScoredChunk {
     pub(crate) events: Vec<EventMeta>,
     /// One row per event.
@@ -102,13 +102,12 @@ impl FrozenScoring {
             sample: self.samples.then(|| Sample::draw(&chunk)),
             events: chunk.events,
             frozen,
-            sent: Vec::new(),
-            origins: Vec::new(),
             rejected: chunk.rejected,
             next: chunk.next,
             rewound: chunk.rewound,
             refused,
             duration: start.elapsed(),
+            ..ScoredChunk::default()
         })
     }
 }

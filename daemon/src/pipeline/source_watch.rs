@@ -9,7 +9,7 @@ use std::{
 use ostar_connectors::kafka::{Notice, Reader};
 use tracing::{info, warn};
 
-use crate::{health::Health, metrics::Metrics};
+use crate::{health::Health, metrics::Metrics, proto::PartitionLag};
 
 /// How often lag is measured.
 const LAG_EVERY: Duration = Duration::from_secs(1);
@@ -61,9 +61,11 @@ impl SourceWatch {
         }
         self.lag_measured = now;
         for lag in reader.lags() {
-            let behind = lag.seconds.map(Duration::from_secs_f64);
-            let records = lag.records as i64;
-            self.metrics.ingest.set_lag(lag.partition, records, behind);
+            self.metrics.ingest.set_lag(PartitionLag {
+                partition: lag.partition,
+                records: lag.records as i64,
+                seconds: lag.seconds,
+            });
         }
         self.show_errors(now, reader.take_errors());
         true
@@ -102,7 +104,7 @@ impl SourceWatch {
                     cause = lost.cause.as_str(),
                     "skipped offsets that the broker no longer has"
                 );
-                self.metrics.ingest.offsets_lost(lost.lost);
+                self.metrics.ingest.offsets_lost.inc_by(lost.lost);
                 if lost.cause.repeats_offsets() {
                     self.metrics.ingest.rewound(lost.cause);
                 }

@@ -58,7 +58,7 @@ impl Starting<'_> {
             mut block_learner,
             checkpoints,
         } = learning;
-        let (config, metrics) = (self.setup.config, &self.setup.publisher.metrics);
+        let config = self.setup.config;
         let labels_read = match &config.labels.topic {
             Some(_) => {
                 let (sender, messages) = bounded(WAITING_LABELS);
@@ -66,25 +66,11 @@ impl Starting<'_> {
                 let waits = config.learner.when_behind == WhenBehind::Wait;
                 let intake = LabelIntake::new(messages, &config.labels, resume.clone(), waits);
                 block_learner.set_labels(intake);
-                Some(LabelThread::new(
-                    config,
-                    self.setup.bundle,
-                    resume,
-                    sender,
-                    &self.setup.health,
-                    &self.setup.publisher,
-                )?)
+                Some(LabelThread::new(&self.setup, resume, sender)?)
             }
             None => None,
         };
-        let requests = RequestThread::new(
-            config,
-            &self.setup.bundle.description().classes,
-            self.setup.publisher.status.subscribe(),
-            Arc::clone(block_learner.requested()),
-            &self.setup.health,
-            metrics,
-        )?;
+        let requests = RequestThread::new(&self.setup, block_learner.requested())?;
         let (to_learner, chunks) = bounded(WAITING_CHUNKS);
         let (learner_orders, orders) = bounded(WAITING_ORDERS);
         let learner = LearnerThread {
@@ -112,11 +98,6 @@ impl Starting<'_> {
 
     /// Starts the threads that read events, score them and write outputs.
     pub(super) fn scorer(&mut self, events: EventSource, sink: SampleSink) -> Result<()> {
-        let EventSource {
-            reader,
-            committer,
-            emitted,
-        } = events;
         let config = self.setup.config;
         let samples = match sink {
             SampleSink::Memory(_) => None,
@@ -127,12 +108,12 @@ impl Starting<'_> {
         let patience = config.kafka.patience.get();
         let (to_emission, chunks) = bounded(WAITING_CHUNKS);
         let ingest = Ingest {
-            reader,
+            reader: events.reader,
             decoding: Decoding {
                 decoder: Decoder::new(&config.events, &description.input, classes)?,
                 limits: RejectLimits::new(&config.dead_letters),
                 dead_letter_bytes: config.dead_letters.max_bytes,
-                emitted: emitted.get(),
+                emitted: events.emitted.get(),
                 metrics: Arc::clone(metrics),
             },
             watch: SourceWatch::new(patience, &self.setup.health, metrics),
@@ -152,10 +133,10 @@ impl Starting<'_> {
             scoring: Scoring::new(Arc::clone(current), Arc::clone(metrics), classes),
             outputs: open_outputs(config, samples)?,
             flags: Arc::clone(&self.flags),
-            emitted: emitted.get(),
+            emitted: events.emitted.get(),
             commits: Commits::start(
-                move |offsets| committer.commit_and_wait(offsets),
-                emitted,
+                move |offsets| events.committer.commit_and_wait(offsets),
+                events.emitted,
                 Arc::clone(metrics),
             )?,
             classes: description.classes.clone(),

@@ -6,19 +6,19 @@ use ostar_bundle::Bundle;
 use ostar_connectors::checkpoint::{Checkpoint, CheckpointStore};
 
 use super::Findings;
-use crate::config::RunConfig;
+use crate::config::Config;
 
 /// A file that is written to see whether that can be done.
 const TRIAL: &str = ".ostard-check";
 
-pub(super) fn bundle(config: &RunConfig, findings: &mut Findings) -> Option<Bundle> {
-    let folder = config.bundle_folder.display();
-    match Bundle::load(&config.bundle_folder) {
+pub(super) fn bundle(config: &Config, findings: &mut Findings) -> Option<Bundle> {
+    let folder = config.bundle_folder().display();
+    match Bundle::load(config.bundle_folder()) {
         Ok(bundle) => {
             let name = &bundle.description().name;
             let text = format!("{folder}: model {name:?} of {} classes", bundle.classes());
             findings.good("bundle.path", text);
-            if let Err(unknown) = config.config.metrics.chosen(bundle.description()) {
+            if let Err(unknown) = config.metrics.chosen(bundle.description()) {
                 findings.problem("metrics.classes", unknown.hint);
             }
             Some(bundle)
@@ -31,9 +31,9 @@ pub(super) fn bundle(config: &RunConfig, findings: &mut Findings) -> Option<Bund
 }
 
 /// Looks at the folder without creating it; returns its newest checkpoint.
-pub(super) fn checkpoints(config: &RunConfig, findings: &mut Findings) -> Option<Checkpoint> {
+pub(super) fn checkpoints(config: &Config, findings: &mut Findings) -> Option<Checkpoint> {
     let key = "checkpoints.folder";
-    let folder = config.checkpoint_folder.as_ref()?;
+    let folder = config.checkpoint_folder()?;
     let shown = folder.display();
     if let Err(error) = try_to_write(folder) {
         findings.problem(key, format!("{shown} cannot be written: {error}"));
@@ -46,7 +46,7 @@ pub(super) fn checkpoints(config: &RunConfig, findings: &mut Findings) -> Option
         );
         return None;
     }
-    let opened = CheckpointStore::open(folder, config.config.checkpoints.keep);
+    let opened = CheckpointStore::open(folder, config.checkpoints.keep);
     let looked = opened.and_then(|store| Ok((store.newest()?, store.list()?)));
     match looked {
         Ok((newest, listed)) => {
@@ -71,8 +71,7 @@ pub(super) fn checkpoints(config: &RunConfig, findings: &mut Findings) -> Option
 }
 
 /// Files of lines, and addresses to listen on.
-pub(super) fn others(config: &RunConfig, findings: &mut Findings) {
-    let config = &config.config;
+pub(super) fn others(config: &Config, findings: &mut Findings) {
     let files = [
         ("dead_letters.file", &config.dead_letters.file),
         ("parked.file", &config.parked.file),
@@ -102,12 +101,7 @@ pub(super) fn others(config: &RunConfig, findings: &mut Findings) {
     for listener in config.open_listeners() {
         findings.warning(listener.key, listener.problem());
     }
-    let listeners = [
-        ("grpc.listen", Some(config.grpc.listen)),
-        ("http.listen", Some(config.http.listen)),
-        ("grpc.control_listen", config.grpc.control_listen),
-    ];
-    for (key, address) in listeners {
+    for (key, address) in config.addresses() {
         if let Some(address) = address
             && let Err(error) = TcpListener::bind(address)
         {

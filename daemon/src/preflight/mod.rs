@@ -10,19 +10,22 @@ use ostar_bundle::Bundle;
 use ostar_connectors::{checkpoint::Checkpoint, kafka::Survey, settings::without_credentials};
 
 use crate::{
-    config::{Role, RunConfig},
+    config::{Config, Role},
     error_text::one_line,
+    named::named,
     run::check_resume,
 };
 
-/// What became of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Good,
-    /// The daemon runs, but perhaps not as somebody expects.
-    Warning,
-    /// The daemon would end, or wait.
-    Problem,
+named! {
+    /// What became of one check.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Verdict {
+        Good = "ok",
+        /// The daemon runs, but perhaps not as somebody expects.
+        Warning = "warning",
+        /// The daemon would end, or wait.
+        Problem = "problem",
+    }
 }
 
 /// The outcome of one check.
@@ -39,28 +42,24 @@ pub(crate) struct Finding {
 struct Findings(Vec<Finding>);
 
 /// Carries out all checks that can be, whatever others find. A broker gets the timeout for each answer.
-pub(crate) fn check(mut config: RunConfig, timeout: Duration) -> Vec<Finding> {
+pub(crate) fn check(mut config: Config, timeout: Duration) -> Vec<Finding> {
     let mut findings = Findings::default();
     let bundle = files::bundle(&config, &mut findings);
     let newest = files::checkpoints(&config, &mut findings);
     files::others(&config, &mut findings);
-    if let (Some(bundle), None) = (&bundle, &config.config.kafka.group) {
-        let name = &bundle.description().name;
-        config.config.kafka.group = Some(config.config.kafka.default_group(name));
+    if let Some(bundle) = &bundle {
+        config.choose_group(bundle);
     }
-    match Survey::open(&config.config.kafka, timeout) {
+    match Survey::open(&config.kafka, timeout) {
         Ok(survey) => {
-            let brokers = &config.config.kafka.brokers;
+            let brokers = &config.kafka.brokers;
             let brokers = without_credentials(brokers);
             let text = format!("{brokers} answers, {}", count(survey.brokers(), "broker"));
             findings.good("kafka.brokers", text);
-            topics::check(&config.config, &survey, &mut findings);
-            topics::check_own(&config.config, &survey, &mut findings);
+            topics::check(&config, &survey, &mut findings);
+            topics::check_own(&config, &survey, &mut findings);
             // A learner's offsets are in its state.
-            if let Some(bundle) = bundle
-                .as_ref()
-                .filter(|_| config.config.role != Role::Learner)
-            {
+            if let Some(bundle) = bundle.as_ref().filter(|_| config.role != Role::Learner) {
                 check_group(&config, bundle, newest, &survey, &mut findings);
             }
         }
@@ -71,13 +70,13 @@ pub(crate) fn check(mut config: RunConfig, timeout: Duration) -> Vec<Finding> {
 
 /// The group's commits and the checkpoint must belong to this daemon.
 fn check_group(
-    config: &RunConfig,
+    config: &Config,
     bundle: &Bundle,
     newest: Option<Checkpoint>,
     survey: &Survey,
     findings: &mut Findings,
 ) {
-    let kafka = &config.config.kafka;
+    let kafka = &config.kafka;
     let commits = survey
         .connection()
         .and_then(|connection| connection.committed(survey.timeout()));
@@ -100,18 +99,6 @@ fn count(number: usize, thing: &str) -> String {
     match number {
         1 => format!("1 {thing}"),
         _ => format!("{number} {thing}s"),
-    }
-}
-
-// === impl Verdict ===
-
-impl Verdict {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Good => "ok",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-        }
     }
 }
 

@@ -10,7 +10,7 @@ mod source;
 mod standby;
 mod waiting;
 
-use std::{sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
@@ -25,7 +25,7 @@ use self::{
     waiting::Stopped,
 };
 use crate::{
-    config::{Role, RunConfig},
+    config::{Config, Role},
     pipeline::{
         BlockLearner, Checkpoints, EventSource, Learning, Pipeline, PipelineSetup, Store,
         load_learner,
@@ -36,7 +36,7 @@ use crate::{
 /// The life of a process: load, bind, resume, start, wait, drain. Calls `attend` once requests are answered. `Ok` means that
 /// everything was finished before the shutdown deadline.
 pub(crate) async fn run(
-    config: RunConfig,
+    config: Config,
     signals: &mut Signals,
     attend: impl FnOnce(&Process),
 ) -> Result<()> {
@@ -92,21 +92,24 @@ struct Held {
 
 /// Whether a start could resume: from this checkpoint, with these commits of the group.
 pub(crate) fn check_resume(
-    config: &RunConfig,
+    config: &Config,
     bundle: &Bundle,
     newest: Option<Checkpoint>,
     commits: &Commits,
 ) -> Result<()> {
-    let resumed = resume(&config.config, bundle, newest)?;
-    let known = Known::new(&config.config, bundle, resumed.manifest.as_ref());
-    known.own(commits, &config.config.kafka)?;
+    let resumed = resume(config, bundle, newest)?;
+    let known = Known::new(config, bundle, resumed.manifest.as_ref());
+    known.own(commits, &config.kafka)?;
     Ok(())
 }
 
 impl Process {
     /// Waits until nobody else learns. `None` if that is not this process's role: it has then read what is learned.
     async fn hold(&mut self, signals: &mut Signals) -> Result<Option<Held>> {
-        match (self.config.role, self.checkpoint_folder.clone()) {
+        match (
+            self.config.role,
+            self.config.checkpoint_folder().map(Path::to_owned),
+        ) {
             (Role::Scorer, _) => {
                 self.follow_learner(signals).await?;
                 Ok(None)

@@ -19,11 +19,11 @@ pub(super) enum Hands<'a> {
 impl Process {
     pub(super) fn carry_out(&self, request: Request, hands: &mut Hands<'_>) {
         let outcome = match (request.order, hands) {
-            (Order::SetMode(_), _) if self.following.is_some() => Err(
+            (Order::Mode { .. }, _) if self.following.is_some() => Err(
                 "this process follows the learner's mode; give the order to the one that learns"
                     .to_owned(),
             ),
-            (Order::SetMode(mode), hands) => {
+            (Order::Mode { mode }, hands) => {
                 let outcome = Ok(self.publisher.set_mode(mode));
                 if let Hands::Pipeline(pipeline) = hands {
                     // An order survives a crash. Nobody waits for this checkpoint.

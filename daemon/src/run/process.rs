@@ -1,25 +1,19 @@
 //! The parts of the process that live from start to exit, whether it learns or stands by.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use ostar_bundle::Bundle;
 use ostar_connectors::event::Decoder;
 use ostar_engine::Device;
-use tokio::{
-    runtime::Handle,
-    sync::{mpsc, watch},
-    task::spawn_blocking,
-};
+use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking};
 use tracing::info;
 
 use super::{following::Following, waiting::Stopped};
 use crate::{
-    config::{Config, RunConfig},
+    config::Config,
     control::{Controller, Request},
-    current::{Current, Version},
     health::Health,
-    metrics::Metrics,
     pipeline::{Publisher, SampleShare, load_learner},
     servers::{self, Servers},
     serving::Services,
@@ -38,8 +32,6 @@ const FAILED: Duration = Duration::from_millis(1_500);
 pub(crate) struct Process {
     /// With `kafka.group` filled in.
     pub(crate) config: Config,
-    /// `checkpoints.folder`; `None` if what is learned is kept in a topic, or by others.
-    pub(super) checkpoint_folder: Option<PathBuf>,
     pub(crate) bundle: Bundle,
     pub(crate) health: Arc<Health>,
     pub(crate) publisher: Publisher,
@@ -55,7 +47,7 @@ impl Process {
     /// Loads the bundle, binds the listeners, and serves the frozen model until there is something newer. Whoever holds the
     /// process says when it has started: a checkpoint may be there. [`Stopped`] if a signal comes before: nothing is held yet
     /// that would have to be given back.
-    pub(super) async fn load_and_bind(config: RunConfig, signals: &mut Signals) -> Result<Self> {
+    pub(super) async fn load_and_bind(config: Config, signals: &mut Signals) -> Result<Self> {
         // A large model takes seconds, in which no signal would be noticed.
         let runtime = Handle::current();
         let starting = spawn_blocking(move || runtime.block_on(Self::load(config)));
@@ -65,19 +57,11 @@ impl Process {
         }
     }
 
-    async fn load(config: RunConfig) -> Result<Self> {
-        let RunConfig {
-            bundle_folder,
-            checkpoint_folder,
-            mut config,
-        } = config;
+    async fn load(mut config: Config) -> Result<Self> {
         fail::fail_point!("loading");
-        let bundle = Bundle::load(&bundle_folder)
-            .with_context(|| format!("cannot load bundle.path = {bundle_folder:?}"))?;
+        let bundle = config.load_bundle()?;
         let name = &bundle.description().name;
-        if config.kafka.group.is_none() {
-            config.kafka.group = Some(config.kafka.default_group(name));
-        }
+        config.choose_group(&bundle);
         info!(
             version = env!("CARGO_PKG_VERSION"),
             role = config.role.name(),
@@ -97,7 +81,6 @@ impl Process {
         let servers = bind(&config, &bundle, &publisher, &health, controller).await?;
         Ok(Self {
             config,
-            checkpoint_folder,
             bundle,
             health,
             publisher,
@@ -133,15 +116,12 @@ impl Process {
 /// Serves the frozen model. Only for its snapshot: the learner that learns is made once the checkpoints are this process's.
 fn publisher(config: &Config, bundle: &Bundle) -> Result<Publisher> {
     let learner = load_learner(Device::Cpu, bundle, config.unlabelled_learner(), None)?;
-    Ok(Publisher {
-        current: Current::new(learner.snapshot(), Version::default(), config.serving.mode),
-        metrics: Metrics::new(bundle.description(), &config.metrics)?,
-        status: watch::Sender::new(Status {
-            device: config.learner.device,
-            role: config.role,
-            ..Status::default()
-        }),
-    })
+    let status = Status {
+        device: config.learner.device,
+        role: config.role,
+        ..Status::default()
+    };
+    Publisher::new(&learner, config, bundle.description(), status)
 }
 
 async fn bind(
@@ -152,12 +132,6 @@ async fn bind(
     controller: Controller,
 ) -> Result<Servers> {
     let description = bundle.description();
-    let decoder = Decoder::new(&config.events, &description.input, bundle.classes())?;
-    let read_input = move |input, rows: &mut _| {
-        decoder
-            .push_input(input, rows)
-            .map_err(|reject| reject.to_string())
-    };
     let services = Services {
         current: Arc::clone(&publisher.current),
         health: Arc::clone(health),
@@ -165,7 +139,7 @@ async fn bind(
         status: publisher.status.subscribe(),
         controller,
         description: description.clone(),
-        read_input: Box::new(read_input),
+        decoder: Decoder::new(&config.events, &description.input, bundle.classes())?,
         config: config.clone(),
     };
     let servers = servers::serve(services, config).await?;

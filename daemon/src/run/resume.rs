@@ -114,7 +114,7 @@ fn another_bundle(
         path.display(),
         theirs.bundle_name,
         theirs.bundle_digest,
-        config.bundle.path.as_deref().unwrap_or(Path::new("")),
+        config.bundle_folder(),
         bundle.description().name,
         bundle.digest(),
     )

@@ -110,7 +110,7 @@ impl Process {
         // If the folder cannot be written, checkpoints will fail, too: that is reported at once.
         let epoch = writer.claim_epoch(last).unwrap_or_else(|error| {
             error!(%error, "cannot write to the checkpoint folder");
-            self.publisher.metrics.checkpoints.failed();
+            self.publisher.metrics.checkpoints.failures.inc();
             let reason = format!("{error}; a restart learns again what no checkpoint holds");
             self.health.set_condition("checkpoints", reason);
             last + 1

@@ -1,6 +1,9 @@
 //! Waits for something: until there is, orders are carried out, and a stop ends the wait.
 
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Error, Result};
 use ostar_connectors::kafka::{KafkaError, state::StateError};
@@ -65,18 +68,10 @@ impl Process {
         open: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let opening = tokio::task::spawn_blocking(open);
-        tokio::pin!(opening);
-        loop {
-            tokio::select! {
-                () = signals.stop() => return Err(Stopped.into()),
-                opened = &mut opening => {
-                    let opened = opened.context("a thread that opens a topic panicked")??;
-                    self.health.clear("kafka");
-                    return Ok(opened);
-                }
-                Some(request) = self.orders.recv() => self.carry_out(request, hands),
-            }
-        }
+        let opened = self.wait_for(signals, hands, opening).await?;
+        let opened = opened.context("a thread that opens a topic panicked")??;
+        self.health.clear("kafka");
+        Ok(opened)
     }
 
     /// Waits this long.
@@ -86,12 +81,21 @@ impl Process {
         hands: &mut Hands<'_>,
         time: Duration,
     ) -> Result<()> {
-        let end = tokio::time::sleep(time);
-        tokio::pin!(end);
+        self.wait_for(signals, hands, tokio::time::sleep(time))
+            .await
+    }
+
+    async fn wait_for<T>(
+        &mut self,
+        signals: &mut Signals,
+        hands: &mut Hands<'_>,
+        something: impl Future<Output = T>,
+    ) -> Result<T> {
+        let mut something = pin!(something);
         loop {
             tokio::select! {
                 () = signals.stop() => return Err(Stopped.into()),
-                () = &mut end => return Ok(()),
+                found = &mut something => return Ok(found),
                 Some(request) = self.orders.recv() => self.carry_out(request, hands),
             }
         }

@@ -117,7 +117,8 @@ async fn serve_with_secrets(
         grpc.start("control listener", transport::serve(port, endpoint));
     }
     grpc.start("gRPC health service", done(follow_health));
-    let watch = transport::watch(shared.listeners, shared.uploads, http.stopped());
+    let limits = settings.connections.clone();
+    let watch = transport::watch(shared.listeners, shared.uploads, limits, http.stopped());
     http.start("connection watchdog", done(watch));
     let Services {
         health, metrics, ..
@@ -177,7 +178,6 @@ impl Shared<'_> {
             tls: self.tls.clone(),
             connections,
             uploads: self.uploads.clone(),
-            settings: settings.clone(),
             stopped: parts.stopped(),
         }
     }

@@ -4,7 +4,7 @@
 use std::{
     mem,
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Instant,
 };
@@ -13,6 +13,7 @@ use anyhow::Context;
 use ostar_connectors::{event::InputRows, settings::Period};
 use ostar_engine::argmax;
 use ostar_method::{Candidate, learner::Scores};
+use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::timeout};
 use tracing::error;
 
@@ -51,19 +52,11 @@ pub(crate) struct Workers {
 pub(crate) struct Answer {
     /// One per class, row after row.
     pub(crate) probabilities: Vec<f32>,
-    /// `None` unless all candidates were asked for.
-    pub(crate) candidates: Option<Candidates>,
+    /// The same of all candidates, in the order of [`Candidate::ALL`]; `None` unless they were asked for.
+    pub(crate) candidates: Option<[Vec<f32>; Candidate::ALL.len()]>,
     pub(crate) version: Version,
     /// The request's mode, or the one that was set when it was scored.
     pub(crate) mode: ServingMode,
-}
-
-/// Probabilities of all candidates, one per class, row after row.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Candidates {
-    pub(crate) frozen: Vec<f32>,
-    pub(crate) prior: Vec<f32>,
-    pub(crate) adapted: Vec<f32>,
 }
 
 /// Why a request was not scored.
@@ -120,7 +113,7 @@ impl Batcher {
             None => self.wait(rows, mode, all).await,
         };
         match &outcome {
-            Ok(_) => metrics.answered(count),
+            Ok(_) => metrics.rows.inc_by(count as u64),
             Err(refusal) => metrics.refused(refusal.reason()),
         }
         outcome
@@ -136,7 +129,7 @@ impl Batcher {
         if rows.len() > SPOT_ROWS || !self.queue.is_free(rows.len()) {
             return None;
         }
-        let mut spot = self.spot.try_lock().ok()?;
+        let mut spot = self.spot.try_lock()?;
         let scores = spot.as_mut()?;
         let values = 0..rows.len() * self.services.classes();
         let scored = self.services.score(rows, scores, |scored| {
@@ -195,8 +188,7 @@ impl Workers {
                 .threads
                 .push(thread.context("cannot start a scoring thread")?);
         }
-        let mut spot = batcher.spot.lock().unwrap_or_else(PoisonError::into_inner);
-        *spot = (settings.threads > 0).then(Scores::default);
+        *batcher.spot.lock() = (settings.threads > 0).then(Scores::default);
         Ok(workers)
     }
 
@@ -308,15 +300,12 @@ impl Services {
     ) -> Answer {
         let mode = mode.unwrap_or_else(|| self.current.mode());
         let scores = scored.scores;
-        let probabilities = scores.of(mode.candidate(scored.gate))[values.clone()].to_vec();
+        let of = |candidate| scores.of(candidate)[values.clone()].to_vec();
+        let probabilities = of(mode.candidate(scored.gate));
         let rows = probabilities.chunks_exact(self.classes());
         scored.predicted.extend(rows.map(argmax));
         Answer {
-            candidates: all.then(|| Candidates {
-                frozen: scores.frozen[values.clone()].to_vec(),
-                prior: scores.prior[values.clone()].to_vec(),
-                adapted: scores.adapted[values].to_vec(),
-            }),
+            candidates: all.then(|| Candidate::ALL.map(of)),
             probabilities,
             version: scored.version,
             mode,

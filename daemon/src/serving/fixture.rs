@@ -214,11 +214,7 @@ pub(crate) fn daemon_after(learn: fn(&Bundle) -> Learned) -> TestDaemon {
         status: receiver,
         controller,
         description,
-        read_input: Box::new(move |input, rows| {
-            decoder
-                .push_input(input, rows)
-                .map_err(|reject| reject.to_string())
-        }),
+        decoder,
         config: Config::default(),
     };
     TestDaemon {

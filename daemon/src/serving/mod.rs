@@ -9,7 +9,10 @@ pub(crate) mod token;
 use std::sync::Arc;
 
 use ostar_bundle::Description;
-use ostar_connectors::{event::InputRows, proto::Input};
+use ostar_connectors::{
+    event::{Decoder, InputRows},
+    proto::Input,
+};
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -21,9 +24,6 @@ use crate::{
     config::Config, control::Controller, current::Current, health::Health, metrics::Metrics, status,
 };
 
-/// Checks an input of a request and appends it to the rows; `Err` says what is wrong with it.
-pub(crate) type ReadInput = dyn Fn(Input, &mut InputRows) -> Result<(), String> + Send + Sync;
-
 /// What requests are answered from. Shared by all listeners.
 pub(crate) struct Services {
     pub(crate) current: Arc<Current>,
@@ -32,7 +32,8 @@ pub(crate) struct Services {
     pub(crate) status: watch::Receiver<status::Status>,
     pub(crate) controller: Controller,
     pub(crate) description: Description,
-    pub(crate) read_input: Box<ReadInput>,
+    /// Checks the inputs of requests.
+    pub(crate) decoder: Decoder,
     /// The configuration in effect, which the page shows.
     pub(crate) config: Config,
 }
@@ -57,9 +58,9 @@ impl Services {
         }
         let mut rows = self.no_rows();
         for (number, input) in inputs.into_iter().enumerate() {
-            let problem =
-                |problem| Status::invalid_argument(format!("{name}[{number}]: {problem}"));
-            (self.read_input)(input, &mut rows).map_err(problem)?;
+            let problem = |reject| Status::invalid_argument(format!("{name}[{number}]: {reject}"));
+            let pushed = self.decoder.push_input(input, &mut rows);
+            pushed.map_err(problem)?;
         }
         Ok(rows)
     }

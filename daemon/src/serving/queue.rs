@@ -3,12 +3,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use ostar_connectors::event::InputRows;
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use super::batcher::{Answer, Refusal};
@@ -72,13 +73,13 @@ impl Queue {
 
     /// Whether the queue is empty and open, and the rows are within its limit.
     pub(super) fn is_free(&self, rows: usize) -> bool {
-        let waiting = self.lock();
+        let waiting = self.waiting.lock();
         waiting.jobs.is_empty() && !waiting.closed && rows <= self.limit
     }
 
     /// Queues a request, or refuses it at once.
     pub(super) fn push(&self, job: Job) -> Result<(), Refusal> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.closed {
             return Err(Refusal::Stopping);
         }
@@ -88,7 +89,7 @@ impl Queue {
         }
         waiting.rows = rows;
         waiting.jobs.push_back(job);
-        self.metrics.serving.set_queue(rows);
+        self.metrics.serving.queue.set(rows as i64);
         drop(waiting);
         self.arrived.notify_one();
         Ok(())
@@ -97,7 +98,7 @@ impl Queue {
     /// Waits for requests and takes as many as fit into `most_rows`, at least one. `false` once the queue is closed and
     /// empty.
     pub(super) fn take(&self, most_rows: usize, batch: &mut Vec<Job>) -> bool {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         loop {
             let mut rows = 0;
             while let Some(job) = waiting.jobs.front() {
@@ -116,25 +117,19 @@ impl Queue {
                     batch.push(job);
                 }
             }
-            self.metrics.serving.set_queue(waiting.rows);
+            self.metrics.serving.queue.set(waiting.rows as i64);
             if !batch.is_empty() {
                 return true;
             }
             if waiting.closed {
                 return false;
             }
-            let woken = self.arrived.wait(waiting);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner);
+            self.arrived.wait(&mut waiting);
         }
     }
 
     pub(super) fn close(&self) {
-        self.lock().closed = true;
+        self.waiting.lock().closed = true;
         self.arrived.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing panics while it holds the lock.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use subtle::{Choice, ConstantTimeEq};
 use tokio::{sync::watch, task::spawn_blocking, time::interval};
 use tracing::{info, warn};
@@ -56,15 +57,15 @@ struct Held {
 impl Tokens {
     /// Reads all files, and again when a caller comes after `look_every`. Fails if one is missing or empty: the daemon must not start without protection.
     pub(crate) fn open(settings: &AuthSettings, look_every: Duration) -> Result<Arc<Self>> {
-        let open = |key, path: &Option<PathBuf>| {
-            let open = |path: &PathBuf| TokenFile::open(key, path, look_every);
-            path.as_ref().map(open).transpose()
-        };
+        let [all, predict, metrics, control] = settings.files().map(|(key, path)| {
+            let file = path.map(|path| TokenFile::open(key, path, look_every));
+            file.transpose()
+        });
         Ok(Arc::new(Self {
-            all: open("auth.token_file", &settings.token_file)?,
-            predict: open("auth.predict_token_file", &settings.predict_token_file)?,
-            metrics: open("auth.metrics_token_file", &settings.metrics_token_file)?,
-            control: open("auth.control_token_file", &settings.control_token_file)?,
+            all: all?,
+            predict: predict?,
+            metrics: metrics?,
+            control: control?,
         }))
     }
 
@@ -145,7 +146,7 @@ impl TokenFile {
         let Some((scheme, shown)) = header.and_then(|header| header.split_at_checked(7)) else {
             return false;
         };
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         self.look(&mut held);
         // No early end: the time must not tell which token was tried.
         let compare = |same: Choice, token: &String| same | shown.ct_eq(token.as_bytes());
@@ -154,7 +155,7 @@ impl TokenFile {
     }
 
     fn problem(&self) -> Option<String> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         self.look(&mut held);
         held.problem.clone()
     }

@@ -1,6 +1,6 @@
 //! What labels did and say, and which ones are wanted.
 
-use ostar_method::learner::{self, BlockReport, LabelBlock};
+use ostar_method::learner::{self, BlockReport};
 
 use crate::{
     proto::{LabelRequest, LabelState, ShareByLabels, SharesByLabels},
@@ -33,20 +33,15 @@ fn request(request: &learner::LabelRequest, names: &[String]) -> LabelRequest {
 
 /// `None` if no labels are read.
 pub(super) fn state(block: &BlockReport, wanted: usize) -> Option<LabelState> {
-    let LabelBlock {
-        counts,
-        waiting,
-        sampled,
-        delays,
-        ..
-    } = block.labels.as_ref()?;
-    let within = |share: f64| Some(delays.quantile_ms(share)? as f64 / 1_000.0);
+    let labels = block.labels.as_ref()?;
+    let counts = &labels.counts;
+    let within = |share: f64| Some(labels.delays.quantile_ms(share)? as f64 / 1_000.0);
     Some(LabelState {
         wanted: wanted as u64,
         asked: counts.asked_disagreements + counts.asked_random,
         answered: counts.answered_disagreements + counts.answered_random,
-        waiting: *waiting as u64,
-        one_of: *sampled,
+        waiting: labels.waiting as u64,
+        one_of: labels.sampled,
         without_id: counts.without_id,
         negatives: counts.negatives,
         late: counts.late,

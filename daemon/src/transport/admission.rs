@@ -1,15 +1,12 @@
 //! Every request of every listener passes here before anything reads it.
 
-use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
+use std::{convert::Infallible, future::Future, sync::Arc};
 
 use axum::{
-    Json, Router,
+    Router,
     body::Body,
     http::{Request, Response, StatusCode},
-    response::IntoResponse,
 };
-use hyper::{body::Incoming, service::Service};
-use serde_json::json;
 use tonic::{Status, codegen::Service as _};
 
 use super::{
@@ -18,6 +15,7 @@ use super::{
     ticket::TicketKind,
     uploads::Uploads,
 };
+use crate::error_text;
 
 /// What a listener speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +34,6 @@ const STREAMS: [&str; 2] = ["/PredictStream", "/ServerReflectionInfo"];
 const SCORED: [&str; 4] = ["/Predict", "/PredictStream", "/ModelInfer", "/infer"];
 
 /// The requests of one connection.
-#[derive(Clone)]
 pub(super) struct Admission {
     pub(super) router: Router,
     pub(super) protocol: Protocol,
@@ -44,22 +41,12 @@ pub(super) struct Admission {
     pub(super) uploads: Arc<Uploads>,
 }
 
-impl Service<Request<Incoming>> for Admission {
-    type Response = Response<Leaving>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        Box::pin(self.answer(request))
-    }
-}
-
 impl Admission {
     /// Counts the request, refuses it before it is read if too many wait, and answers it.
-    fn answer<B>(
+    pub(super) fn answer<B>(
         &self,
         request: Request<B>,
-    ) -> impl Future<Output = Result<Response<Leaving>, Infallible>> + Send + 'static
+    ) -> impl Future<Output = Result<Response<Leaving>, Infallible>> + Send + use<B>
     where
         B: http_body::Body<Data = axum::body::Bytes> + Send + Unpin + 'static,
         B::Error: Into<axum::BoxError>,
@@ -100,10 +87,7 @@ impl Admission {
 fn refusal(protocol: Protocol, status: &Status) -> Response<Body> {
     match protocol {
         Protocol::Grpc => status.clone().into_http(),
-        Protocol::Http => {
-            let problem = Json(json!({ "error": status.message() }));
-            (StatusCode::TOO_MANY_REQUESTS, problem).into_response()
-        }
+        Protocol::Http => error_text::refusal(StatusCode::TOO_MANY_REQUESTS, status.message()),
     }
 }
 

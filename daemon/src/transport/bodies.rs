@@ -55,7 +55,7 @@ where
         if let Some(reason) = this.ticket.poll_cut(context) {
             return Poll::Ready(Some(Err(status(reason))));
         }
-        if this.ticket.kind() == TicketKind::Stream {
+        if this.ticket.kind == TicketKind::Stream {
             this.ticket.asked_for_more();
         }
         let frame = match Pin::new(&mut this.body).poll_frame(context) {
@@ -65,7 +65,7 @@ where
         match &frame {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
-                    let complete = match this.ticket.kind() {
+                    let complete = match this.ticket.kind {
                         TicketKind::Whole => 0,
                         TicketKind::Stream => this.messages.take(data),
                     };
@@ -92,7 +92,7 @@ where
 impl<B> Drop for Arriving<B> {
     fn drop(&mut self) {
         // Whoever read it needs no more of it. A whole body counts until its answer.
-        match self.ticket.kind() {
+        match self.ticket.kind {
             TicketKind::Whole => self.ticket.complete(),
             TicketKind::Stream => self.ticket.answered(),
         }

@@ -1,23 +1,24 @@
 //! One connection: what its client owes, and the end of it.
 
 use std::{
-    error::Error,
     pin::pin,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use anyhow::Chain;
 use hyper_util::server::graceful::GracefulConnection;
 use ostar_connectors::settings::Period;
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
     time::{self, sleep_until},
 };
 
-use super::{admission::Protocol, frames::Frames, uploads::lock};
+use super::{admission::Protocol, frames::Frames};
 use crate::{config::ConnectionSettings, metrics::CutReason};
 
 /// Time that a client without requests gets to notice that its connection ends.
@@ -77,14 +78,14 @@ impl Connection {
 
     pub(super) fn begin_request(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let mut times = lock(&self.times);
+        let mut times = self.times.lock();
         if times.frames.is_none() {
             times.owes_since = None;
         }
     }
 
     pub(super) fn end_request(&self) {
-        lock(&self.times).idle_since = Instant::now();
+        self.times.lock().idle_since = Instant::now();
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -102,7 +103,7 @@ impl Connection {
             return Ok(());
         }
         let now = Instant::now();
-        let mut times = lock(&self.times);
+        let mut times = self.times.lock();
         let (owes, flood) = match &mut times.frames {
             Some(frames) => {
                 let outcome = frames.take(bytes, now);
@@ -124,7 +125,7 @@ impl Connection {
 
     /// Takes note of whether the client takes what is written.
     pub(super) fn blocked(&self, blocked: bool) {
-        let mut times = lock(&self.times);
+        let mut times = self.times.lock();
         if blocked != times.blocked_since.is_some() {
             times.blocked_since = blocked.then(Instant::now);
         }
@@ -143,7 +144,7 @@ impl Connection {
 
     /// Why it is to be cut now, if it is.
     pub(super) fn overdue(&self, now: Instant, limits: &ConnectionSettings) -> Option<CutReason> {
-        let times = lock(&self.times);
+        let times = self.times.lock();
         let older = |since: Option<Instant>, limit: Period| {
             since.is_some_and(|since| now.saturating_duration_since(since) > limit.get())
         };
@@ -161,7 +162,7 @@ impl Connection {
 
     /// `None` if it has a request that has arrived.
     pub(super) fn rank(&self) -> Option<Rank> {
-        let times = lock(&self.times);
+        let times = self.times.lock();
         let in_flight = self.in_flight.load(Ordering::Relaxed);
         match (in_flight, times.owes_since) {
             (0, Some(since)) => Some(Rank::Owes(since)),
@@ -216,12 +217,6 @@ impl Connection {
 
 /// Whether the HTTP/2 library ended the connection because of too many cancelled or refused requests.
 fn is_flood(error: &hyper::Error) -> bool {
-    let mut cause: Option<&dyn Error> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM);
-        }
-        cause = error.source();
-    }
-    false
+    let error = Chain::new(error).find_map(|cause| cause.downcast_ref::<h2::Error>());
+    error.is_some_and(|error| error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM))
 }

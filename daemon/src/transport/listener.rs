@@ -4,7 +4,10 @@ use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hyper::server::conn::{http1, http2};
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustix::net::sockopt;
 use tokio::{
@@ -23,7 +26,7 @@ use super::{
     uploads::Uploads,
     watchdog::{Admitted, Connections},
 };
-use crate::{config::ConnectionSettings, metrics::CutReason};
+use crate::metrics::CutReason;
 
 /// Interval of pings over HTTP/2 and of TCP probes, and how long an answer may take. Without them, watches of clients that
 /// vanished would stay for ever.
@@ -45,7 +48,6 @@ pub(crate) struct Endpoint {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) uploads: Arc<Uploads>,
-    pub(crate) settings: ConnectionSettings,
     /// True or closed once the listener is to stop.
     pub(crate) stopped: watch::Receiver<bool>,
 }
@@ -124,7 +126,7 @@ impl Endpoint {
         use rustix::io::Errno;
         match number {
             Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                warn!(%problem, listener = self.connections.listener.label(), "cannot accept a connection");
+                warn!(%problem, listener = self.connections.listener.name(), "cannot accept a connection");
                 self.connections
                     .metrics
                     .serving
@@ -184,12 +186,13 @@ impl Endpoint {
     {
         let connection = &admitted.connection;
         let stream = TokioIo::new(Watched::new(stream, Arc::clone(connection)));
-        let service = Admission {
+        let admission = Admission {
             router: self.router.clone(),
             protocol: self.protocol,
             connection: Arc::clone(connection),
             uploads: Arc::clone(&self.uploads),
         };
+        let service = service_fn(move |request| admission.answer(request));
         match self.protocol {
             Protocol::Grpc => {
                 let server = self.http2().serve_connection(stream, service);
@@ -206,8 +209,8 @@ impl Endpoint {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(self.settings.max_streams)
-            .max_header_list_size(self.settings.max_header_bytes)
+            .max_concurrent_streams(self.connections.settings.max_streams)
+            .max_header_list_size(self.connections.settings.max_header_bytes)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .keep_alive_interval(KEEP_ALIVE)
@@ -216,7 +219,7 @@ impl Endpoint {
     }
 
     fn http1(&self) -> http1::Builder {
-        let header = self.settings.max_header_bytes as usize;
+        let header = self.connections.settings.max_header_bytes as usize;
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())

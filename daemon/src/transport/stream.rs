@@ -54,7 +54,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         if let Poll::Ready(Ok(())) = read
             && let Err(reason) = self.connection.received(&buffer.filled()[before..])
         {
-            return Poll::Ready(Err(io::Error::other(reason.label())));
+            return Poll::Ready(Err(io::Error::other(reason.name())));
         }
         read
     }

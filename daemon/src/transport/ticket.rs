@@ -1,17 +1,15 @@
 //! One request from its header to the end of its answer: its bytes, and whether it makes progress.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Waker},
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tonic::Status;
 
-use super::{
-    connection::Connection,
-    uploads::{Uploads, lock},
-};
+use super::{connection::Connection, uploads::Uploads};
 use crate::metrics::RequestCut;
 
 /// A body that brings fewer bytes than this within `connections.body_timeout` makes no progress.
@@ -29,7 +27,7 @@ pub(super) enum TicketKind {
 /// Held by both bodies of a request.
 pub(super) struct Ticket {
     number: u64,
-    kind: TicketKind,
+    pub(super) kind: TicketKind,
     uploads: Arc<Uploads>,
     connection: Arc<Connection>,
     state: Mutex<State>,
@@ -86,13 +84,9 @@ impl Ticket {
         }
     }
 
-    pub(super) fn kind(&self) -> TicketKind {
-        self.kind
-    }
-
     /// Whether the request was cut. If not, the task is woken when it is.
     pub(super) fn poll_cut(&self, context: &Context<'_>) -> Option<RequestCut> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.cut.is_none() {
             match &mut state.waker {
                 Some(waker) => waker.clone_from(context.waker()),
@@ -104,7 +98,7 @@ impl Ticket {
 
     /// Ends the request with an error at the next read of its body. Its bytes count no more.
     pub(super) fn cut(&self, reason: RequestCut) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.cut.is_some() {
             return;
         }
@@ -121,7 +115,7 @@ impl Ticket {
 
     /// Bytes have arrived, of which `complete` belong to messages that are complete now.
     pub(super) fn arrived(self: &Arc<Self>, bytes: usize, complete: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.cut.is_some() {
             return;
         }
@@ -159,7 +153,7 @@ impl Ticket {
 
     /// The body has ended.
     pub(super) fn complete(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.settle(&mut state, false);
         let done = state.arriving;
         self.wait(&mut state, done);
@@ -178,26 +172,26 @@ impl Ticket {
 
     /// The earlier messages of a stream are answered: its reader asks for the next.
     pub(super) fn asked_for_more(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let answered = std::mem::take(&mut state.waiting);
         self.uploads.give_back(0, answered);
     }
 
     /// The request is answered, or its reader has gone.
     pub(super) fn answered(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.settle(&mut state, false);
         self.give_back(&mut state);
     }
 
     /// A piece of the answer waits for the client to take it, or no longer does.
     pub(super) fn sending(&self, sending: bool) {
-        lock(&self.state).sending_since = sending.then(Instant::now);
+        self.state.lock().sending_since = sending.then(Instant::now);
     }
 
     /// Cuts the request if its body makes no progress; the connection if its answer is not taken.
     pub(super) fn check(&self, now: Instant, limit: Duration) {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let overdue = |since: Instant| now.saturating_duration_since(since) > limit;
         let (stalled, unread) = (
             state.owes && overdue(state.since),
@@ -228,7 +222,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.answered();
-        if let Some(age) = lock(&self.state).age.take() {
+        if let Some(age) = self.state.lock().age.take() {
             self.uploads.end_upload(age);
         }
         self.uploads.close(self.number);

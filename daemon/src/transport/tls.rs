@@ -1,6 +1,10 @@
 //! Certificates and keys of the listeners, which may change while the daemon runs.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use arc_swap::ArcSwap;
@@ -134,37 +138,25 @@ impl Files {
 
 impl Loaded {
     fn new(settings: &TlsSettings, files: Files) -> Result<Self> {
-        let name = |path: &Option<std::path::PathBuf>| {
-            let path = path.as_deref().unwrap_or(Path::new(""));
-            path.display().to_string()
-        };
-        let chain = certificates(
-            "tls.certificate",
-            &name(&settings.certificate),
-            &files.certificate,
-        )?;
+        let certificate = named("tls.certificate", &settings.certificate);
+        let chain = certificates(&certificate, &files.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&files.key).with_context(|| {
-            let path = name(&settings.key);
-            format!("tls.key: {path} holds no private key in PEM form")
+            let key = named("tls.key", &settings.key);
+            format!("{key} holds no private key in PEM form")
         })?;
-        let expires = expiry(&chain).with_context(|| {
-            let path = name(&settings.certificate);
-            format!("tls.certificate: {path} holds something else than a certificate")
-        })?;
-        let authorities = match &files.client_ca {
-            None => None,
-            Some(pem) => {
-                let path = name(&settings.client_ca);
-                let authorities = certificates("tls.client_ca", &path, pem)?;
-                let mut roots = RootCertStore::empty();
-                for authority in authorities {
-                    roots.add(authority).with_context(|| {
-                        format!("tls.client_ca: {path} holds a certificate that is no authority")
-                    })?;
-                }
-                Some(Arc::new(roots))
+        let expires = expiry(&chain)
+            .with_context(|| format!("{certificate} holds something else than a certificate"))?;
+        let authorities = files.client_ca.as_ref().map(|pem| {
+            let name = named("tls.client_ca", &settings.client_ca);
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(&name, pem)? {
+                let added = roots.add(authority);
+                added
+                    .with_context(|| format!("{name} holds a certificate that is no authority"))?;
             }
-        };
+            anyhow::Ok(Arc::new(roots))
+        });
+        let authorities = authorities.transpose()?;
         let config = |protocol: &[u8], authorities: Option<&Arc<RootCertStore>>| {
             configure(&chain, key.clone_key(), authorities, protocol)
         };
@@ -221,12 +213,18 @@ fn read(key: &str, path: &Path) -> Result<Vec<u8>> {
     read_file(path, SMALL_FILE).with_context(|| format!("{key}: cannot read {}", path.display()))
 }
 
-fn certificates(key: &str, path: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+/// A setting and its file, for errors.
+fn named(key: &str, path: &Option<PathBuf>) -> String {
+    let path = path.as_deref().unwrap_or(Path::new(""));
+    format!("{key}: {}", path.display())
+}
+
+fn certificates(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let certificates = certificates.with_context(|| format!("{key}: {path} is not a PEM file"))?;
+    let certificates = certificates.with_context(|| format!("{name} is not a PEM file"))?;
     ensure!(
         !certificates.is_empty(),
-        "{key}: {path} holds no certificate in PEM form"
+        "{name} holds no certificate in PEM form"
     );
     Ok(certificates)
 }

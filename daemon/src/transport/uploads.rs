@@ -8,11 +8,12 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tonic::Status;
 
 use super::{
@@ -73,7 +74,7 @@ impl Uploads {
     ) -> Arc<Ticket> {
         let number = self.number();
         let ticket = Arc::new(Ticket::new(number, self, connection, kind));
-        lock(&self.open).insert(number, Arc::downgrade(&ticket));
+        self.open.lock().insert(number, Arc::downgrade(&ticket));
         ticket
     }
 
@@ -83,7 +84,7 @@ impl Uploads {
 
     /// Called when the ticket is dropped.
     pub(super) fn close(&self, number: u64) {
-        lock(&self.open).remove(&number);
+        self.open.lock().remove(&number);
     }
 
     /// Bytes of something incomplete have arrived. Like all changes of the sums, it is called under the ticket's lock:
@@ -100,11 +101,11 @@ impl Uploads {
 
     /// The ticket holds something incomplete, of this age.
     pub(super) fn begin_upload(&self, age: u64, ticket: &Arc<Ticket>) {
-        lock(&self.by_age).insert(age, Arc::downgrade(ticket));
+        self.by_age.lock().insert(age, Arc::downgrade(ticket));
     }
 
     pub(super) fn end_upload(&self, age: u64) {
-        lock(&self.by_age).remove(&age);
+        self.by_age.lock().remove(&age);
     }
 
     /// While too much is arriving, the oldest but this one gives way.
@@ -135,14 +136,15 @@ impl Uploads {
 
     /// All requests that are not answered.
     pub(super) fn tickets(&self) -> Vec<Arc<Ticket>> {
-        lock(&self.open)
+        self.open
+            .lock()
             .values()
             .filter_map(Weak::upgrade)
             .collect()
     }
 
     fn take_oldest_but(&self, age: u64) -> Option<Weak<Ticket>> {
-        let mut by_age = lock(&self.by_age);
+        let mut by_age = self.by_age.lock();
         let oldest = by_age.keys().copied().find(|other| *other != age)?;
         by_age.remove(&oldest)
     }
@@ -152,9 +154,4 @@ impl Uploads {
         let sum = |sum: &AtomicUsize| sum.load(Ordering::Relaxed);
         (sum(&self.arriving), sum(&self.waiting))
     }
-}
-
-/// Nothing panics while it holds one of these locks; if something did, the maps would still be whole.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,22 +2,17 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use ostar_connectors::settings::Period;
-
+use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
 };
 
-use super::{
-    admission::Protocol,
-    connection::Connection,
-    uploads::{Uploads, lock},
-};
+use super::{admission::Protocol, connection::Connection, uploads::Uploads};
 use crate::{
     config::ConnectionSettings,
     metrics::{CutReason, Listener, Metrics},
@@ -27,8 +22,8 @@ use crate::{
 pub(crate) struct Connections {
     pub(super) listener: Listener,
     most: usize,
-    /// How long a client may owe something.
-    settings: ConnectionSettings,
+    /// How much and how long a client may owe.
+    pub(super) settings: ConnectionSettings,
     open: Mutex<Open>,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -65,7 +60,7 @@ impl Connections {
     /// Takes a new connection in. If there are too many, one without an arrived request gives way. `None` if all are
     /// busy.
     pub(super) fn admit(self: &Arc<Self>, protocol: Protocol) -> Option<Admitted> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if open.connections.len() >= self.most && !open.make_room() {
             self.metrics.serving.cut_connection(CutReason::Limit);
             return None;
@@ -84,11 +79,11 @@ impl Connections {
 
     /// Cuts one connection that is not busy, because the process has no handle left.
     pub(super) fn give_way(&self) {
-        lock(&self.open).make_room();
+        self.open.lock().make_room();
     }
 
     fn check(&self, now: Instant) {
-        for connection in lock(&self.open).connections.values() {
+        for connection in self.open.lock().connections.values() {
             if let Some(reason) = connection.overdue(now, &self.settings) {
                 connection.cut(reason);
             }
@@ -121,7 +116,7 @@ impl Drop for Admitted {
         if let Some(reason) = self.connection.reason() {
             connections.metrics.serving.cut_connection(reason);
         }
-        let mut open = lock(&connections.open);
+        let mut open = connections.open.lock();
         open.connections.remove(&self.number);
         connections.show(&open);
     }
@@ -131,23 +126,12 @@ impl Drop for Admitted {
 pub(crate) async fn watch(
     listeners: Vec<Arc<Connections>>,
     uploads: Arc<Uploads>,
+    settings: ConnectionSettings,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let limits = listeners.iter().flat_map(|listener| {
-        let settings = &listener.settings;
-        [
-            settings.header_timeout,
-            settings.body_timeout,
-            settings.idle_timeout,
-        ]
-    });
-    let shortest = limits.min().map_or(Duration::from_secs(1), Period::get);
-    let body = listeners
-        .iter()
-        .map(|listener| listener.settings.body_timeout)
-        .min();
-    let body = body.map_or(Duration::MAX, Period::get);
-    let tick = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    let body = settings.body_timeout;
+    let shortest = body.min(settings.header_timeout).min(settings.idle_timeout);
+    let tick = (shortest.get() / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
     let mut ticks = interval(tick);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -160,7 +144,7 @@ pub(crate) async fn watch(
             listener.check(now);
         }
         for ticket in uploads.tickets() {
-            ticket.check(now, body);
+            ticket.check(now, body.get());
         }
         uploads.show();
     }

@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use indicatif::HumanCount;
+
 use crate::facts::Unit;
 
 /// In the place of what is not known.
@@ -17,18 +19,11 @@ pub(super) fn interval(low: f64, high: f64) -> String {
 
 /// A whole number, with commas between thousands.
 pub(crate) fn count(number: f64) -> String {
-    let digits = format!("{:.0}", number.abs());
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
+    let text = HumanCount(number.abs().round() as u64);
     if number <= -0.5 {
         format!("-{text}")
     } else {
-        text
+        text.to_string()
     }
 }
 

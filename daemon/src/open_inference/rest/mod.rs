@@ -5,8 +5,9 @@ mod elements;
 #[cfg(test)]
 mod fuzz;
 
-use std::{error::Error, sync::Arc};
+use std::sync::Arc;
 
+use anyhow::Chain;
 use axum::{
     Json, Router,
     body::Bytes,
@@ -15,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{any, get, post},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tonic::{Code, Status};
 
@@ -23,7 +24,10 @@ use self::body::Form;
 #[cfg(test)]
 pub(super) use self::fuzz::read;
 use super::OpenInference;
-use crate::{error_text::bounded, serving::Services};
+use crate::{
+    error_text::{bounded, refusal},
+    serving::Services,
+};
 
 /// The protocol's paths, to be merged into the HTTP router.
 pub(crate) fn router(open_inference: OpenInference) -> Router<Arc<Services>> {
@@ -59,11 +63,6 @@ struct Model {
 
 /// An error as the protocol writes it: a status code and `{"error": ...}`.
 struct Refused(StatusCode, String);
-
-#[derive(Serialize)]
-struct ErrorBody {
-    error: String,
-}
 
 async fn server_metadata(State(server): State<OpenInference>) -> Response {
     Json(server.server_metadata()).into_response()
@@ -113,21 +112,18 @@ async fn infer(
 
 /// The body is larger than requests.max_bytes, was cut, is no HTTP, or the connection broke off.
 fn unread(rejection: BytesRejection) -> Refused {
-    let mut cause: Option<&dyn Error> = Some(&rejection);
-    while let Some(error) = cause {
-        if let Some(status) = error.downcast_ref::<Status>() {
-            return match status.code() {
-                Code::DeadlineExceeded | Code::ResourceExhausted => Refused::from(status.clone()),
-                // Of hyper: a wrong size of a chunk, or an early end.
-                _ => {
-                    let problem = format!("the body cannot be read: {}", status.message());
-                    Refused(StatusCode::BAD_REQUEST, problem)
-                }
-            };
+    let status = Chain::new(&rejection).find_map(|cause| cause.downcast_ref::<Status>());
+    let Some(status) = status else {
+        return Refused(rejection.status(), rejection.body_text());
+    };
+    match status.code() {
+        Code::DeadlineExceeded | Code::ResourceExhausted => Refused::from(status.clone()),
+        // Of hyper: a wrong size of a chunk, or an early end.
+        _ => {
+            let problem = format!("the body cannot be read: {}", status.message());
+            Refused(StatusCode::BAD_REQUEST, problem)
         }
-        cause = error.source();
     }
-    Refused(rejection.status(), rejection.body_text())
 }
 
 async fn nowhere(uri: Uri) -> Refused {
@@ -167,8 +163,6 @@ impl From<Status> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let Self(code, error) = self;
-        let error = bounded(error);
-        (code, Json(ErrorBody { error })).into_response()
+        refusal(self.0, &bounded(self.1))
     }
 }

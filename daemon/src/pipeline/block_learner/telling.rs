@@ -6,18 +6,20 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use ostar_bundle::Description;
 use ostar_connectors::checkpoint::{Manifest, Shares};
 use ostar_method::{
-    alarms::{AlarmReport, FieldAlarm},
+    alarms::AlarmReport,
     gate::GateState,
-    learner::{BlockReport, LoadedSnapshot},
+    learner::{BlockReport, Learner, LoadedSnapshot},
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::BlockLearner;
 use crate::{
-    current::{Current, ServingMode},
+    config::Config,
+    current::{Current, ServingMode, Version},
     metrics::Metrics,
     status::Status,
 };
@@ -34,6 +36,20 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
+    /// Serves what this learner has learned, and shows this status.
+    pub(crate) fn new(
+        learner: &Learner,
+        config: &Config,
+        description: &Description,
+        status: Status,
+    ) -> Result<Self> {
+        Ok(Self {
+            current: Current::new(learner.snapshot(), Version::default(), config.serving.mode),
+            metrics: Metrics::new(description, &config.metrics)?,
+            status: watch::Sender::new(status),
+        })
+    }
+
     /// Changes the serving mode; gives the reply to the order.
     pub(crate) fn set_mode(&self, mode: ServingMode) -> String {
         self.current.set_mode(mode);
@@ -72,19 +88,19 @@ impl Publisher {
 
 impl BlockLearner {
     pub(super) fn log_alarms(&self, block: &BlockReport) {
-        let classes = self.publisher.metrics.classes.names();
+        let classes = &self.publisher.metrics.classes.names;
         for alarm in &block.alarms.raised {
             let told = alarm.in_words(classes);
             warn!(alarm = alarm.kind.name(), %told, since_block = alarm.since_block, "raised an alarm");
         }
         for alarm in &block.alarms.broken {
-            let FieldAlarm {
+            let (field, told) = (&alarm.field, &alarm.told);
+            warn!(
                 field,
                 told,
-                since_block,
-                ..
-            } = alarm;
-            warn!(field, told, since_block, "a field of the input broke");
+                since_block = alarm.since_block,
+                "a field of the input broke"
+            );
         }
     }
 

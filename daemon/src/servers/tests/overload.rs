@@ -24,7 +24,7 @@ use crate::{
 fn rows(services: &Services, count: usize) -> InputRows {
     let mut rows = services.no_rows();
     for _ in 0..count {
-        (services.read_input)(latent(1.0), &mut rows).unwrap();
+        services.decoder.push_input(latent(1.0), &mut rows).unwrap();
     }
     rows
 }

@@ -118,7 +118,12 @@ async fn orders_are_given_and_their_outcome_is_told() {
     assert_eq!(status.message(), "this process stands by");
     assert_eq!(
         learner.await.unwrap(),
-        [Order::Pause, Order::SetMode(ServingMode::Adapted)]
+        [
+            Order::Pause,
+            Order::Mode {
+                mode: ServingMode::Adapted
+            }
+        ]
     );
     let status = client
         .set_mode(SetModeRequest { mode: 0 })

@@ -208,13 +208,13 @@ async fn wrong_requests_are_errors_in_the_protocols_form() {
             INFER,
             changed("datatype", json!("INT8")),
             400,
-            r#"input "features": data has -1, which is no INT8"#,
+            r#"input "features": data has -1.0, which is no INT8"#,
         ),
         (
             INFER,
             changed("data", json!([[true]])),
             400,
-            "the body's JSON: invalid type: boolean `true`",
+            r#"input "features": data has true, which is no FP32"#,
         ),
         (
             INFER,
