@@ -82,7 +82,7 @@ impl Suite {
             Self::Amazon => amazon(data, seed, visit),
             Self::Office => office(data, seed, visit),
             Self::TwoShifts => {
-                let (source, stream) = two_shifts::generate(seed);
+                let (source, stream) = two_shifts::generate(seed, two_shifts::TwoShifts::USUAL);
                 visit(Scenario {
                     name: "rotation 55, translation 0.5".to_owned(),
                     source,
