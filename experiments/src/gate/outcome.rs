@@ -181,3 +181,26 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paired_difference_counts_the_rows_that_differ() {
+        let row = |frozen: bool, auto: bool| {
+            let mut right = [false; 7];
+            (right[FROZEN], right[AUTO]) = (frozen, auto);
+            right
+        };
+        // 1,500 rows that are both right, 300 lost, 200 won.
+        let mut rows = vec![row(true, true); 1_500];
+        rows.extend(vec![row(true, false); 300]);
+        rows.extend(vec![row(false, true); 200]);
+        let (points, error) = paired(&rows);
+        assert!((points + 5.0).abs() < 1e-9, "{points}");
+        // Deviation of -1, 0, 1 with these shares, over the root of 2,000.
+        let expected = 100.0 * (0.25f64 - 0.0025).sqrt() / 2_000f64.sqrt();
+        assert!((error - expected).abs() < 1e-9, "{error}");
+    }
+}

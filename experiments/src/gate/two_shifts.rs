@@ -31,8 +31,12 @@ impl TwoShifts {
     };
 }
 
-/// Labelled rows to train on, and the stream.
-pub(super) fn generate(seed: u64, shifts: TwoShifts) -> (Domain, Domain) {
+/// Labelled rows to train on, the stream, and so many more rows as in training.
+pub(super) fn generate(
+    seed: u64,
+    shifts: TwoShifts,
+    reference_rows: usize,
+) -> (Domain, Domain, Domain) {
     let mut generator = Generator::new(1000 + seed);
     let means: Vec<Vec<f64>> = (0..CLASSES)
         .map(|_| of_length(RADIUS, &mut generator))
@@ -52,7 +56,8 @@ pub(super) fn generate(seed: u64, shifts: TwoShifts) -> (Domain, Domain) {
     );
     stream.rows.extend(moved.rows);
     stream.labels.extend(moved.labels);
-    (source, stream)
+    let reference = draw(reference_rows, &means, SOURCE_PROPORTIONS, &mut generator);
+    (source, stream, reference)
 }
 
 fn draw(

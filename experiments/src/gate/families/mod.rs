@@ -4,6 +4,7 @@
 //! from the half, the family and a number. The halves share no seed, no resampled row and no pair of domains; only defendants
 //! are too few for that, there the halves have other draws of training rows.
 
+mod columns;
 mod compose;
 mod gaussian;
 mod origin;

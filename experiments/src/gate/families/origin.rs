@@ -6,12 +6,13 @@ use anyhow::Result;
 use ostar_engine::Generator;
 
 use super::{
+    columns::{columns_of, few_columns},
     gaussian::Gaussian,
-    sets::{Half, RealSet, Set, Sets, columns_of},
-    world::{Material, Pool},
+    sets::{Half, RealSet, Set, Sets},
+    world::{Material, Pool, REFERENCE_ROWS},
 };
 use crate::gate::{
-    failures::{self, Failure},
+    failures,
     two_shifts::{self, TwoShifts},
 };
 
@@ -60,7 +61,7 @@ const RESAMPLED: [Set; 5] = [
     Set::Reviews,
     Set::Adult,
 ];
-/// Without the census' easy and the mails' easier columns few sets are weak.
+/// Sets of two classes, of which few columns are kept.
 const WEAK: [Set; 4] = [Set::Reviews, Set::Mail, Set::Adult, Set::Census];
 
 impl WorldKey {
@@ -110,8 +111,7 @@ impl WorldKey {
 impl Origin {
     pub(super) fn name(self) -> String {
         match self {
-            Self::Gaussian => "synthetic".to_owned(),
-            Self::Given => "synthetic".to_owned(),
+            Self::Gaussian | Self::Given => "synthetic".to_owned(),
             Self::Resampled(set) | Self::Parts(set, _) => set.name().to_owned(),
         }
     }
@@ -148,7 +148,6 @@ pub(super) fn pairs(half: Half) -> Vec<(Set, [usize; 4])> {
         Half::Tuning => [(0, 1), (2, 4), (5, 6), (7, 8)],
         Half::HeldBack => [(1, 2), (0, 3), (4, 5), (6, 8)],
     };
-    // Half of the tenths after them: the last brings most of the change.
     pairs.extend(trained.map(|(from, to)| (Set::Bank, [from, to, to, 10])));
     pairs
 }
@@ -177,23 +176,24 @@ impl Material {
 
 fn given(key: WorldKey) -> Material {
     let seed = key.seed();
+    let mut generator = Generator::new(seed);
     if key.kind == Kind::Failure {
         let failure = failures::ALL[key.number % failures::ALL.len()];
-        let (source, stream) = Failure::generate(failure, seed);
+        let (source, stream) = failure.generate(seed);
+        let reference = failures::as_in_training(REFERENCE_ROWS, &mut generator);
         let name = failure.name().to_owned();
-        return Material::given(name, source, stream, failures::CLASSES);
+        return Material::given(name, [source, reference, stream], failures::CLASSES);
     }
-    let mut generator = Generator::new(seed);
     let shifts = TwoShifts {
         rotation_degrees: 10.0 + 50.0 * generator.uniform(),
         translation: 0.1 + 0.5 * generator.uniform(),
     };
-    let (source, stream) = two_shifts::generate(seed, shifts);
     let name = format!(
         "rotation {:.0}, translation {:.2}",
         shifts.rotation_degrees, shifts.translation
     );
-    Material::given(name, source, stream, two_shifts::CLASSES)
+    let (source, stream, reference) = two_shifts::generate(seed, shifts, REFERENCE_ROWS);
+    Material::given(name, [source, reference, stream], two_shifts::CLASSES)
 }
 
 fn gaussian(key: WorldKey, generator: &mut Generator) -> Material {
@@ -210,7 +210,6 @@ fn gaussian(key: WorldKey, generator: &mut Generator) -> Material {
         _ => false,
     };
     let (accuracy, spread) = match key.kind {
-        // A weak model of uneven shares says one class and no more.
         _ if is_weak => (between(0.57, 0.71, generator), 0.2),
         _ => (between(0.8, 0.97, generator), 0.5),
     };
@@ -251,8 +250,11 @@ fn resampled(set: Set, real: &Arc<RealSet>, key: WorldKey, generator: &mut Gener
         (numbers, rows, classes) = ((0..own.count()).collect(), Arc::new(own), kept.len());
         name = format!("{name} of {classes} classes");
     }
-    let shares = shares_of(classes, 0.5, generator);
-    if key.kind == Kind::Weak {
+    let is_weak = key.kind == Kind::Weak;
+    // A weak model of uneven shares says one class and no more.
+    let spread = if is_weak { 0.2 } else { 0.5 };
+    let shares = shares_of(classes, spread, generator);
+    if is_weak {
         let target = 0.56 + 0.1 * generator.uniform();
         let columns = few_columns(&rows, &numbers, target, generator);
         name = format!("{name}, {} columns", columns.len());
@@ -261,59 +263,11 @@ fn resampled(set: Set, real: &Arc<RealSet>, key: WorldKey, generator: &mut Gener
     }
     let source_rows = 2_000 + generator.below(3_000);
     let mut material = Material::real(name, rows, numbers, shares, source_rows, generator);
-    if classes == 2 && key.kind != Kind::Weak {
+    if classes == 2 && !is_weak {
         // Codes belong to rows of the whole set.
         material.real = Some(Arc::clone(real));
     }
     material
-}
-
-/// The first of the columns in random order with which a classifier of two classes by class means is right often enough.
-fn few_columns(
-    rows: &crate::task::Domain,
-    numbers: &[usize],
-    target: f64,
-    generator: &mut Generator,
-) -> Vec<usize> {
-    let mut columns: Vec<usize> = (0..rows.width).collect();
-    generator.shuffle(&mut columns);
-    let probes: Vec<usize> = (0..4_000)
-        .map(|_| numbers[generator.below(numbers.len())])
-        .collect();
-    // Half of them measure the means, the others the classifier.
-    let (measured, tried) = probes.split_at(probes.len() / 2);
-    let moments = |column: usize, class: Option<u32>| {
-        let values: Vec<f64> = measured
-            .iter()
-            .filter(|row| class.is_none_or(|class| rows.labels[**row] == class))
-            .map(|row| f64::from(rows.row(*row)[column]))
-            .collect();
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let square: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        (mean, square / values.len().max(1) as f64)
-    };
-    let mut sums = vec![0.0; tried.len()];
-    for (place, column) in columns.iter().enumerate() {
-        let (zero, one) = (moments(*column, Some(0)).0, moments(*column, Some(1)).0);
-        let variance = moments(*column, None).1.max(1e-6);
-        for (sum, row) in sums.iter_mut().zip(tried) {
-            let value = f64::from(rows.row(*row)[*column]);
-            *sum += (value - f64::midpoint(zero, one)) * (one - zero) / variance;
-        }
-        // Recall of each class: shares do not matter.
-        let recall = |class: u32| {
-            let of_class = || (0..tried.len()).filter(|t| rows.labels[tried[*t]] == class);
-            let right = of_class()
-                .filter(|t| (sums[*t] > 0.0) == (class == 1))
-                .count();
-            right as f64 / of_class().count().max(1) as f64
-        };
-        if f64::midpoint(recall(0), recall(1)) >= target || place + 1 == 256 {
-            columns.truncate(place + 1);
-            break;
-        }
-    }
-    columns
 }
 
 /// Trained on some parts of a set; what is left of them, and other parts, to draw from.

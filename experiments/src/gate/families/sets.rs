@@ -9,6 +9,7 @@ use std::{
 use anyhow::Result;
 use clap::ValueEnum;
 
+use super::columns::{common_words, fold, shrunk};
 use crate::{
     data::{
         bank::contacts,
@@ -20,9 +21,6 @@ use crate::{
     },
     task::Domain,
 };
-
-/// Columns that mails and reviews are folded into.
-const FOLDED: usize = 512;
 
 /// Streams to choose a rule on, and streams to look at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
@@ -237,62 +235,4 @@ fn all_parts(file: &FeatureFile) -> Result<Vec<Domain>> {
     let first = names[0];
     let part = |name: &str| Ok(file.task(first, name, 1.0, 0)?.target.shuffled(0));
     names.into_iter().map(part).collect()
-}
-
-/// Columns added up modulo [`FOLDED`]; logarithms of counts stay what they are where words do not meet.
-fn fold(domain: &Domain) -> Domain {
-    let mut rows = vec![0.0; domain.count() * FOLDED];
-    for row in 0..domain.count() {
-        let to = &mut rows[row * FOLDED..(row + 1) * FOLDED];
-        for (column, value) in domain.row(row).iter().enumerate() {
-            to[column % FOLDED] += value;
-        }
-    }
-    with_rows(domain, rows, FOLDED)
-}
-
-/// The columns with the largest sums.
-fn common_words(parts: &[Domain]) -> Vec<Domain> {
-    let width = parts[0].width;
-    let mut sums = vec![0.0f64; width];
-    for row in parts.iter().flat_map(|part| part.rows.chunks_exact(width)) {
-        for (sum, value) in sums.iter_mut().zip(row) {
-            *sum += f64::from(*value);
-        }
-    }
-    let mut order: Vec<usize> = (0..width).collect();
-    order.sort_by(|left, right| sums[*right].total_cmp(&sums[*left]));
-    order.truncate(FOLDED);
-    let of = |part: &Domain| columns_of(part, &order);
-    parts.iter().map(of).collect()
-}
-
-/// Some columns of all rows.
-pub(super) fn columns_of(domain: &Domain, columns: &[usize]) -> Domain {
-    let rows = domain.rows.chunks_exact(domain.width);
-    let kept = rows.flat_map(|row| columns.iter().map(|column| row[*column]));
-    with_rows(domain, kept.collect(), columns.len())
-}
-
-fn with_rows(domain: &Domain, rows: Vec<f32>, width: usize) -> Domain {
-    Domain {
-        width,
-        rows,
-        labels: domain.labels.clone(),
-    }
-}
-
-/// Images of half the side: the mean of four pixels each.
-fn shrunk(images: &Domain) -> Domain {
-    let side = images.width.isqrt();
-    let half = side / 2;
-    let mut rows = Vec::with_capacity(images.count() * half * half);
-    for image in images.rows.chunks_exact(images.width) {
-        for place in 0..half * half {
-            let corner = 2 * (place / half) * side + 2 * (place % half);
-            let four = [corner, corner + 1, corner + side, corner + side + 1];
-            rows.push(four.iter().map(|pixel| image[*pixel]).sum::<f32>() / 4.0);
-        }
-    }
-    with_rows(images, rows, half * half)
 }

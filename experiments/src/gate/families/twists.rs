@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::{compose::Cook, recipe::Twist};
 
-/// Tilts see numbers within so many deviations.
-const CLIP: f32 = 2.5;
+/// Tilts see numbers within so many deviations, so that a pool has rows enough for a stream.
+const CLIP: f32 = 1.5;
 /// Rows that a segment must have.
 const SEGMENT_ROWS: usize = 1_500;
 

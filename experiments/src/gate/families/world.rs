@@ -256,8 +256,11 @@ impl Material {
     }
 
     /// A stream that comes as a whole.
-    pub(super) fn given(name: String, source: Domain, stream: Domain, classes: usize) -> Self {
-        let reference = source.first(0);
+    pub(super) fn given(
+        name: String,
+        [source, reference, stream]: [Domain; 3],
+        classes: usize,
+    ) -> Self {
         Self {
             name,
             classes,
