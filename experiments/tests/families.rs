@@ -16,7 +16,7 @@ fn made(families: &Families, family: Family) -> Trial {
 #[test]
 fn a_stream_is_the_same_whoever_asks_first_and_another_in_the_other_half() {
     let folder = tempdir().unwrap();
-    let families = Families::new(Half::Tuning, folder.path());
+    let families = Families::new(Half::Tuning, folder.path(), None);
     let (none, shift) = (
         made(&families, Family::None),
         made(&families, Family::LabelShift),
@@ -32,19 +32,19 @@ fn a_stream_is_the_same_whoever_asks_first_and_another_in_the_other_half() {
     assert!(moved > 0.1, "{moved}");
     assert_eq!(none_again(folder.path()).stream, none.stream);
 
-    let held_back = Families::new(Half::HeldBack, folder.path());
+    let held_back = Families::new(Half::HeldBack, folder.path(), None);
     let other = made(&held_back, Family::None);
     assert_ne!(other.stream, none.stream);
 }
 
 fn none_again(folder: &std::path::Path) -> Trial {
-    made(&Families::new(Half::Tuning, folder), Family::None)
+    made(&Families::new(Half::Tuning, folder, None), Family::None)
 }
 
 #[test]
 fn streams_of_a_real_set_are_left_out_without_its_file() {
     let folder = tempdir().unwrap();
-    let families = Families::new(Half::Tuning, folder.path());
+    let families = Families::new(Half::Tuning, folder.path(), None);
     assert!(families.trial(Family::None, 0, 0).unwrap().is_none());
     assert_eq!(families.missing(), ["enron_spam.npz"]);
 }

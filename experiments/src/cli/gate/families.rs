@@ -42,6 +42,9 @@ pub(super) struct Options {
     /// Streams that are replayed at the same time, a thread each.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+    /// Folder that trained models are kept in, for further runs; to be removed after a change of `fit`.
+    #[arg(long, value_name = "DIR")]
+    models: Option<PathBuf>,
     /// The program's commit, for the results file [default: that of the current folder].
     #[arg(long)]
     commit: Option<String>,
@@ -153,7 +156,7 @@ pub(super) fn run(options: &super::Options) -> Result<()> {
             .filter(|number| !results.has(&key(&family.name(), own.half.name(), *number)));
         jobs.extend(left.map(|number| (family, number)));
     }
-    let families = Families::new(own.half, &common.data);
+    let families = Families::new(own.half, &common.data, own.models.clone());
     let (results, next) = (Mutex::new(results), AtomicUsize::new(0));
     let work = || -> Result<()> {
         while let Some((family, number)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -7,6 +7,7 @@
 mod columns;
 mod compose;
 mod gaussian;
+mod material;
 mod origin;
 mod recipe;
 mod sets;
@@ -15,7 +16,7 @@ mod world;
 
 use std::{
     collections::HashMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -118,6 +119,7 @@ pub struct Trial {
 pub struct Families {
     half: Half,
     sets: Sets,
+    models: Option<PathBuf>,
     worlds: Mutex<HashMap<WorldKey, Slot>>,
 }
 
@@ -155,11 +157,12 @@ impl Family {
 }
 
 impl Families {
-    /// Files of real sets are looked for in `data`.
-    pub fn new(half: Half, data: &Path) -> Self {
+    /// Files of real sets are looked for in `data`; trained models are kept in `models`.
+    pub fn new(half: Half, data: &Path, models: Option<PathBuf>) -> Self {
         Self {
             half,
             sets: Sets::new(data),
+            models,
             worlds: Mutex::default(),
         }
     }
@@ -216,7 +219,7 @@ impl Families {
         if let Some(world) = &*slot {
             return Ok(world.clone());
         }
-        let world = World::build(key, &self.sets)?.map(Arc::new);
+        let world = World::build(key, &self.sets, self.models.as_deref())?.map(Arc::new);
         *slot = Some(world.clone());
         Ok(world)
     }

@@ -8,8 +8,8 @@ use ostar_engine::Generator;
 use super::{
     columns::{columns_of, few_columns},
     gaussian::Gaussian,
+    material::{Material, Pool, REFERENCE_ROWS},
     sets::{Half, RealSet, Set, Sets},
-    world::{Material, Pool, REFERENCE_ROWS},
 };
 use crate::gate::{
     failures,

@@ -3,10 +3,7 @@
 use anyhow::Result;
 use ostar_engine::Generator;
 
-use super::{
-    gaussian::weighted,
-    world::{Pool, World},
-};
+use super::{gaussian::weighted, material::Pool, world::World};
 use crate::task::Domain;
 
 /// Rows that a stream has at least, before a class without fresh rows ends it.
