@@ -132,17 +132,22 @@ pub fn train(source: &Domain, seed: u64) -> Result<Bundle> {
 
 /// The same for any number of classes.
 pub fn train_classes(source: &Domain, classes: usize, seed: u64) -> Result<Bundle> {
+    let settings = FitSettings {
+        seed,
+        ..FitSettings::default()
+    };
+    fit_classes(source, classes, &settings)
+}
+
+/// The same with other settings.
+pub fn fit_classes(source: &Domain, classes: usize, settings: &FitSettings) -> Result<Bundle> {
     let classes: Vec<String> = (0..classes).map(|class| class.to_string()).collect();
     let labelled = Labelled {
         classes: &classes,
         labels: &source.labels,
         rows: LabelledRows::Dense(Rows::new(&source.rows[..], source.width)?),
     };
-    let settings = FitSettings {
-        seed,
-        ..FitSettings::default()
-    };
-    Ok(fit(labelled, &settings, &mut |_| ())?)
+    Ok(fit(labelled, settings, &mut |_| ())?)
 }
 
 /// Prior correction of the frozen model by one estimator and one tracker.

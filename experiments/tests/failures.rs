@@ -21,6 +21,7 @@ fn outcome(failure: Failure) -> Outcome {
         steps: 0,
         always: false,
         adapted_without_labels: false,
+        rivals: true,
         answering: Answering::NONE,
         seed: 0,
     };

@@ -17,6 +17,7 @@ fn outcome_of(failure: Failure, seed: u64, answering: Answering) -> Result<Outco
         steps: 0,
         always: false,
         adapted_without_labels: false,
+        rivals: true,
         answering,
         seed,
     };

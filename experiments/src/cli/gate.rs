@@ -1,5 +1,7 @@
 //! `gate`: what mode `auto` serves, on streams where its assumption holds and where it does not.
 
+pub(crate) mod families;
+
 use std::time::Instant;
 
 use anyhow::Result;
@@ -25,8 +27,10 @@ pub(super) struct Options {
     #[command(flatten)]
     common: Common,
     /// Streams to replay.
-    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    #[arg(long, value_enum, value_delimiter = ',', required_unless_present_any = ["families", "summary"])]
     suite: Vec<Suite>,
+    #[command(flatten)]
+    families: families::Options,
     /// Alignment steps of a block while label shift is refuted; 0 leaves the adapted model out.
     #[arg(long, default_value_t = 0)]
     steps: usize,
@@ -41,6 +45,19 @@ pub(super) struct Options {
     only: String,
     #[command(flatten)]
     answering: Answering,
+}
+
+impl Options {
+    fn replay(&self, rivals: bool, seed: u64) -> Replay {
+        Replay {
+            steps: self.steps,
+            always: false,
+            adapted_without_labels: self.adapted_without_labels,
+            rivals,
+            answering: self.answering,
+            seed,
+        }
+    }
 }
 
 /// Line of the results file: one stream, all candidates.
@@ -93,6 +110,9 @@ impl Record for GateLine {
 
 pub(super) fn run(options: &Options) -> Result<()> {
     let common = &options.common;
+    if options.families.are_asked_for() {
+        return families::run(options);
+    }
     let mut results = Results::open::<GateLine>(&common.results("gate"), common.resume)?;
     for suite in &options.suite {
         for seed in 0..common.seeds {
@@ -112,13 +132,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
                 };
                 trained = Some((scenario.source.clone(), bundle.clone()));
                 let start = Instant::now();
-                let how = Replay {
-                    steps: options.steps,
-                    always: false,
-                    adapted_without_labels: options.adapted_without_labels,
-                    answering: options.answering,
-                    seed,
-                };
+                let how = options.replay(true, seed);
                 let outcome = replay(&bundle, &scenario.stream, how)?;
                 let line = line(
                     *suite,
@@ -155,6 +169,7 @@ pub(super) fn show(failures: &[Failure], seeds: u64) -> Result<()> {
                 steps: 0,
                 always: false,
                 adapted_without_labels: false,
+                rivals: true,
                 answering: Answering::NONE,
                 seed,
             };

@@ -7,6 +7,7 @@ pub mod digits;
 pub mod features;
 pub mod mail;
 pub mod resize;
+pub mod tables;
 
 use std::path::{Path, PathBuf};
 

@@ -80,7 +80,7 @@ impl Failure {
     pub fn generate(self, seed: u64) -> (Domain, Domain) {
         let mut generator = Generator::new(seed ^ 0xfa11);
         let means = classes(CLASSES, SEPARATION);
-        let source = draw(&means, SOURCE_ROWS, 1.0 / CLASSES as f64, &mut generator);
+        let source = as_in_training(SOURCE_ROWS, &mut generator);
         let mut stream = Domain {
             width: WIDTH,
             rows: Vec::with_capacity(ROWS * WIDTH),
@@ -164,6 +164,12 @@ impl Failure {
             _ => {}
         }
     }
+}
+
+/// Rows before anything goes wrong, each class as often.
+pub(super) fn as_in_training(rows: usize, generator: &mut Generator) -> Domain {
+    let means = classes(CLASSES, SEPARATION);
+    draw(&means, rows, 1.0 / CLASSES as f64, generator)
 }
 
 /// Means of classes on a circle in the first two numbers, `separation` deviations apart.

@@ -4,6 +4,8 @@
 
 mod answers;
 pub mod failures;
+pub mod families;
+mod outcome;
 pub mod suites;
 mod two_shifts;
 
@@ -13,27 +15,25 @@ use anyhow::Result;
 use ostar_bundle::Bundle;
 use ostar_engine::{Inputs, Rows, argmax, evaluate::Scratch};
 use ostar_method::{
-    Candidate,
     frozen::FrozenScores,
-    learner::{BlockEvent, BlockReport, Learner, LearnerSettings, Scores, StepPlan},
+    learner::{BlockEvent, Learner, LearnerSettings, Scores, StepPlan},
     proportions::{
         Estimator, LabelProportions, Probabilities, ProportionEstimator, Tracker, TrackerSettings,
         prior_correct,
     },
 };
 
-pub use self::answers::Answering;
 use self::answers::Answers;
+pub use self::{
+    answers::Answering,
+    outcome::{Outcome, PairedWindows},
+};
 use crate::task::{Domain, proportions};
 
 /// Events of a block: the daemon's default.
 const BLOCK: usize = 500;
 /// Rows of the fixed window that the tracker is compared with.
 const FIXED_WINDOW: usize = 1_000;
-/// Rows over which the largest loss is looked for.
-const LOSS_WINDOW: usize = 2_000;
-/// Tenths of the stream.
-const PARTS: usize = 10;
 
 /// What is compared, in the order of an outcome's columns.
 pub const CANDIDATES: [&str; 7] = [
@@ -53,6 +53,8 @@ pub const PRIOR: usize = 1;
 pub const ADAPTED: usize = 2;
 /// What mode `auto` serves.
 pub const AUTO: usize = 3;
+/// Correction with the true shares of each block.
+pub const ORACLE: usize = 4;
 /// Correction with shares of the last 1,000 rows.
 pub const WINDOW: usize = 6;
 
@@ -65,87 +67,17 @@ pub struct Replay {
     pub always: bool,
     /// Whether the adapted model may be served without labels.
     pub adapted_without_labels: bool,
+    /// Whether correction with shares of all rows, and of the last 1,000, is compared, too.
+    pub rivals: bool,
     /// Labels that are asked for, and how they are answered.
     pub answering: Answering,
     /// Seed of the learner.
     pub seed: u64,
 }
 
-/// A stream's outcome.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// Of every row and candidate, whether the prediction was right.
-    right: Vec<[bool; 7]>,
-    /// Blocks whose proportions were published as known.
-    pub known: usize,
-    /// Of these, intervals that cover, and intervals in all.
-    pub covered: (usize, usize),
-    /// Blocks in all.
-    pub blocks: usize,
-    /// Blocks after which each candidate was served.
-    pub served: [usize; 3],
-    /// Reasons of the gate and how many blocks each decided.
-    pub reasons: Vec<(String, usize)>,
-    /// What the gate said after each block, in words.
-    pub verdicts: Vec<String>,
-    /// Alignment steps taken.
-    pub steps: u64,
-    /// Labels that were joined.
-    pub labels: u64,
-}
-
-impl Outcome {
-    /// Share of right predictions of a candidate, in percent.
-    pub fn accuracy(&self, candidate: usize) -> f64 {
-        percent(&self.right, candidate)
-    }
-
-    /// `auto` less the frozen model, in points, in the worst tenth.
-    pub fn worst_tenth(&self) -> f64 {
-        let rows = self.right.len();
-        let part = |number: usize| &self.right[number * rows / PARTS..(number + 1) * rows / PARTS];
-        let losses = (0..PARTS).map(|number| gain(part(number), AUTO));
-        losses.fold(f64::INFINITY, f64::min)
-    }
-
-    /// A candidate less the frozen model, in points, in the worst window of 2,000 rows.
-    pub fn worst_window(&self, candidate: usize) -> f64 {
-        let windows = self.right.windows(LOSS_WINDOW.min(self.right.len()));
-        windows
-            .step_by(BLOCK / 2)
-            .map(|rows| gain(rows, candidate))
-            .fold(f64::INFINITY, f64::min)
-    }
-
-    /// A candidate less the frozen model after the first `skip` rows, in points.
-    pub fn gain_after(&self, candidate: usize, skip: usize) -> f64 {
-        gain(&self.right[skip.min(self.right.len() - 1)..], candidate)
-    }
-
-    /// A candidate less the frozen model in the second half of the stream, in points.
-    pub fn later_gain(&self, candidate: usize) -> f64 {
-        let rows = &self.right[self.right.len() / 2..];
-        percent(rows, candidate) - percent(rows, FROZEN)
-    }
-
-    /// Accuracy of a candidate in block `number`, in percent.
-    pub fn block_accuracy(&self, candidate: usize, number: usize) -> f64 {
-        let rows = &self.right[number * BLOCK..((number + 1) * BLOCK).min(self.right.len())];
-        percent(rows, candidate)
-    }
-}
-
-fn percent(rows: &[[bool; 7]], candidate: usize) -> f64 {
-    let right = rows.iter().filter(|row| row[candidate]).count();
-    100.0 * right as f64 / rows.len().max(1) as f64
-}
-
-fn gain(rows: &[[bool; 7]], candidate: usize) -> f64 {
-    percent(rows, candidate) - percent(rows, FROZEN)
-}
-
 /// Ways of following the proportions that the tracker is compared with.
 struct Rivals {
+    compared: bool,
     estimator: ProportionEstimator,
     cumulative: Tracker,
     recent: VecDeque<Vec<f64>>,
@@ -153,10 +85,11 @@ struct Rivals {
 }
 
 impl Rivals {
-    fn new(bundle: &Bundle) -> Result<Self> {
+    fn new(bundle: &Bundle, compared: bool) -> Result<Self> {
         let held_out = bundle.held_out()?;
         let prior = bundle.description().training_proportions.clone();
         Ok(Self {
+            compared,
             estimator: ProportionEstimator::new(
                 Estimator::default(),
                 held_out.probabilities,
@@ -170,6 +103,9 @@ impl Rivals {
     }
 
     fn track(&mut self, group: &Probabilities) -> Result<()> {
+        if !self.compared {
+            return Ok(());
+        }
         let evidence = self.estimator.evidence(group, None)?;
         self.proportions[0] = self.cumulative.update(&evidence)?.proportions;
         self.recent.extend(group.rows().map(<[f64]>::to_vec));
@@ -193,11 +129,13 @@ pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> 
     settings.gate.adapted_without_labels = how.adapted_without_labels;
     settings.labels = how.answering.labels(how.seed);
     let mut learner = Learner::new(&bundle.deployed()?, settings)?;
-    let mut rivals = Rivals::new(bundle)?;
+    let mut rivals = Rivals::new(bundle, how.rivals)?;
     let mut outcome = Outcome {
         right: Vec::with_capacity(stream.count()),
         known: 0,
+        ranges: 0,
         covered: (0, 0),
+        width: 0.0,
         blocks: 0,
         served: [0; 3],
         reasons: Vec::new(),
@@ -302,49 +240,4 @@ fn score_groups(
         }
     }
     Ok(())
-}
-
-impl Outcome {
-    fn note(&mut self, report: &BlockReport, seen: &[u32], classes: usize) {
-        self.blocks += 1;
-        self.served[match report.verdict.candidate {
-            Candidate::Frozen => 0,
-            Candidate::Prior => 1,
-            Candidate::Adapted => 2,
-        }] += 1;
-        let verdict = &report.verdict;
-        let duels = verdict.labels.iter().flat_map(|labels| &labels.duels);
-        let duels = duels.map(|duel| {
-            format!(
-                ", {} : {} = {:.1} : {:.1} ({:.2}, bets {:.1} : {:.1})",
-                duel.challenger,
-                duel.incumbent,
-                duel.right,
-                duel.wrong,
-                duel.probability,
-                duel.challenger_wealth,
-                duel.incumbent_wealth
-            )
-        });
-        let duels: String = duels.collect();
-        self.verdicts
-            .push(format!("{}: {}{duels}", verdict.candidate, verdict.reason));
-        let label = verdict.reason.label();
-        match self.reasons.iter_mut().find(|(known, _)| known == label) {
-            Some((_, count)) => *count += 1,
-            None => self.reasons.push((label.to_owned(), 1)),
-        }
-        let estimate = &report.served;
-        if !estimate.known {
-            return;
-        }
-        self.known += 1;
-        // An interval is for the mean over the rows that the estimate is worth.
-        let rows = (estimate.effective_rows as usize).clamp(1, seen.len());
-        let truth = proportions(&seen[seen.len() - rows..], classes);
-        for (interval, truth) in estimate.intervals.iter().zip(truth) {
-            self.covered.0 += usize::from(interval.contains(truth));
-            self.covered.1 += 1;
-        }
-    }
 }

@@ -82,7 +82,8 @@ impl Suite {
             Self::Amazon => amazon(data, seed, visit),
             Self::Office => office(data, seed, visit),
             Self::TwoShifts => {
-                let (source, stream) = two_shifts::generate(seed);
+                let usual = two_shifts::TwoShifts::USUAL;
+                let (source, stream, _) = two_shifts::generate(seed, usual, 0);
                 visit(Scenario {
                     name: "rotation 55, translation 0.5".to_owned(),
                     source,

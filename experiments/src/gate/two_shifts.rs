@@ -14,25 +14,50 @@ const UNMOVED_ROWS: usize = 3_000;
 const ROWS: usize = 14_000;
 const SOURCE_PROPORTIONS: [f64; CLASSES] = [0.2; CLASSES];
 const TARGET_PROPORTIONS: [f64; CLASSES] = [0.4, 0.3, 0.15, 0.1, 0.05];
-const ROTATION_DEGREES: f64 = 55.0;
-/// As a share of the smallest distance between two means.
-const TRANSLATION: f64 = 0.5;
 
-/// Labelled rows to train on, and the stream.
-pub(super) fn generate(seed: u64) -> (Domain, Domain) {
+/// How far classes move.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TwoShifts {
+    pub(super) rotation_degrees: f64,
+    /// As a share of the smallest distance between two means.
+    pub(super) translation: f64,
+}
+
+impl TwoShifts {
+    /// Those of the suite.
+    pub(super) const USUAL: Self = Self {
+        rotation_degrees: 55.0,
+        translation: 0.5,
+    };
+}
+
+/// Labelled rows to train on, the stream, and so many more rows as in training.
+pub(super) fn generate(
+    seed: u64,
+    shifts: TwoShifts,
+    reference_rows: usize,
+) -> (Domain, Domain, Domain) {
     let mut generator = Generator::new(1000 + seed);
     let means: Vec<Vec<f64>> = (0..CLASSES)
         .map(|_| of_length(RADIUS, &mut generator))
         .collect();
-    let offset = of_length(TRANSLATION * smallest_distance(&means), &mut generator);
+    let offset = of_length(
+        shifts.translation * smallest_distance(&means),
+        &mut generator,
+    );
     let source = draw(SOURCE_ROWS, &means, SOURCE_PROPORTIONS, &mut generator);
     let mut stream = draw(UNMOVED_ROWS, &means, SOURCE_PROPORTIONS, &mut generator);
     let moved = ROWS - UNMOVED_ROWS;
     let mut moved = draw(moved, &means, TARGET_PROPORTIONS, &mut generator);
-    shift(&mut moved.rows, ROTATION_DEGREES.to_radians(), &offset);
+    shift(
+        &mut moved.rows,
+        shifts.rotation_degrees.to_radians(),
+        &offset,
+    );
     stream.rows.extend(moved.rows);
     stream.labels.extend(moved.labels);
-    (source, stream)
+    let reference = draw(reference_rows, &means, SOURCE_PROPORTIONS, &mut generator);
+    (source, stream, reference)
 }
 
 fn draw(

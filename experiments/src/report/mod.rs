@@ -5,6 +5,7 @@ mod alarms;
 mod batch;
 mod comparison;
 mod digits_stream;
+pub(crate) mod families;
 mod features;
 mod gate;
 mod gate_labels;
