@@ -21,7 +21,7 @@ pub(crate) use self::{
     lines::{Line, PerSecond, figures, stream},
     listing::Listing,
     notes::{candidates_note, classes_note},
-    numbers::{count, percent, span},
+    numbers::{percent, span},
     remarks::{Remark, learning, readiness, standing},
     tables::{candidates, classes, inputs, rejected, wanted},
     why::{in_short, summary, why},
