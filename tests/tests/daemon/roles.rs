@@ -333,6 +333,7 @@ fn backtested(kafka: &Kafka) -> Result<()> {
     for topic in ["compared", "compared-labels"] {
         kafka.create_topic(topic, 1, &KEPT_FOR_EVER)?;
     }
+    kafka.create_topic("compared-parked", 1, &[])?;
     kafka.create_topic("compared-samples", 1, &[])?;
     kafka.create_topic("compared-state", 1, &state::TOPIC)?;
     promises::a_backtest_gives_block_by_block_what_a_scorer_serves(kafka, PROGRAM, "compared", 1)

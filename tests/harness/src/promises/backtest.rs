@@ -292,7 +292,8 @@ pub fn a_backtest_gives_block_by_block_what_the_daemon_gives(
 }
 
 /// A scorer shows block by block what a backtest has reported: the shares and the candidate that it serves. Its learner is
-/// restarted within a block. The topics `TOPIC`, `TOPIC-labels`, `TOPIC-samples` and `TOPIC-state` have one partition.
+/// restarted within a block. The topics `TOPIC`, `TOPIC-labels`, `TOPIC-parked`, `TOPIC-samples` and `TOPIC-state` have one
+/// partition.
 pub fn a_backtest_gives_block_by_block_what_a_scorer_serves(
     kafka: &Client,
     program: &str,
@@ -306,7 +307,11 @@ pub fn a_backtest_gives_block_by_block_what_a_scorer_serves(
         .with("samples.topic", &format!("{topic}-samples"))
         // All of them.
         .with("samples.per_second", "100000000");
-    let scorer = Daemon::start(program, &shared.clone().with("role", "scorer"))?;
+    let scorer = shared
+        .clone()
+        .with("role", "scorer")
+        .with("parked.topic", &format!("{topic}-parked"));
+    let scorer = Daemon::start(program, &scorer)?;
     scorer.logged("the group has assigned partitions")?;
     let learner = shared
         .with("role", "learner")
