@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_panics_or_fails_is_the_end_of_the_process_with_its_name() {
-        let bodies: [(fn() -> Result<()>, &str); 2] = [
+        type Body = fn() -> Result<()>;
+        let bodies: [(Body, &str); 2] = [
             (
                 || panic!("a test's panic"),
                 "the reading thread failed: panicked",
