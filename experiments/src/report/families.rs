@@ -1,14 +1,18 @@
 //! Families of streams: a row each.
 
+use clap::ValueEnum;
+
 use super::table;
-use crate::cli::gate::families::FamilyLine;
+use crate::{cli::gate::families::FamilyLine, gate::families::Family};
 
 /// Streams with fewer known blocks are not judged by their coverage.
 const KNOWN_BLOCKS: usize = 5;
+/// Mean gain of the oracle, in points, from which on its kept part means something.
+const LEAST_GAIN: f64 = 0.5;
 /// Least coverage of a stream.
 const COVERAGE: f64 = 0.85;
 
-/// A Markdown table, a row a family in the order of the lines, and how long it took.
+/// A Markdown table, a row a family, and how long it took.
 pub(crate) fn table_of(lines: &[FamilyLine]) -> String {
     let head = [
         "family",
@@ -29,17 +33,14 @@ pub(crate) fn table_of(lines: &[FamilyLine]) -> String {
         "streams under 85 %",
         "width",
     ];
-    let mut families: Vec<&str> = Vec::new();
-    for line in lines {
-        if !families.contains(&line.family.as_str()) {
-            families.push(&line.family);
+    let mut rows = Vec::new();
+    for family in Family::value_variants() {
+        let of_family = lines.iter().filter(|line| line.family == family.name());
+        let of_family: Vec<&FamilyLine> = of_family.collect();
+        if !of_family.is_empty() {
+            rows.push(row(&family.name(), &of_family));
         }
     }
-    let of = |family: &str| -> Vec<&FamilyLine> {
-        lines.iter().filter(|line| line.family == family).collect()
-    };
-    let mut rows: Vec<Vec<String>> = families.iter().map(|name| row(name, &of(name))).collect();
-    rows.sort_by_key(|row| families.iter().position(|name| *name == row[0]));
     let seconds: f64 = lines.iter().map(|line| line.seconds).sum();
     let mut commits: Vec<&str> = lines.iter().map(|line| line.commit.as_str()).collect();
     commits.sort_unstable();
@@ -77,6 +78,12 @@ fn row(name: &str, lines: &[&FamilyLine]) -> Vec<String> {
         line.known >= KNOWN_BLOCKS && (line.covered as f64) < COVERAGE * line.intervals as f64
     });
     let width = sum(&|line| line.width.unwrap_or(0.0) * line.intervals as f64) / intervals;
+    let oracle = sum(&|line| line.oracle - line.frozen);
+    let kept = if oracle >= LEAST_GAIN * count {
+        share(sum(&|line| line.gain), oracle)
+    } else {
+        "-".to_owned()
+    };
     vec![
         name.to_owned(),
         format!(
@@ -96,11 +103,8 @@ fn row(name: &str, lines: &[&FamilyLine]) -> Vec<String> {
             sum(&|line| line.windows_lost as f64),
             number(&|line| line.windows_lost > 0)
         ),
-        points(sum(&|line| line.oracle - line.frozen) / count),
-        share(
-            sum(&|line| line.gain),
-            sum(&|line| line.oracle - line.frozen),
-        ),
+        points(oracle / count),
+        kept,
         share(sum(&|line| line.known as f64), blocks),
         share(sum(&|line| line.range as f64), blocks),
         share(sum(&|line| line.covered as f64), intervals),

@@ -157,32 +157,43 @@ pub(super) fn run(options: &super::Options) -> Result<()> {
         jobs.extend(left.map(|number| (family, number)));
     }
     let families = Families::new(own.half, &common.data, own.models.clone());
+    let worlds = families.by_world(&jobs);
     let (results, next) = (Mutex::new(results), AtomicUsize::new(0));
     let work = || -> Result<()> {
-        while let Some((family, number)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let trial = families
-                .trial(*family, *number, own.reference)
-                .with_context(|| format!("stream {number} of family {}", family.name()))?;
-            let Some(trial) = trial.filter(|trial| trial.setting.contains(&options.only)) else {
+        while let Some(streams) = worlds.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (family, number) = streams[0];
+            let world = families
+                .world(family, number)
+                .with_context(|| format!("the model of stream {number} of {}", family.name()))?;
+            let Some(world) = world else {
                 continue;
             };
-            let start = Instant::now();
-            let seed = *number as u64;
-            let outcome = replay(&trial.bundle, &trial.stream, options.replay(false, seed))?;
-            let seconds = start.elapsed().as_secs_f64();
-            let mut line = line(&trial, &outcome, seconds);
-            line.made_for = family.name();
-            line.half = own.half.name().to_owned();
-            line.number = *number;
-            line.commit.clone_from(&commit);
-            print(&line);
-            let mut results = results.lock().unwrap_or_else(|held| held.into_inner());
-            results.append(&line)?;
+            for (family, number) in streams {
+                let trial = families
+                    .trial(&world, *family, *number, own.reference)
+                    .with_context(|| format!("stream {number} of {}", family.name()))?;
+                if !trial.setting.contains(&options.only) {
+                    continue;
+                }
+                let start = Instant::now();
+                let how = options.replay(false, *number as u64);
+                let outcome = replay(&trial.bundle, &trial.stream, how)?;
+                let line = FamilyLine {
+                    made_for: family.name(),
+                    half: own.half.name().to_owned(),
+                    number: *number,
+                    commit: commit.clone(),
+                    ..line(&trial, &outcome, start.elapsed().as_secs_f64())
+                };
+                print(&line);
+                let mut results = results.lock().unwrap_or_else(|held| held.into_inner());
+                results.append(&line)?;
+            }
         }
         Ok(())
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..own.jobs.max(1)).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..own.jobs.max(1)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| {
             worker
                 .join()
@@ -254,7 +265,7 @@ fn line(trial: &Trial, outcome: &Outcome, seconds: f64) -> FamilyLine {
         unknown: outcome.blocks - outcome.known - outcome.ranges,
         intervals,
         covered,
-        width: (intervals > 0).then(|| 1e-1 * rounded(10.0 * outcome.width / intervals as f64)),
+        width: (intervals > 0).then(|| (1e4 * outcome.width / intervals as f64).round() / 1e4),
         served_prior: outcome.served[1],
         served_adapted: outcome.served[2],
         reasons: reasons.join("; "),

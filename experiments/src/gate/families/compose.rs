@@ -12,6 +12,8 @@ use super::{
 
 /// Rows of a stream: 20 blocks.
 const ROWS: usize = 10_000;
+/// Rows after which shares alternate.
+const PERIODS: [usize; 7] = [100, 200, 250, 500, 500, 1_000, 2_000];
 
 /// A recipe in words.
 pub(super) struct Composed {
@@ -62,9 +64,9 @@ pub(super) fn compose(
                 cook.label_shift(0.1, 0.4);
             }
         }
-        Family::Weak if number / 2 % 2 == 0 => {}
+        Family::Weak if (number / 2).is_multiple_of(2) => {}
         Family::Weak => cook.label_shift(0.02, 0.1),
-        Family::FewHeldOut if number % 3 == 0 => {}
+        Family::FewHeldOut if number.is_multiple_of(3) => {}
         Family::FewHeldOut => cook.label_shift(0.1, 0.4),
         Family::Overconfident => {
             logit_scale = 1.5 + 0.5 * cook.generator.uniform();
@@ -76,7 +78,7 @@ pub(super) fn compose(
         Family::AlongTheLine => cook.line(),
         Family::Selection => cook.selection()?,
         Family::Classes20 | Family::Classes50 | Family::Classes200 => {
-            match (number + number / 10) % 5 {
+            match (number + number / 8) % 5 {
                 0 => {}
                 1 => cook.tilt_by_score()?,
                 _ => cook.label_shift(0.1, 0.4),
@@ -173,9 +175,24 @@ impl Cook<'_> {
     }
 
     fn periodic(&mut self) {
-        self.recipe.phases = (0..2).map(|_| self.phase(0.15, 0.5, 0)).collect();
-        let logarithm = self.between(100f64.ln(), 4_000f64.ln());
-        self.recipe.every = logarithm.exp() as usize;
+        let first = self.phase(0.15, 0.6, 0);
+        // Of some others the one that is farthest from it.
+        let mut farthest = (0.0, first.clone());
+        for _ in 0..5 {
+            let other = self.phase(0.1, 0.6, 0);
+            let both = first.shares.iter().zip(&other.shares);
+            let distance: f64 = both.map(|(left, right)| (left - right).abs()).sum();
+            if distance > farthest.0 {
+                farthest = (distance, other);
+            }
+        }
+        self.recipe.phases = vec![first, farthest.1];
+        // As often as not in step with groups and blocks.
+        self.recipe.every = if self.generator.uniform() < 0.5 {
+            PERIODS[self.generator.below(PERIODS.len())]
+        } else {
+            self.between(100f64.ln(), 4_000f64.ln()).exp() as usize
+        };
         let every = self.recipe.every;
         self.say_shares(&format!("every {every}"));
     }

@@ -14,32 +14,25 @@ mod sets;
 mod twists;
 mod world;
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::ValueEnum;
 use ostar_bundle::Bundle;
 use ostar_engine::Generator;
 
-pub use self::sets::Half;
 use self::{
     compose::compose,
-    origin::{Kind, WorldKey},
-    sets::Sets,
-    world::World,
+    origin::{Kind, WorldKey, pairs},
+    sets::{Set, Sets},
 };
+pub use self::{sets::Half, world::World};
 use crate::task::Domain;
 
 /// Streams of a family in a half.
-pub const STREAMS: usize = 60;
-/// Worlds that families of resampled streams share.
-const WORLDS: usize = 40;
+pub const STREAMS: usize = 120;
 /// Worlds of many classes, which take long to train.
-const LARGE_WORLDS: usize = 10;
+const LARGE_WORLDS: usize = 16;
 /// Of eight streams two are of a black box: one real, one made.
 const BLACK_BOXES: [usize; 2] = [3, 6];
 
@@ -115,16 +108,12 @@ pub struct Trial {
     pub held_out_rows: usize,
 }
 
-/// Makes streams; models are trained once.
+/// Makes worlds and their streams.
 pub struct Families {
     half: Half,
     sets: Sets,
     models: Option<PathBuf>,
-    worlds: Mutex<HashMap<WorldKey, Slot>>,
 }
-
-/// Filled by whoever needs the world first; others wait.
-type Slot = Arc<Mutex<Option<Option<Arc<World>>>>>;
 
 impl Family {
     /// As on the command line and in results files.
@@ -134,23 +123,28 @@ impl Family {
     }
 
     fn world(self, half: Half, number: usize) -> WorldKey {
+        let is_real = number.is_multiple_of(2);
         let (kind, number) = match self {
-            Self::LabelShiftWeak | Self::Weak => (Kind::Weak, number % WORLDS),
+            Self::LabelShiftWeak | Self::Weak => (Kind::Weak, number),
+            Self::Covariate if number % 8 >= 6 => (Kind::Weak, number),
             Self::FewHeldOut => (Kind::FewHeldOut, number),
             Self::Classes20 => (Kind::Classes(20), number % LARGE_WORLDS),
             Self::Classes50 => (Kind::Classes(50), number % LARGE_WORLDS),
             Self::Classes200 => (Kind::Classes(200), number % (LARGE_WORLDS / 2)),
-            Self::Census => (Kind::Census, number % 12),
+            Self::Census => (Kind::Census, number % 24),
             Self::Defendants => (Kind::Defendants, number),
             Self::Failures => (Kind::Failure, number),
-            // Real pairs first, made ones beside them.
-            Self::Drift | Self::TwoSources | Self::TwoShifts if number.is_multiple_of(2) => {
-                (Kind::Pair, number / 2)
+            Self::Drift | Self::TwoSources | Self::TwoShifts if is_real => {
+                // Objects are too few to draw from; they come last.
+                let pairs = pairs(half);
+                let fits =
+                    |(set, _): &&(Set, [usize; 4])| self == Self::Drift || *set != Set::Office;
+                let count = pairs.iter().filter(fits).count();
+                let (lap, place) = (number / 2 / count, number / 2 % count);
+                (Kind::Pair(place), lap)
             }
             Self::TwoShifts => (Kind::TwoShifts, number),
-            // Gaussian classes alone turn.
-            Self::Drift | Self::TwoSources => (Kind::Strong, number % WORLDS),
-            _ => (Kind::Strong, number % WORLDS),
+            _ => (Kind::Strong, number),
         };
         WorldKey { half, kind, number }
     }
@@ -163,20 +157,41 @@ impl Families {
             half,
             sets: Sets::new(data),
             models,
-            worlds: Mutex::default(),
         }
     }
 
-    /// Stream `number` of a family; `None` if its set's file is not there.
-    pub fn trial(&self, family: Family, number: usize, reference: usize) -> Result<Option<Trial>> {
+    /// Streams, together with those of the same world.
+    pub fn by_world(&self, streams: &[(Family, usize)]) -> Vec<Vec<(Family, usize)>> {
+        let mut worlds: Vec<(WorldKey, Vec<(Family, usize)>)> = Vec::new();
+        for (family, number) in streams {
+            let key = family.world(self.half, *number);
+            match worlds.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, streams)) => streams.push((*family, *number)),
+                None => worlds.push((key, vec![(*family, *number)])),
+            }
+        }
+        worlds.into_iter().map(|(_, streams)| streams).collect()
+    }
+
+    /// The world of stream `number` of a family; `None` if its set's file is not there.
+    pub fn world(&self, family: Family, number: usize) -> Result<Option<World>> {
         let key = family.world(self.half, number);
-        let Some(world) = self.world(key)? else {
-            return Ok(None);
-        };
+        World::build(key, &self.sets, self.models.as_deref())
+    }
+
+    /// Stream `number` of a family, in its world, with so many reference rows at most.
+    pub fn trial(
+        &self,
+        world: &World,
+        family: Family,
+        number: usize,
+        reference: usize,
+    ) -> Result<Trial> {
+        let key = family.world(self.half, number);
         let mut generator =
             Generator::new(key.seed() ^ (family as u64 + 1) << 48 ^ (number as u64) << 32);
-        let composed = compose(family, number, self.half, &world, &mut generator)?;
-        let stream = composed.recipe.draw(&world, &mut generator)?;
+        let composed = compose(family, number, self.half, world, &mut generator)?;
+        let stream = composed.recipe.draw(world, &mut generator)?;
         let is_black_box = world.is_black_box
             || BLACK_BOXES.contains(&(number % 8))
             || family == Family::Overconfident && number / 2 % 2 == 1;
@@ -192,14 +207,16 @@ impl Families {
         } else {
             (world.model.clone(), stream, reference)
         };
-        Ok(Some(Trial {
+        Ok(Trial {
             family: match family {
                 Family::LabelShift if world.accuracy < 75.0 => Family::LabelShiftWeak,
                 Family::LabelShiftWeak if world.accuracy >= 75.0 => Family::LabelShift,
                 family => family,
             },
             set: world.set.clone(),
-            setting: format!("{} {}", world.name, composed.what),
+            setting: format!("{} {}", world.name, composed.what)
+                .trim_end()
+                .to_owned(),
             held_out_rows: bundle.held_out()?.labels.len(),
             bundle,
             stream,
@@ -207,21 +224,7 @@ impl Families {
             classes: world.classes,
             is_black_box,
             held_out_accuracy: world.accuracy,
-        }))
-    }
-
-    fn world(&self, key: WorldKey) -> Result<Option<Arc<World>>> {
-        let slot = {
-            let mut worlds = self.worlds.lock().unwrap_or_else(|held| held.into_inner());
-            Arc::clone(worlds.entry(key).or_default())
-        };
-        let mut slot = slot.lock().unwrap_or_else(|held| held.into_inner());
-        if let Some(world) = &*slot {
-            return Ok(world.clone());
-        }
-        let world = World::build(key, &self.sets, self.models.as_deref())?.map(Arc::new);
-        *slot = Some(world.clone());
-        Ok(world)
+        })
     }
 
     /// Names of sets that were asked for and are not there.

@@ -12,7 +12,7 @@ use super::{
     sets::{Half, RealSet, Set, Sets},
 };
 use crate::gate::{
-    failures,
+    failures::{self, Failure},
     two_shifts::{self, TwoShifts},
 };
 
@@ -27,8 +27,8 @@ pub(super) enum Kind {
     FewHeldOut,
     /// So many Gaussian classes.
     Classes(usize),
-    /// One part of a set and another, as two inboxes.
-    Pair,
+    /// One part of a set and another, as two inboxes: so many in [`pairs`].
+    Pair(usize),
     Census,
     Defendants,
     Failure,
@@ -74,12 +74,12 @@ impl WorldKey {
             Kind::Strong => 1,
             Kind::Weak => 2,
             Kind::FewHeldOut => 3,
-            Kind::Pair => 4,
             Kind::Census => 5,
             Kind::Defendants => 6,
             Kind::Failure => 7,
             Kind::TwoShifts => 8,
             Kind::Classes(classes) => 100 + classes as u64,
+            Kind::Pair(place) => 1_000 + place as u64,
         };
         (half << 40) + (kind << 20) + self.number as u64
     }
@@ -92,9 +92,8 @@ impl WorldKey {
                 Origin::Resampled(RESAMPLED[place % RESAMPLED.len()])
             }
             Kind::Weak if is_real => Origin::Resampled(WEAK[place % WEAK.len()]),
-            Kind::Pair => {
-                let pairs = pairs(self.half);
-                let (set, parts) = pairs[self.number % pairs.len()];
+            Kind::Pair(place) => {
+                let (set, parts) = pairs(self.half)[place];
                 Origin::Parts(set, parts)
             }
             Kind::Census if self.number.is_multiple_of(4) => {
@@ -125,30 +124,27 @@ impl Origin {
 /// Pairs of parts, none of them in both halves: from a lower number to a higher one, or back.
 pub(super) fn pairs(half: Half) -> Vec<(Set, [usize; 4])> {
     let mut pairs = Vec::new();
-    for (set, parts) in [
-        (Set::Mail, 6),
-        (Set::Reviews, 4),
-        (Set::Digits, 2),
-        (Set::Office, 4),
-    ] {
+    let of_parts = |set: Set, parts: usize, pairs: &mut Vec<_>| {
         for low in 0..parts {
             for high in low + 1..parts {
                 let (from, to) = match half {
                     Half::Tuning => (low, high),
                     Half::HeldBack => (high, low),
                 };
-                // Of the objects two domains have fewer rows than a block.
-                if set != Set::Office || to < 2 && from != 2 {
-                    pairs.push((set, [from, from + 1, to, to + 1]));
-                }
+                pairs.push((set, [from, from + 1, to, to + 1]));
             }
         }
-    }
+    };
+    of_parts(Set::Mail, 6, &mut pairs);
+    of_parts(Set::Reviews, 4, &mut pairs);
+    of_parts(Set::Digits, 2, &mut pairs);
     let trained = match half {
         Half::Tuning => [(0, 1), (2, 4), (5, 6), (7, 8)],
         Half::HeldBack => [(1, 2), (0, 3), (4, 5), (6, 8)],
     };
     pairs.extend(trained.map(|(from, to)| (Set::Bank, [from, to, to, 10])));
+    // Of the objects the other domains have fewer rows than a block.
+    of_parts(Set::Office, 2, &mut pairs);
     pairs
 }
 
@@ -178,7 +174,12 @@ fn given(key: WorldKey) -> Material {
     let seed = key.seed();
     let mut generator = Generator::new(seed);
     if key.kind == Kind::Failure {
-        let failure = failures::ALL[key.number % failures::ALL.len()];
+        // A class on the line to another has a family of its own.
+        let kinds: Vec<Failure> = failures::ALL
+            .into_iter()
+            .filter(|failure| *failure != Failure::AlongTheLine)
+            .collect();
+        let failure = kinds[key.number % kinds.len()];
         let (source, stream) = failure.generate(seed);
         let reference = failures::as_in_training(REFERENCE_ROWS, &mut generator);
         let name = failure.name().to_owned();
@@ -211,11 +212,14 @@ fn gaussian(key: WorldKey, generator: &mut Generator) -> Material {
     };
     let (accuracy, spread) = match key.kind {
         _ if is_weak => (between(0.57, 0.71, generator), 0.2),
+        Kind::Classes(_) => (between(0.8, 0.97, generator), 0.1),
         _ => (between(0.8, 0.97, generator), 0.5),
     };
     let shares = shares_of(classes, spread, generator);
     let (width, rows) = match key.kind {
-        Kind::Classes(classes) => (24, 4_000 + 30 * classes),
+        // Of some worlds the classes have too few held-out rows, of others enough.
+        Kind::Classes(classes) if key.number.is_multiple_of(2) => (24, 50 * classes),
+        Kind::Classes(classes) => (24, 260 * classes),
         _ => (4 + generator.below(9), 2_000 + generator.below(4_000)),
     };
     let gaussian = Gaussian::of_accuracy(accuracy, &shares, width, generator);
@@ -302,4 +306,27 @@ fn of_parts(
     });
     material.real = Some(Arc::clone(real));
     material
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_pair_and_no_seed_is_of_both_halves() {
+        let held_back = pairs(Half::HeldBack);
+        assert_eq!(pairs(Half::Tuning).len(), held_back.len());
+        for pair in pairs(Half::Tuning) {
+            assert!(!held_back.contains(&pair), "{pair:?}");
+        }
+        let seed = |half| {
+            let key = WorldKey {
+                half,
+                kind: Kind::Strong,
+                number: 7,
+            };
+            key.seed()
+        };
+        assert_ne!(seed(Half::Tuning), seed(Half::HeldBack));
+    }
 }

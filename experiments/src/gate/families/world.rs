@@ -3,7 +3,7 @@
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use anyhow::Result;
@@ -23,7 +23,7 @@ use super::{
 use crate::{stream::fit_classes, task::Domain};
 
 /// A trained model with rows to make streams of.
-pub(super) struct World {
+pub struct World {
     /// Set and what was drawn of it, such as `digits of 3 classes`.
     pub(super) name: String,
     pub(super) set: String,
@@ -42,7 +42,6 @@ pub(super) struct World {
     pub(super) pools: Vec<Pool>,
     /// For every column that names segments the code of each row of the set.
     pub(super) real: Option<Arc<RealSet>>,
-    black_box: OnceLock<Bundle>,
 }
 
 impl World {
@@ -87,17 +86,11 @@ impl World {
             reference: material.reference,
             pools: material.pools,
             real: material.real,
-            black_box: OnceLock::new(),
         }))
     }
 
     /// The same model as a black box, its logits multiplied by `scale`.
     pub(super) fn black_box(&self, scale: f64) -> Result<Bundle> {
-        if scale == 1.0 {
-            if let Some(bundle) = self.black_box.get() {
-                return Ok(bundle.clone());
-            }
-        }
         let held_out = self.model.held_out()?;
         let mut rows: Vec<f32> = held_out
             .probabilities
@@ -107,11 +100,7 @@ impl World {
             .collect();
         sharpen(&mut rows, self.classes, scale);
         let shares = &self.model.description().training_proportions;
-        let bundle = box_of(&rows, &held_out.labels, self.classes, Some(shares.clone()))?;
-        if scale == 1.0 {
-            return Ok(self.black_box.get_or_init(|| bundle).clone());
-        }
-        Ok(bundle)
+        box_of(&rows, &held_out.labels, self.classes, Some(shares.clone()))
     }
 
     /// The same network with its logits multiplied, and the temperature from before: as if an exporter had left it out.
