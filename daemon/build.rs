@@ -24,6 +24,7 @@ const STATE: &[&str] = &[
     "GateState",
     "GateTest",
     "GateDecision",
+    "Stories",
     "LabelEvidence",
     "LabelDuel",
     "LabelRequest",

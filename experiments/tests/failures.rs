@@ -21,11 +21,13 @@ fn outcome(failure: Failure) -> Outcome {
         steps: 0,
         always: false,
         adapted_without_labels: false,
+        proof: 3.0,
+        least_power: 2.0,
         rivals: true,
         answering: Answering::NONE,
         seed: 0,
     };
-    replay(&bundle, &stream, how).unwrap()
+    replay(&bundle, None, &stream, how).unwrap()
 }
 
 /// Checks the loss, and gives the reasons' labels.
@@ -60,7 +62,16 @@ fn says(failure: Failure, expected: &[&str]) {
 }
 
 #[test]
-fn moved_shares_are_corrected_whatever_the_order_of_events() {
+fn shares_that_provably_moved_are_corrected() {
+    for failure in [Failure::VanishingClass, Failure::AlternatingRegimes] {
+        says(failure, &["shares_moved"]);
+        let [gain, _] = gains(&outcome(failure), AUTO);
+        assert!(gain > 2.0, "{failure:?}: {gain:.2}");
+    }
+}
+
+#[test]
+fn whatever_the_order_of_events_no_class_is_said_to_have_changed() {
     for failure in [
         Failure::NoShift,
         Failure::OneClassBursts,
@@ -69,7 +80,8 @@ fn moved_shares_are_corrected_whatever_the_order_of_events() {
         Failure::AlternatingRegimes,
     ] {
         let reasons = reasons(failure);
-        assert_eq!(reasons, ["label_shift_explains"], "{failure:?}");
+        let changed = |reason: &String| reason.ends_with("_differ") || reason == "beyond_support";
+        assert!(!reasons.iter().any(changed), "{failure:?}: {reasons:?}");
     }
 }
 
@@ -92,7 +104,7 @@ fn a_fixed_window_does_harm_where_the_order_of_events_is_not_random() {
     let outcome = outcome(Failure::CorrelatedOrder);
     let (window, auto) = (gains(&outcome, WINDOW), gains(&outcome, AUTO));
     assert!(!keep_the_promise(window), "{window:.2?}");
-    assert!(auto[0] > 0.5, "{auto:.2?}");
+    assert!(keep_the_promise(auto), "{auto:.2?}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::{
     files::FileArgs,
     print,
     quality::{check_order, describe_quality},
+    reference::add_reference,
 };
 
 /// Train a classifier on labelled data and write it as a bundle for `ostard run`.
@@ -52,6 +53,10 @@ pub(super) struct Fit {
     /// Seed of the random numbers. The same seed, data and threads give the same bytes.
     #[arg(long, default_value_t = FitSettings::default().seed)]
     seed: u64,
+    /// Unlabelled rows of the training period that the model was not trained on, in a file like --data; labels in it are not
+    /// looked at. With them a shift is proven sooner.
+    #[arg(long, value_name = "FILE")]
+    reference: Option<PathBuf>,
     #[command(flatten)]
     files: FileArgs,
 }
@@ -60,6 +65,7 @@ const EXAMPLES: &str = "\
 Examples:
   ostard fit --data mails.csv --label spam --out models/spam
   ostard fit --data scores.csv --label clicked --classes no_click,click --out models/clicks
+  ostard fit --data mails.csv --label spam --reference more.csv --out models/spam
   ostard fit --data clicks.parquet --label clicked --ignore id,time --out models/clicks --latent 64 --threads 4";
 
 impl Fit {
@@ -68,7 +74,7 @@ impl Fit {
     }
 
     /// Writes the bundle and returns a line that describes it.
-    fn fit(self) -> Result<String> {
+    pub(super) fn fit(self) -> Result<String> {
         check_out(&self.out)?;
         let settings = FitSettings {
             name: self.name,
@@ -80,7 +86,8 @@ impl Fit {
             ..FitSettings::default()
         };
         let classes = (!self.classes.is_empty()).then_some(&self.classes[..]);
-        let file = LabelledFile::read(&self.data, &self.files.settings(), None, classes)?;
+        let columns = self.files.settings();
+        let file = LabelledFile::read(&self.data, &columns, None, classes)?;
         let bar = bar(settings.epochs);
         let mut best: Option<FitProgress> = None;
         let bundle = fit(file.labelled(), &settings, &mut |progress| {
@@ -96,6 +103,7 @@ impl Fit {
         })?;
         bar.finish_and_clear();
         let order = describe_order(&bundle)?;
+        let (bundle, reference) = add_reference(bundle, self.reference.as_deref(), &columns)?;
         bundle.save(&self.out)?;
         let accuracy = match best {
             Some(best) => format!(
@@ -106,7 +114,7 @@ impl Fit {
             None => String::new(),
         };
         Ok(format!(
-            "{}: {} rows, {}{accuracy}\n{}{order}",
+            "{}: {} rows, {}{accuracy}\n{}{order}\n{reference}",
             self.out.display(),
             file.labels().len(),
             name_classes(file.classes()),

@@ -16,6 +16,7 @@ mod labels;
 mod layers;
 mod predict;
 mod quality;
+mod reference;
 mod replay;
 mod rows;
 mod run;

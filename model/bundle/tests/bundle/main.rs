@@ -9,3 +9,4 @@ mod bundle;
 mod fit;
 mod inputs;
 mod profile;
+mod reference;
