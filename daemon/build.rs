@@ -24,7 +24,6 @@ const STATE: &[&str] = &[
     "GateState",
     "GateTest",
     "GateDecision",
-    "Stories",
     "LabelEvidence",
     "LabelDuel",
     "LabelRequest",

@@ -180,13 +180,7 @@ function charts(about, places) {
         ...(about.labels ? [{ column: `true_proportion.${place}`, dots: true }] : []),
         { column: `proportion.${place}` },
       ],
-      text: (at) => {
-        const [share, low, high] = ["proportion", "proportion_low", "proportion_high"].map((column) => at(`${column}.${place}`));
-        if (!known(share)) {
-          return known(low) && `${name} ${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} % (range)`;
-        }
-        return `${name} ${percent(share)} [${(100 * low).toFixed(1)} to ${percent(high)}]`;
-      },
+      text: (at) => known(at(`proportion.${place}`)) && `${name} ${percent(at(`proportion.${place}`))} [${(100 * at(`proportion_low.${place}`)).toFixed(1)} to ${percent(at(`proportion_high.${place}`))}]`,
     };
   };
   const accuracy = (name) => ({

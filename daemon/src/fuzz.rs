@@ -22,7 +22,6 @@ fn fuzz_bundle() {
         tagged(1, &weights),
         tagged(2, &files.source),
         tagged(3, files.inputs.as_deref().unwrap_or_default()),
-        tagged(4, &files.source),
     ];
     ostar_fuzzing::fuzz!("bundle", seeds, |bytes: &[u8]| {
         let Some((tag, bytes)) = bytes.split_first() else {
@@ -32,16 +31,14 @@ fn fuzz_bundle() {
             description: files.description.clone(),
             weights: files.weights.clone(),
             source: files.source.clone(),
-            reference: None,
             inputs: files.inputs.clone(),
             onnx: None,
         };
-        match tag % 5 {
+        match tag % 4 {
             0 => changed.description = bytes.to_vec(),
             1 => changed.weights = Some(bytes.to_vec()),
             2 => changed.source = bytes.to_vec(),
-            3 => changed.inputs = Some(bytes.to_vec()),
-            _ => changed.reference = Some(bytes.to_vec()),
+            _ => changed.inputs = Some(bytes.to_vec()),
         }
         if let Ok(bundle) = Bundle::from_files(&changed) {
             assert!(bundle.classes() >= 2);

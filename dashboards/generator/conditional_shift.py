@@ -29,7 +29,7 @@ DASHBOARD = dashboard(
             ),
             states(
                 "What is known",
-                "Whether the shares are known, with an interval, and whether the adapted model explains what label shift does not.",
+                "Whether the shares can be told, and whether the adapted model explains what label shift does not.",
                 query(metric("ostar_proportions_known"), "shares {{instance}}"),
                 query(metric("ostar_gate_adapted_ready"), "adapted model {{instance}}"),
                 mappings=named(_0=("no", YELLOW), _1=("yes", GREEN)),

@@ -9,17 +9,6 @@ def share(candidate, part="", aggregate="avg"):
     return f'{aggregate}({metric(f"ostar_label_proportion{part}", candidate, CLASS)})'
 
 
-def known():
-    return f'avg({metric("ostar_served_proportion", CLASS)})'
-
-
-def end(part, aggregate):
-    """An end of the share's interval, or of its range while it has one."""
-    reach = metric(f"ostar_label_proportion_range{part}", CLASS)
-    interval = metric(f"ostar_label_proportion{part}", SERVED, CLASS)
-    return f"{aggregate}({reach} or ignoring (candidate) {interval})"
-
-
 def by_labels(part="", aggregate="avg"):
     return f'{aggregate}({metric(f"ostar_proportion_by_labels{part}", CLASS)})'
 
@@ -27,7 +16,7 @@ def by_labels(part="", aggregate="avg"):
 DASHBOARD = dashboard(
     "label-shift",
     "Label shift",
-    "How the shares of the classes in the stream differ from those in training, with 95 % intervals or ranges.",
+    "How the shares of the classes in the stream differ from those in training, with 95 % intervals.",
     (
         "Share of each class",
         9,
@@ -37,12 +26,11 @@ DASHBOARD = dashboard(
                 timeseries(
                     "Share of $class",
                     "percentunit",
-                    "The share with its 95 % interval while it is known, else the range of two stories (shares moved, or inputs "
-                    "did) as a band without a line; all of 0 to 1 while neither fits. Training is dashed: the share has moved if "
-                    "that line lies outside the band. For several instances: the mean and the widest band.",
-                    query(end("_low", "min"), "low"),
-                    query(end("_high", "max"), "high"),
-                    query(known(), "known"),
+                    "The served share with its 95 % interval, and the share in training (dashed). The share has moved if the "
+                    "dashed line lies outside the band. For several instances: the mean and the widest interval.",
+                    query(share(SERVED, "_low", "min"), "low"),
+                    query(share(SERVED, "_high", "max"), "high"),
+                    query(share(SERVED), "served"),
                     query(share(TRAINING), "training"),
                     overrides=[*band("low", "high"), dashed("training")],
                     min=0,
@@ -85,10 +73,9 @@ DASHBOARD = dashboard(
             timeseries(
                 "Share relative to training",
                 "none",
-                "1 means as in training; nothing while the share is not known. OstardShareMoved fires when the share leaves its "
-                "usual level.",
+                "1 means as in training. OstardShareMoved fires when the share leaves its usual level.",
                 query(
-                    f"{metric('ostar_served_proportion', CLASS)} / ignoring (candidate) "
+                    f"{metric('ostar_label_proportion', SERVED, CLASS)} / ignoring (candidate) "
                     f"{metric('ostar_label_proportion', TRAINING, CLASS)}",
                     "{{class}} {{instance}}",
                 ),
@@ -121,10 +108,10 @@ DASHBOARD = dashboard(
             timeseries(
                 "Share among late labels",
                 "percentunit",
-                "The share among the newest late labels, if labels.topic is set, and the share in the stream while it is "
-                "known. Labels arrive late, so their share is older.",
+                "The share among the newest late labels, if labels.topic is set, and the served share. Labels arrive late, so "
+                "their share is older.",
                 query(f"avg by (class) ({metric('ostar_true_proportion', CLASS)})", "{{class}} labels"),
-                query(f"avg by (class) ({metric('ostar_served_proportion', CLASS)})", "{{class}} in the stream"),
+                query(f"avg by (class) ({metric('ostar_label_proportion', SERVED, CLASS)})", "{{class}} served"),
                 min=0,
             ),
             timeseries(

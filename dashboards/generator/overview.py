@@ -2,7 +2,7 @@
 
 from .dashboard import dashboard
 from .panels import BLUE, GREEN, GREY, RED, YELLOW, alerts, band, dashed, instant, named, query, stat, timeseries
-from .promql import CLASS, distance, metric, moved, quantile, rate, served, total
+from .promql import CLASS, SERVED, distance, metric, moved, quantile, rate, served, total
 
 MEASURED = metric("ostar_measured_accuracy", 'candidate="served"')
 
@@ -66,8 +66,8 @@ DASHBOARD = dashboard(
             timeseries(
                 "Shares of the classes",
                 "percentunit",
-                "Shares while they are known. The dashboard Label shift has them with intervals, ranges and the shares in training.",
-                query(f"avg by (class) ({metric('ostar_served_proportion', CLASS)})", "{{class}}"),
+                "Served shares. The dashboard Label shift has them with intervals and the shares in training.",
+                query(f"avg by (class) ({metric('ostar_label_proportion', SERVED, CLASS)})", "{{class}}"),
                 min=0,
                 max=1,
             ),

@@ -8,7 +8,7 @@ use std::{
 use ostar_bundle::{Input, fields::FieldKind};
 
 use super::{
-    ColumnKind, FileError, FileSettings,
+    FileError, FileSettings,
     columns::{Columns, InputColumns},
     reader::{Reader, Record},
 };
@@ -50,43 +50,7 @@ impl FileEvents {
         input: &Input,
         classes: &[String],
     ) -> Result<Self, FileError> {
-        Self::of(Reader::open(path)?, settings, input, classes)
-    }
-
-    /// The same of rows of which only the inputs are looked at: columns of labels, ids and times may be missing.
-    pub fn open_inputs(
-        path: &Path,
-        settings: &FileSettings,
-        input: &Input,
-        classes: &[String],
-    ) -> Result<Self, FileError> {
         let reader = Reader::open(path)?;
-        let has = |name: &String| reader.columns.contains(name);
-        let there = |name: &Option<String>| name.clone().filter(has);
-        let mut settings = FileSettings {
-            label: there(&settings.label),
-            id: there(&settings.id),
-            time: there(&settings.time),
-            label_time: there(&settings.label_time),
-            ..settings.clone()
-        };
-        settings
-            .kinds
-            .retain(|name, kind| *kind != ColumnKind::Ignore || has(name));
-        let mut events = Self::of(reader, &settings, input, classes)?;
-        // They were found so that they are not taken for inputs.
-        let columns = &mut events.columns;
-        (columns.label, columns.id) = (None, None);
-        (columns.time, columns.label_time) = (None, None);
-        Ok(events)
-    }
-
-    fn of(
-        reader: Reader,
-        settings: &FileSettings,
-        input: &Input,
-        classes: &[String],
-    ) -> Result<Self, FileError> {
         let columns = Columns::find(settings, Some(input.kind()), Some(classes), &reader)?;
         let kinds = match input {
             Input::Fields(schema) => {

@@ -8,7 +8,7 @@ use plotters::{
 };
 
 use super::report::Report;
-use crate::{facts::shares_are_known, proto::State};
+use crate::proto::State;
 
 const SIZE: (u32, u32) = (960, 640);
 const TEXT: (&str, i32) = ("sans-serif", 14);
@@ -92,33 +92,25 @@ fn legend<'c, 'a: 'c>(mut chart: Chart<'c, 'a>) -> Drawn<'a> {
 }
 
 fn draw_proportions<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
-    let caption =
-        "class shares: estimates with 95 % intervals as lines, ranges without, true shares as dots";
+    let caption = "class shares: estimates with 95 % intervals as lines, true shares as dots";
     let mut chart = axes(report, area, caption, 0.0)?;
     for (class, name) in report.description.classes.iter().enumerate() {
         let colour = Palette99::pick(class).to_rgba();
-        let band = |state: &State| {
+        let served = |state: &State| {
             let class = &state.classes[class];
-            let low = class.range_low.unwrap_or(class.served_low);
-            let high = class.range_high.unwrap_or(class.served_high);
-            (state.events as f64, low, high)
+            let (low, high) = (class.served_low, class.served_high);
+            (state.events as f64, class.served, low, high)
         };
-        let ends: Vec<_> = report.moments.iter().map(band).collect();
-        let low = ends.iter().map(|(events, low, _)| (*events, *low));
-        let high = ends.iter().rev();
-        let high = high.map(|(events, _, high)| (*events, *high));
+        let points: Vec<_> = report.moments.iter().map(served).collect();
+        let low = points.iter().map(|(events, _, low, _)| (*events, *low));
+        let high = points
+            .iter()
+            .rev()
+            .map(|(events, _, _, high)| (*events, *high));
         let band: Vec<_> = low.chain(high).collect();
         chart.draw_series([Polygon::new(band, colour.mix(0.2).filled())])?;
-        // No line where the share is not known; the name is in the legend nevertheless.
-        line(&mut chart, std::iter::empty(), colour, name)?;
-        for known in report
-            .moments
-            .chunk_by(|left, right| shares_are_known(left) && shares_are_known(right))
-        {
-            let known = known.iter().filter(|state| shares_are_known(state));
-            let shares = known.map(|state| (state.events as f64, state.classes[class].served));
-            chart.draw_series(LineSeries::new(shares, colour.stroke_width(2)))?;
-        }
+        let shares = points.iter().map(|(events, share, ..)| (*events, *share));
+        line(&mut chart, shares, colour, name)?;
         let truth = report.moments.iter().filter_map(|state| {
             let share = state.classes[class].among_labels?;
             Some(Circle::new((state.events as f64, share), 1, colour))

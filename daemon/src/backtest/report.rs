@@ -14,24 +14,11 @@ use serde_json::{Value, json};
 use super::{alarms::Alarm, chart};
 use crate::{
     class_order::{describe_order, wrong_order},
-    facts::{UNKNOWN, shares_are_known},
-    proto::{ClassProportions, State},
+    proto::State,
 };
 
 /// The table shows at most this many moments, evenly spaced.
 const TABLE_LINES: usize = 30;
-
-/// A share with its interval, or as far as it can be told.
-fn share(state: &State, class: &ClassProportions) -> String {
-    if shares_are_known(state) {
-        let (share, low, high) = (class.served, class.served_low, class.served_high);
-        return format!("{share:.3} [{low:.3}, {high:.3}]");
-    }
-    match (class.range_low, class.range_high) {
-        (Some(low), Some(high)) => format!("{low:.3} to {high:.3} range"),
-        _ => UNKNOWN.to_owned(),
-    }
-}
 
 /// The result of a backtest.
 #[derive(Debug)]
@@ -104,7 +91,8 @@ impl Report {
         for state in self.moments.iter().step_by(every.max(1)) {
             write!(text, "{:9} {:6}", state.events, state.steps)?;
             for class in &state.classes {
-                write!(text, "  {:>20}", share(state, class))?;
+                let (share, low, high) = (class.served, class.served_low, class.served_high);
+                write!(text, "  {share:.3} [{low:.3}, {high:.3}]")?;
             }
             let measured: Vec<f64> = state
                 .candidates

@@ -15,7 +15,6 @@ use super::{
     files::FileArgs,
     print,
     quality::{check_order, describe_quality},
-    reference::add_reference,
 };
 
 /// Train a classifier on labelled data and write it as a bundle for `ostard run`.
@@ -53,10 +52,6 @@ pub(super) struct Fit {
     /// Seed of the random numbers. The same seed, data and threads give the same bytes.
     #[arg(long, default_value_t = FitSettings::default().seed)]
     seed: u64,
-    /// Unlabelled rows of the training period that the model was not trained on, in a file like --data; labels in it are not
-    /// looked at. With them a shift is proven sooner.
-    #[arg(long, value_name = "FILE")]
-    reference: Option<PathBuf>,
     #[command(flatten)]
     files: FileArgs,
 }
@@ -65,7 +60,6 @@ const EXAMPLES: &str = "\
 Examples:
   ostard fit --data mails.csv --label spam --out models/spam
   ostard fit --data scores.csv --label clicked --classes no_click,click --out models/clicks
-  ostard fit --data mails.csv --label spam --reference more.csv --out models/spam
   ostard fit --data clicks.parquet --label clicked --ignore id,time --out models/clicks --latent 64 --threads 4";
 
 impl Fit {
@@ -74,7 +68,7 @@ impl Fit {
     }
 
     /// Writes the bundle and returns a line that describes it.
-    pub(super) fn fit(self) -> Result<String> {
+    fn fit(self) -> Result<String> {
         check_out(&self.out)?;
         let settings = FitSettings {
             name: self.name,
@@ -86,8 +80,7 @@ impl Fit {
             ..FitSettings::default()
         };
         let classes = (!self.classes.is_empty()).then_some(&self.classes[..]);
-        let columns = self.files.settings();
-        let file = LabelledFile::read(&self.data, &columns, None, classes)?;
+        let file = LabelledFile::read(&self.data, &self.files.settings(), None, classes)?;
         let bar = bar(settings.epochs);
         let mut best: Option<FitProgress> = None;
         let bundle = fit(file.labelled(), &settings, &mut |progress| {
@@ -103,7 +96,6 @@ impl Fit {
         })?;
         bar.finish_and_clear();
         let order = describe_order(&bundle)?;
-        let (bundle, reference) = add_reference(bundle, self.reference.as_deref(), &columns)?;
         bundle.save(&self.out)?;
         let accuracy = match best {
             Some(best) => format!(
@@ -114,7 +106,7 @@ impl Fit {
             None => String::new(),
         };
         Ok(format!(
-            "{}: {} rows, {}{accuracy}\n{}{order}\n{reference}",
+            "{}: {} rows, {}{accuracy}\n{}{order}",
             self.out.display(),
             file.labels().len(),
             name_classes(file.classes()),

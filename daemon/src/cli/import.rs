@@ -19,7 +19,6 @@ use super::{
     fit::{check_out, name_classes},
     print,
     quality::{check_order, describe_quality},
-    reference::add_reference,
 };
 
 /// Make a bundle from an ONNX classifier and labelled data that it was not trained on.
@@ -64,10 +63,6 @@ pub(super) struct Import {
     /// Seed of the random draw of held-out rows.
     #[arg(long, default_value_t = FitSettings::default().seed)]
     seed: u64,
-    /// Unlabelled rows of the training period that the model was not trained on, in a file like --data; labels in it are not
-    /// looked at. With them a shift is proven sooner.
-    #[arg(long, value_name = "FILE")]
-    reference: Option<PathBuf>,
     #[command(flatten)]
     files: FileArgs,
 }
@@ -82,7 +77,6 @@ const EXAMPLES: &str = "\
 Examples:
   ostard import --onnx model.onnx --data labelled.jsonl --out models/own
   ostard import --onnx model.onnx --data labelled.jsonl --classes no_click,click --out models/own
-  ostard import --onnx model.onnx --data labelled.jsonl --reference unlabelled.jsonl --out models/own
   ostard import --onnx model.onnx --data labelled.csv --label bought --latent relu_2 --out models/own";
 
 impl Import {
@@ -91,23 +85,23 @@ impl Import {
     }
 
     /// Writes the bundle and returns what was done, in words.
-    pub(super) fn import(self) -> Result<String> {
+    fn import(self) -> Result<String> {
         check_out(&self.out)?;
         let shown = self.onnx.display();
         let file = read_file(&self.onnx, TENSOR_FILE)
             .with_context(|| format!("cannot read --onnx {shown}"))?;
         let model = Model::read(&file, self.output.as_deref())
             .with_context(|| format!("cannot import {shown}"))?;
-        let mut columns = self.files.settings();
+        let mut settings = self.files.settings();
         let schema = match model.takes() {
             Takes::Fields(schema) => Some(schema),
             Takes::Vector(_) => {
-                columns.input = Some(InputKind::Dense);
+                settings.input = Some(InputKind::Dense);
                 None
             }
         };
         let (classes, renamed) = class_order(model.classes(), &self.classes)?;
-        let data = LabelledFile::read(&self.data, &columns, schema, Some(classes))?;
+        let data = LabelledFile::read(&self.data, &settings, schema, Some(classes))?;
         let training_proportions = match &self.training_shares[..] {
             [] => None,
             shares => Some(LabelProportions::new(shares.to_vec()).context("--training-shares")?),
@@ -120,7 +114,7 @@ impl Import {
             seed: self.seed,
             training_proportions,
         };
-        let mut imported = import(&model, data.labelled(), &settings)
+        let imported = import(&model, data.labelled(), &settings)
             .with_context(|| format!("cannot import {shown}"))?;
         let rows = Rows::new(&imported.probabilities[..], data.classes().len())?;
         let order = check_order(rows, data.labels(), data.classes(), |better| {
@@ -133,15 +127,12 @@ impl Import {
                  labels"
             )
         })?;
-        let (bundle, reference) =
-            add_reference(imported.bundle, self.reference.as_deref(), &columns)?;
-        imported.bundle = bundle;
         imported.bundle.save(&self.out)?;
         let difference = imported.difference.map_or_else(String::new, |difference| {
             format!("; probabilities equal the model's to {difference:.0e}")
         });
         Ok(format!(
-            "{}\n{}: {} rows, {}{renamed}{difference}\n{}\n{order}\n{reference}",
+            "{}\n{}: {} rows, {}{renamed}{difference}\n{}\n{order}",
             describe_cut(&imported),
             self.out.display(),
             data.labels().len(),

@@ -10,7 +10,6 @@ use super::{
     format::{Format, FormatArgs, Table},
     layers::LayerArgs,
     print,
-    reference::describe_reference,
 };
 use crate::{
     config::Reading,
@@ -68,16 +67,13 @@ impl Inspect {
         inspection.troubles.extend(problem);
         let text = match self.format.choose() {
             Format::Json => serde_json::to_string(&inspection)? + "\n",
-            Format::Table => {
-                let reference = describe_reference(inspection.reference_rows, bundle.classes());
-                in_words(&inspection, &config.kafka.topic, &reference)
-            }
+            Format::Table => in_words(&inspection, &config.kafka.topic),
         };
         print(&text)
     }
 }
 
-fn in_words(found: &Inspection, topic: &str, reference: &str) -> String {
+fn in_words(found: &Inspection, topic: &str) -> String {
     let mut text = format!(
         "{} events of topic {topic}, {} could be used, {} have an id\n",
         found.events, found.used, found.with_id
@@ -103,7 +99,7 @@ fn in_words(found: &Inspection, topic: &str, reference: &str) -> String {
     if !found.training_known {
         text += "\nWhat training had is not known: the bundle has no inputs.json, which `ostard fit` writes.\n";
     }
-    text += &format!("\n{reference}\n");
+    text += "\n";
     for look in found
         .class_order
         .iter()

@@ -16,7 +16,6 @@ mod labels;
 mod layers;
 mod predict;
 mod quality;
-mod reference;
 mod replay;
 mod rows;
 mod run;

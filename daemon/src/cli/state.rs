@@ -151,7 +151,7 @@ mod tests {
             spam["served_low"].as_f64() <= spam["served"].as_f64(),
             "{json}"
         );
-        assert_eq!(json["gate"]["reason"], "shares_moved");
+        assert_eq!(json["gate"]["reason"], "label_shift_explains");
         assert_eq!(json["shares_by_labels"], Value::Null);
         assert!(json["shares_age_ms"].is_u64());
     }

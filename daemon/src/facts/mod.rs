@@ -14,13 +14,6 @@ pub(crate) use self::{
 };
 use crate::proto::State;
 
-/// What may be said of the shares: they are known, with an interval; two stories give a range; nothing.
-pub(crate) const INTERVAL: &str = "interval";
-pub(crate) const RANGE: &str = "range";
-pub(crate) const UNKNOWN: &str = "unknown";
-/// All of them.
-pub(crate) const WORDS: [&str; 3] = [INTERVAL, RANGE, UNKNOWN];
-
 /// How people read a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {

@@ -1,7 +1,7 @@
 //! Figures of the whole stream.
 
 use super::{Fact, Unit, seconds, shares_are_known};
-use crate::proto::{GateState, Losses, Refresh, State, Stories, StreamState};
+use crate::proto::{GateState, Losses, Refresh, State, StreamState};
 
 /// Half the sum of the differences, over all classes. Of the sums of the rest it would be too small: what moves among them
 /// cancels.
@@ -22,10 +22,6 @@ fn flag(holds: bool) -> Option<f64> {
 
 fn gate(state: &State, holds: fn(&GateState) -> bool) -> Option<f64> {
     flag(state.gate.as_ref().is_some_and(holds))
-}
-
-fn stories(state: &State, of: fn(&Stories) -> f64) -> Option<f64> {
-    state.gate.as_ref()?.stories.as_ref().map(of)
 }
 
 fn stream(state: &State, holds: fn(&StreamState) -> bool) -> Option<f64> {
@@ -64,7 +60,7 @@ pub(crate) static FACTS: &[Fact] = &[
     Fact::new("ostar_checkpoint_last_timestamp_seconds", "When the newest checkpoint was written, in seconds since 1970.",
         |state| state.stream.as_ref()?.checkpoint_ms.map(seconds)),
     // Shares.
-    Fact::new("ostar_proportions_known", "1 if the served shares are known, with an interval; 0 before the first block, and while they are a range or unknown.",
+    Fact::new("ostar_proportions_known", "1 if the served shares can be told, 0 before the first block and while they cannot.",
         |state| flag(shares_are_known(state))),
     Fact::new("ostar_distance_from_training",
         "Half the sum of the differences between the shares in the stream and in training, over all classes; absent while the shares cannot be told.",
@@ -79,16 +75,12 @@ pub(crate) static FACTS: &[Fact] = &[
         |state| gate(state, |gate| gate.refuted)),
     Fact::new("ostar_gate_adapted_ready", "1 while the adapted model explains a stream that label shift does not, else 0.",
         |state| gate(state, |gate| gate.adapted_ready)),
-    Fact::new("ostar_gate_prior_strength", "How far prior correction goes: 1 to the estimated shares, less where only so much is cheap, or labels prefer less.",
+    Fact::new("ostar_gate_prior_strength", "How far prior correction goes: 1 to the estimated shares, less where labels prefer less.",
         |state| Some(state.gate.as_ref()?.prior_strength))
             .shown("Strength of prior correction", Unit::Share),
     Fact::new("ostar_gate_window_rows", "Rows in the window that the gate's tests look at; absent while there are too few.",
         |state| Some(state.gate.as_ref()?.window_rows?.into()))
             .shown("Rows in the gate's window", Unit::Count),
-    Fact::new("ostar_gate_log_odds", "Logarithm of the odds that shares moved, and not inputs; absent while they cannot be judged.",
-        |state| stories(state, |stories| stories.log_odds)),
-    Fact::new("ostar_gate_power", "How many deviations apart the rows would lie if shares moved, and if inputs did; absent while they cannot be judged.",
-        |state| stories(state, |stories| stories.power)),
     // Alignment and the guard.
     Fact::new("ostar_critic_loss", "Loss of the last critic step.", |state| loss(state, |losses| losses.critic_loss)),
     Fact::new("ostar_critic_distance", "The critic's estimate of the distance between mapped source and stream.",

@@ -2,7 +2,7 @@
 
 use ostar_method::{Candidate, gate::GateReason};
 
-use super::{Add, Series, UNKNOWN, WORDS};
+use super::{Add, Series};
 use crate::{
     current::ServingMode,
     health::CONDITIONS,
@@ -121,11 +121,9 @@ pub(crate) static SERIES: &[Series] = &[
         &["candidate"], |state, add| one_of(add, Candidate::ALL.map(Candidate::name), decided(state, |gate| &gate.candidate))),
     series("ostar_gate_reason", "1 for the reason of the gate's decision, 0 for the others.",
         &["reason"], |state, add| one_of(add, GateReason::LABELS, decided(state, |gate| &gate.reason))),
-    series("ostar_gate_known", "1 for what may be said of the shares (an interval, a range, or they are unknown), 0 for the others.",
-        &["word"], |state, add| one_of(add, WORDS, state.gate.as_ref().map_or(UNKNOWN, |gate| &gate.known))),
     series("ostar_gate_statistic", "What the gate's test of label shift measured on the window.",
         &["test"], |state, add| tests(state, add, |test| Some(test.statistic))),
-    series("ostar_gate_limit", "The largest ostar_gate_statistic at which label shift fits.",
+    series("ostar_gate_limit", "The largest ostar_gate_statistic that label shift explains.",
         &["test"], |state, add| tests(state, add, |test| Some(test.limit))),
     series("ostar_label_preference_probability", "Chance that the challenger is right more often than the incumbent where they differ, by labels.",
         &["challenger", "incumbent"], |state, add| duels(state, add, |duel| Some(duel.probability))),

@@ -46,8 +46,6 @@ pub(crate) struct Inspection {
     pub(crate) rejected: BTreeMap<&'static str, (usize, String)>,
     /// Whether the bundle says what training had.
     pub(crate) training_known: bool,
-    /// Unlabelled rows of the training period that the bundle has.
-    pub(crate) reference_rows: usize,
     /// In the bundle's order.
     pub(crate) fields: Vec<FieldLook>,
     /// What labelled rows say about the order of the classes.
@@ -163,7 +161,6 @@ pub(crate) fn look(
         times_ms: times.clone().min().zip(times.max()),
         rejected: rejected.into_iter().take(MOST_EXAMPLES).collect(),
         training_known: bundle.inputs().is_some(),
-        reference_rows: bundle.reference_rows(),
         fields,
         class_order,
         troubles,

@@ -20,7 +20,6 @@ use tonic::Code;
 
 use super::*;
 use crate::{
-    facts,
     proto::PartitionLag,
     serving::fixture::{self, Learned, TestDaemon},
     state::describe,
@@ -118,16 +117,8 @@ fn observed() -> Vec<MetricFamily> {
         block.labels.as_mut().unwrap().measured.window = Some(fixture::measured(2));
     });
     let state = describe(&daemon.services, &daemon.status.borrow(), true);
-    let mut families = metrics.gather(&state);
-    // A share is known, or it is a range.
-    let ranges = metrics.gather(&self::state(fixture::learned_unmoved));
-    let is_range = |family: &MetricFamily| family.name().starts_with(RANGE);
-    families.extend(ranges.into_iter().filter(is_range));
-    families
+    metrics.gather(&state)
 }
-
-/// What both ends of a range begin with.
-const RANGE: &str = "ostar_label_proportion_range_";
 
 /// A number and a category beside training.
 fn broken_fields() -> Vec<FieldStatus> {
@@ -262,21 +253,6 @@ fn everything_that_can_be_refused_starts_at_zero() {
     }
 }
 
-#[test]
-fn every_reason_and_every_word_of_the_gate_is_documented() {
-    let metrics = include_str!("../../../docs/METRICS.md");
-    for (name, values) in [
-        ("ostar_gate_reason", &GateReason::LABELS[..]),
-        ("ostar_gate_known", &facts::WORDS),
-    ] {
-        let row = format!("| `{name}` ");
-        let row = metrics.lines().find(|line| line.starts_with(&row)).unwrap();
-        for value in values {
-            assert!(row.contains(&format!("`{value}`")), "{name}: {value}");
-        }
-    }
-}
-
 /// METRICS.md, the runbook and the page name them one by one.
 #[test]
 fn every_reason_to_refuse_a_state_has_its_words() {
@@ -306,8 +282,6 @@ fn the_gates_decision_is_shown_with_its_evidence() {
     };
     let chosen = |candidate: &str| format!("ostar_gate_candidate{{candidate=\"{candidate}\"}}");
     let reason = |reason: &str| format!("ostar_gate_reason{{reason=\"{reason}\"}}");
-    let known = |word: &str| format!("ostar_gate_known{{word=\"{word}\"}}");
-    let low = r#"ostar_label_proportion_range_low{class="spam"}"#;
     let value = shown(&{
         let daemon = fixture::daemon();
         daemon.status.send_replace(Status::default());
@@ -320,41 +294,24 @@ fn the_gates_decision_is_shown_with_its_evidence() {
     assert_eq!(value(&chosen("frozen")), Some(0.0));
     assert_eq!(value(r#"ostar_gate_limit{test="support"}"#), None);
     assert_eq!(value("ostar_proportions_known"), Some(0.0));
-    assert_eq!(value(&known("unknown")), Some(1.0));
-    assert_eq!(value("ostar_gate_log_odds"), None);
 
     let value = shown(&state(fixture::learned));
     assert_eq!(value(&chosen("prior")), Some(1.0));
-    assert_eq!(value(&reason("shares_moved")), Some(1.0));
+    assert_eq!(value(&reason("label_shift_explains")), Some(1.0));
     assert_eq!(value("ostar_label_shift_refuted"), Some(0.0));
     assert_eq!(value("ostar_proportions_known"), Some(1.0));
-    assert_eq!(value(&known("interval")), Some(1.0));
-    assert_eq!(value(low), None, "the share is known");
-    assert!(value("ostar_gate_log_odds").unwrap() > 3.0);
-    assert!(value("ostar_gate_power").unwrap() > 0.0);
-    for test in ["latents", "support"] {
+    for test in ["scores", "latents", "support"] {
         let statistic = value(&format!("ostar_gate_statistic{{test=\"{test}\"}}"));
         let limit = value(&format!("ostar_gate_limit{{test=\"{test}\"}}"));
         assert!(statistic.unwrap() <= limit.unwrap(), "{test}");
     }
-
-    let value = shown(&state(fixture::learned_unmoved));
-    assert_eq!(value("ostar_proportions_known"), Some(0.0));
-    assert_eq!(value(&known("range")), Some(1.0));
-    assert_eq!(value(&known("interval")), Some(0.0));
-    let served = r#"ostar_served_proportion{class="spam"}"#;
-    assert_eq!(value(served), None, "a range is no share");
-    let high = r#"ostar_label_proportion_range_high{class="spam"}"#;
-    let (low, high) = (value(low).unwrap(), value(high).unwrap());
-    assert!(low < 0.5 && 0.5 < high, "{low} to {high}");
 
     let elsewhere = state(fixture::learned_elsewhere);
     let value = shown(&elsewhere);
     assert_eq!(value(&chosen("prior")), Some(0.0));
     assert_eq!(value(&chosen("frozen")), Some(1.0));
     assert_eq!(value(&reason(&elsewhere.gate.unwrap().reason)), Some(1.0));
-    assert_eq!(value(&reason("shares_moved")), Some(0.0));
-    assert_eq!(value(&known("unknown")), Some(1.0));
+    assert_eq!(value(&reason("label_shift_explains")), Some(0.0));
     assert_eq!(value("ostar_label_shift_refuted"), Some(1.0));
     assert_eq!(value("ostar_proportions_known"), Some(0.0));
     assert_eq!(value(r#"ostar_gate_statistic{test="support"}"#), Some(1.0));

@@ -74,13 +74,10 @@ pub(super) fn series(state: &State, events_per_second: Option<f64>) -> Vec<(Stri
     let mut series = Vec::new();
     for (place, class) in state.classes.iter().enumerate() {
         let known = |share: f64| shares_are_known(state).then_some(share);
-        // A range has no share inside it that is likelier than another.
-        let low = known(class.served_low).or(class.range_low);
-        let high = known(class.served_high).or(class.range_high);
         series.extend([
             (format!("proportion.{place}"), known(class.served)),
-            (format!("proportion_low.{place}"), low),
-            (format!("proportion_high.{place}"), high),
+            (format!("proportion_low.{place}"), known(class.served_low)),
+            (format!("proportion_high.{place}"), known(class.served_high)),
             (format!("true_proportion.{place}"), class.among_labels),
         ]);
     }

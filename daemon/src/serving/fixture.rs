@@ -95,12 +95,7 @@ pub(crate) fn learned(bundle: &Bundle) -> Learned {
     learn(bundle, &draw(500, 0.1, 2).0)
 }
 
-/// The same, but as much spam as in training: the rows cannot tell whether shares or inputs moved a little.
-pub(crate) fn learned_unmoved(bundle: &Bundle) -> Learned {
-    learn(bundle, &draw(500, 0.5, 2).0)
-}
-
-/// The same as [`learned`], but every row lies far from all training rows: label shift does not explain the stream.
+/// The same, but every row lies far from all training rows: label shift does not explain the stream.
 pub(crate) fn learned_elsewhere(bundle: &Bundle) -> Learned {
     let (latents, _) = draw(500, 0.1, 2);
     let moved: Vec<f32> = latents.iter().map(|value| value + 20.0).collect();

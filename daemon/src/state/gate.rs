@@ -1,11 +1,10 @@
 //! What the gate decided, and why.
 
-use ostar_method::gate::{self, Decided, Known, ShapeTests};
+use ostar_method::gate::{self, Decided, ShapeTests};
 
 use super::with_name;
 use crate::{
-    facts::{INTERVAL, RANGE, UNKNOWN},
-    proto::{GateDecision, GateState, GateTest, LabelDuel, LabelEvidence, Stories},
+    proto::{GateDecision, GateState, GateTest, LabelDuel, LabelEvidence},
     status::Status,
 };
 
@@ -38,37 +37,6 @@ pub(super) fn state(status: &Status, names: &[String]) -> GateState {
         labels: verdict.labels.as_ref().map(evidence),
         prior_strength: verdict.prior_strength,
         window_rows: verdict.prior.as_ref().map(|tests| tests.rows),
-        known: known(status).to_owned(),
-        proven: verdict.proven,
-        stories: verdict.stories.as_ref().map(stories),
-    }
-}
-
-/// What may be said of the shares, in a word.
-fn known(status: &Status) -> &'static str {
-    match &status.block {
-        None => UNKNOWN,
-        Some(block) if block.served.known => INTERVAL,
-        Some(_) => ends(status).map_or(UNKNOWN, |_| RANGE),
-    }
-}
-
-/// The stories whose shares are the ends of the range; `None` where shares are known, and where no story fits.
-pub(super) fn ends(status: &Status) -> Option<&gate::Stories> {
-    let (verdict, block) = (status.gate.verdict(), status.block.as_ref()?);
-    let is_range = !block.served.known && verdict.known != Known::Nothing;
-    verdict.stories.as_ref().filter(|_| is_range)
-}
-
-fn stories(stories: &gate::Stories) -> Stories {
-    Stories {
-        rows: stories.rows,
-        effective_rows: stories.effective_rows,
-        log_odds: stories.log_odds,
-        power: stories.power,
-        from_shares: stories.from_shares,
-        from_inputs: stories.from_inputs,
-        latents: stories.latents,
     }
 }
 

@@ -12,7 +12,6 @@ use ostar_bundle::Description;
 use ostar_method::{
     Candidate,
     diagnostics::Decision,
-    gate::Stories,
     learner::{Measures, Predictor, RefreshReport, StepReport},
     proportions::ProportionEstimate,
 };
@@ -88,17 +87,11 @@ fn classes(description: &Description, status: &Status) -> Vec<ClassProportions> 
     let adapted = block.and_then(|block| block.adapted.as_ref());
     let moved = status.refresh.as_ref().map(|refresh| &refresh.movement);
     let tests = status.gate.verdict().prior.as_ref();
-    let ends = gate::ends(status);
     let class = |(class, name): (usize, &String)| {
         let (frozen, frozen_low, frozen_high) = proportion(block.map(|block| &block.frozen), class);
         let (adapted, adapted_low, adapted_high) = proportion(adapted, class);
         let (served, served_low, served_high) = proportion(block.map(|block| &block.served), class);
         let moved = moved.and_then(|moved| moved.classes[class].as_ref());
-        let (if_shares_moved, if_scores_hold) = (
-            ends.map(|stories| stories.if_shares_moved[class]),
-            ends.map(|stories| stories.if_scores_hold[class]),
-        );
-        let range = ends.map(|stories| range(stories, class));
         ClassProportions {
             name: name.clone(),
             training: description.training_proportions[class],
@@ -117,27 +110,9 @@ fn classes(description: &Description, status: &Status) -> Vec<ClassProportions> 
             movement: moved.map(|moved| moved.cost),
             movement_ratio: moved.and_then(|moved| moved.ratio),
             best_fit: tests.map(|tests| tests.proportions[class]),
-            if_shares_moved,
-            if_scores_hold,
-            range_low: range.map(|(low, _)| low),
-            range_high: range.map(|(_, high)| high),
         }
     };
     description.classes.iter().enumerate().map(class).collect()
-}
-
-/// What a share by either story may be off by, at least: the sampling error of the scores alone covers too little.
-const SMALLEST_ERROR: f64 = 0.02;
-
-/// The shares by both stories, and what noise may add.
-fn range(stories: &Stories, class: usize) -> (f64, f64) {
-    let (moved, hold) = (
-        stories.if_shares_moved[class],
-        stories.if_scores_hold[class],
-    );
-    let error = stories.scores_error[class].max(SMALLEST_ERROR);
-    let low = (moved.min(hold) - error).max(0.0);
-    (low, (moved.max(hold) + error).min(1.0))
 }
 
 /// A class's proportion with its interval; 0 in [0, 1] before the first block.

@@ -3,13 +3,17 @@
 use serde::Serialize;
 
 use super::{
-    moved::moved,
-    names::{candidate, capital, model_name, refusal},
+    names::{candidate, capital, model_name, refusal, untold},
     numbers::{UNKNOWN, count, interval, percent, rate, span},
     remarks::{Urgency, broken},
-    stories::{is_range, told},
 };
-use crate::proto::{CandidateState, GateState, GateTest, Mode, State, StreamState};
+use crate::{
+    facts::shares_are_known,
+    proto::{
+        CandidateState, ClassProportions, GateState, GateTest, Mode, ShareByLabels, State,
+        StreamState,
+    },
+};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Answer {
@@ -49,16 +53,103 @@ impl Answers {
     }
 }
 
-pub(super) fn answer(
-    state: Urgency,
-    answer: impl Into<String>,
-    evidence: impl Into<String>,
-) -> Answer {
+fn answer(state: Urgency, answer: impl Into<String>, evidence: impl Into<String>) -> Answer {
     Answer {
         state,
         answer: answer.into(),
         evidence: evidence.into(),
     }
+}
+
+/// How far a share is from training. Two classes always move by the same amount: the one that grew comes first.
+fn far(share: f64, training: f64) -> f64 {
+    (share - training).abs() + if share > training { 1e-6 } else { 0.0 }
+}
+
+/// The share by labels that is farthest from training; `None` while there are too few labels.
+fn by_labels(state: &State) -> Option<String> {
+    let shares = state.shares_by_labels.as_ref()?;
+    let classes = shares.classes.iter().zip(&state.classes);
+    let far =
+        |(found, class): &(&ShareByLabels, &ClassProportions)| far(found.share, class.training);
+    let (found, class) = classes.max_by(|left, right| far(left).total_cmp(&far(right)))?;
+    Some(format!(
+        "By {} labels {} is {} [{}], {} in training.",
+        count(shares.labels as f64),
+        class.name,
+        percent(found.share),
+        interval(found.low, found.high),
+        percent(class.training)
+    ))
+}
+
+/// The class whose share moved most.
+pub(super) fn moved(state: &State, gate: &GateState) -> Answer {
+    if gate.proportions_unknown {
+        let told = if gate.refuted {
+            " Labels would tell."
+        } else {
+            ""
+        };
+        let evidence = by_labels(state);
+        let evidence = evidence.unwrap_or_else(|| format!("Shares {}.{told}", untold(gate)));
+        let moved = if gate.refuted {
+            "More than the shares"
+        } else {
+            "Too early to say"
+        };
+        return answer(Urgency::Look, moved, evidence);
+    }
+    if !shares_are_known(state) {
+        return waiting(state);
+    }
+    let mut classes: Vec<_> = state.classes.iter().collect();
+    let far = |class: &ClassProportions| far(class.served, class.training);
+    classes.sort_by(|left, right| far(right).total_cmp(&far(left)));
+    let apart = |class: &&&ClassProportions| {
+        class.training < class.served_low || class.training > class.served_high
+    };
+    if let Some(most) = classes.iter().find(apart) {
+        return answer(
+            Urgency::Look,
+            format!("{} is {}", most.name, percent(most.served)),
+            format!(
+                "95 % interval {}; {} in training{}.",
+                interval(most.served_low, most.served_high),
+                percent(most.training),
+                times(most.served / most.training)
+            ),
+        );
+    }
+    let largest = classes.first().map_or_else(String::new, |class| {
+        format!(
+            "Largest difference: {}, {} [{}], {} in training.",
+            class.name,
+            percent(class.served),
+            interval(class.served_low, class.served_high),
+            percent(class.training)
+        )
+    });
+    answer(Urgency::Ok, "Shares are as in training", largest)
+}
+
+fn times(factor: f64) -> String {
+    if factor >= 1.5 {
+        format!(", {factor:.1} times as much")
+    } else if factor <= 0.67 {
+        format!(", {:.1} times less", 1.0 / factor)
+    } else {
+        String::new()
+    }
+}
+
+fn waiting(state: &State) -> Answer {
+    if state.standby {
+        let evidence = "Another process learns; this one serves its newest checkpoint.";
+        return answer(Urgency::Look, "Standing by", evidence);
+    }
+    let evidence = "The first block of events is not complete yet.";
+    answer(Urgency::Look, "No events yet", evidence)
 }
 
 /// A test's statistic or limit.
@@ -95,23 +186,14 @@ fn shape(state: &State, gate: &GateState) -> Answer {
         "Compared with training at the stream's shares: {}.",
         tests.join(", ")
     );
-    let stories = gate.stories.as_ref();
-    let stories = stories.map_or_else(String::new, |stories| format!("{} ", told(stories)));
-    let evidence = stories + &compared;
     if gate.refuted {
-        let changed = if is_range(gate) {
-            "Inputs changed, or classes"
-        } else {
-            "Classes changed shape, too"
-        };
-        return answer(Urgency::Look, changed, evidence + &broken_first(state));
+        let evidence = compared + &broken_first(state);
+        return answer(Urgency::Look, "Classes changed shape, too", evidence);
     }
-    if is_range(gate) {
-        answer(Urgency::Ok, "Not proven", evidence)
-    } else if gate.proportions_unknown {
-        answer(Urgency::Look, "Too early to say", evidence)
+    if gate.proportions_unknown {
+        answer(Urgency::Look, "Too early to say", compared)
     } else {
-        answer(Urgency::Ok, "Shares explain it", evidence)
+        answer(Urgency::Ok, "Shares explain it", compared)
     }
 }
 

@@ -14,16 +14,13 @@ pub(super) fn tests(tests: &[GateTest]) -> Listing {
         let result = if statistic > limit {
             format!("fails, {:.1} times its limit", statistic / limit)
         } else if *limit > 0.0 {
-            let of_limit = (statistic / limit).max(0.0);
-            format!("passes, at {:.0} % of its limit", 100.0 * of_limit)
+            format!("passes, at {:.0} % of its limit", 100.0 * statistic / limit)
         } else {
             "passes".to_owned()
         };
         let compares = match name.as_str() {
-            "scores" => {
-                "the scores with where they would be if only the mix changed, in deviations"
-            }
-            "latents" => "the latents with where they would be if only the mix changed",
+            "scores" => "the frozen model's scores with those of training at the best shares",
+            "latents" => "the latents with those of training at the same shares",
             "support" => "how many rows lie where training data has none",
             _ => "",
         };

@@ -7,12 +7,10 @@ mod answers;
 mod evidence;
 mod lines;
 mod listing;
-mod moved;
 mod names;
 mod notes;
 mod numbers;
 mod remarks;
-mod stories;
 mod tables;
 mod why;
 

@@ -27,7 +27,7 @@ pub(super) fn model_name(candidate: &str) -> &str {
 /// Instead of shares that are not known.
 pub(super) fn untold(gate: &GateState) -> &'static str {
     if gate.refuted {
-        "cannot be told: neither story fits"
+        "cannot be told: the classes changed"
     } else {
         "cannot be told yet"
     }

@@ -15,7 +15,7 @@ pub(crate) fn classes_note(state: &State, hidden: usize, movement_limit: f64) ->
             "Movement: squared movement by the map over squared distance to the nearest other class; the guard's limit is {movement_limit}. "
         );
     }
-    note += "Bold: the share in training is outside the interval or range.";
+    note += "Bold: the share in training is outside the interval.";
     if let Some(drawn) = &state.shares_by_labels {
         note += &format!(
             " Labels of randomly drawn events tell the shares of {} events up to block {}, whatever has changed.",

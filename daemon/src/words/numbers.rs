@@ -17,27 +17,6 @@ pub(super) fn interval(low: f64, high: f64) -> String {
     format!("{:.1} to {}", 100.0 * low, percent(high))
 }
 
-/// Both ends of a range of a share. It is too rough for decimals.
-pub(super) fn range(low: f64, high: f64) -> String {
-    format!("{:.0} to {}", 100.0 * low, whole_percent(high))
-}
-
-/// A share that is an end of a range.
-pub(super) fn whole_percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
-}
-
-/// Odds, from their logarithm.
-pub(super) fn odds(log_odds: f64) -> String {
-    const MOST: f64 = 1e6;
-    let odds = log_odds.exp();
-    if odds >= MOST {
-        format!("more than {} : 1", count(MOST))
-    } else {
-        format!("{} : 1", rate(odds))
-    }
-}
-
 /// A whole number, with commas between thousands.
 pub(crate) fn count(number: f64) -> String {
     let text = HumanCount(number.abs().round() as u64);
@@ -112,11 +91,5 @@ mod tests {
             assert_eq!(span(seconds), text);
         }
         assert_eq!(interval(0.25, 0.5), "25.0 to 50.0 %");
-        assert_eq!(range(0.196, 0.434), "20 to 43 %");
-        let told = [1.0, 50.0, 1e3, 1e9].map(|times: f64| odds(times.ln()));
-        assert_eq!(
-            told,
-            ["1.0 : 1", "50 : 1", "1,000 : 1", "more than 1,000,000 : 1"]
-        );
     }
 }

@@ -4,7 +4,6 @@ use super::{
     listing::{Cell, Listing},
     names::{candidate, untold},
     numbers::{UNKNOWN, count, figure, or_unknown, percent},
-    stories::ShareRange,
 };
 use crate::{
     facts::{AMONG_LABELS, CLASS_FACTS, ClassFact, has_shares},
@@ -64,13 +63,6 @@ fn estimated(state: &State, (share, low, high): (f64, f64, f64)) -> Cell {
 
 /// The served share of a class.
 fn now(state: &State, class: &ClassProportions) -> Cell {
-    if let Some(range) = ShareRange::of(class) {
-        return Cell {
-            text: range.in_short(),
-            below: "range".to_owned(),
-            strong: !range.contains(class.training),
-        };
-    }
     if let Some(gate) = state.gate.as_ref().filter(|gate| gate.proportions_unknown) {
         return untold(gate).into();
     }

@@ -37,12 +37,6 @@ pub(super) struct Options {
     /// Lets the gate serve the adapted model without labels.
     #[arg(long)]
     adapted_without_labels: bool,
-    /// Logarithm of the odds that prove that shares moved, and not inputs.
-    #[arg(long, default_value_t = 3.0)]
-    proof: f64,
-    /// Deviations that the two stories must lie apart for that, of a black box.
-    #[arg(long, default_value_t = 2.0)]
-    least_power: f64,
     /// Prints what the gate said after every block, too.
     #[arg(long)]
     blocks: bool,
@@ -59,8 +53,6 @@ impl Options {
             steps: self.steps,
             always: false,
             adapted_without_labels: self.adapted_without_labels,
-            proof: self.proof,
-            least_power: self.least_power,
             rivals,
             answering: self.answering,
             seed,
@@ -141,7 +133,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
                 trained = Some((scenario.source.clone(), bundle.clone()));
                 let start = Instant::now();
                 let how = options.replay(true, seed);
-                let outcome = replay(&bundle, None, &scenario.stream, how)?;
+                let outcome = replay(&bundle, &scenario.stream, how)?;
                 let line = line(
                     *suite,
                     &scenario,
@@ -177,13 +169,11 @@ pub(super) fn show(failures: &[Failure], seeds: u64) -> Result<()> {
                 steps: 0,
                 always: false,
                 adapted_without_labels: false,
-                proof: 3.0,
-                least_power: 2.0,
                 rivals: true,
                 answering: Answering::NONE,
                 seed,
             };
-            let outcome = replay(&bundle, None, &scenario.stream, how)?;
+            let outcome = replay(&bundle, &scenario.stream, how)?;
             let seconds = start.elapsed().as_secs_f64();
             print(&line(Suite::Failures, &scenario, seed, &outcome, seconds));
         }

@@ -69,10 +69,6 @@ pub struct Replay {
     pub adapted_without_labels: bool,
     /// Whether correction with shares of all rows, and of the last 1,000, is compared, too.
     pub rivals: bool,
-    /// Logarithm of the odds that prove that shares moved.
-    pub proof: f64,
-    /// Deviations that the stories must lie apart for that, of a black box.
-    pub least_power: f64,
     /// Labels that are asked for, and how they are answered.
     pub answering: Answering,
     /// Seed of the learner.
@@ -123,27 +119,16 @@ impl Rivals {
     }
 }
 
-/// Takes a stream through all candidates. `reference` are unlabelled rows of the training period.
-pub fn replay(
-    bundle: &Bundle,
-    reference: Option<&Domain>,
-    stream: &Domain,
-    how: Replay,
-) -> Result<Outcome> {
+/// Takes a stream through all candidates.
+pub fn replay(bundle: &Bundle, stream: &Domain, how: Replay) -> Result<Outcome> {
     let mut settings = LearnerSettings {
         threads: 1,
         seed: how.seed,
         ..LearnerSettings::default()
     };
     settings.gate.adapted_without_labels = how.adapted_without_labels;
-    (settings.gate.proof, settings.gate.least_power) = (how.proof, how.least_power);
     settings.labels = how.answering.labels(how.seed);
-    let mut deployed = bundle.deployed()?;
-    if let Some(rows) = reference {
-        let rows = Rows::new(&rows.rows[..], rows.width)?;
-        deployed = deployed.with_reference(Inputs::Dense(rows))?;
-    }
-    let mut learner = Learner::new(&deployed, settings)?;
+    let mut learner = Learner::new(&bundle.deployed()?, settings)?;
     let mut rivals = Rivals::new(bundle, how.rivals)?;
     let mut outcome = Outcome {
         right: Vec::with_capacity(stream.count()),

@@ -1,6 +1,6 @@
 //! What a replay measured.
 
-use ostar_method::{Candidate, gate::Known, learner::BlockReport};
+use ostar_method::{Candidate, learner::BlockReport};
 
 use super::{AUTO, BLOCK, FROZEN};
 use crate::task::proportions;
@@ -166,7 +166,6 @@ impl Outcome {
             Some((_, count)) => *count += 1,
             None => self.reasons.push((label.to_owned(), 1)),
         }
-        self.ranges += usize::from(verdict.known == Known::Range);
         let estimate = &report.served;
         if !estimate.known {
             return;

@@ -23,7 +23,7 @@ pub(super) fn section(lines: &[GateLine]) -> String {
         return String::new();
     }
     let mut page = "\n## The gate: mode `auto` against the frozen model\n\nPoints of accuracy against the frozen model, one \
-                    default configuration, no labels, by the shape tests that two stories have replaced since ([FAMILIES.md](FAMILIES.md) compares both). *Oracle* is correction with the true shares of each block. *Known* is \
+                    default configuration, no labels. *Oracle* is correction with the true shares of each block. *Known* is \
                     the share of blocks whose proportions were published as known, *covered* the share of their 95 % \
                     intervals that contain the truth. Command: `ostar-experiments gate --suite \
                     exact,bank,enron,failures,office,amazon --seeds 3`.\n\n"

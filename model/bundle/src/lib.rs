@@ -12,10 +12,7 @@ mod input;
 pub mod onnx;
 mod read_file;
 
-pub use bundle::{
-    Bundle, BundleFiles, Description, FEWEST_REFERENCE_ROWS, FORMAT_VERSION, LatentModel,
-    MANY_CLASSES, ReferenceBuffer, SourceBuffer, most_reference_rows,
-};
+pub use bundle::{Bundle, BundleFiles, Description, FORMAT_VERSION, LatentModel, SourceBuffer};
 pub use input::{Input, InputKind};
 pub use read_file::{
     DESCRIPTION_FILE, SMALL_FILE, TENSOR_FILE, read_file, read_text_file, read_text_stream,

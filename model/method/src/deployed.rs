@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use ostar_engine::{
-    Architecture, Inputs, NamedTensors, Result, Rows,
+    Architecture, NamedTensors, Result, Rows,
     architecture::{ClassifierShape, CriticShape, EncoderShape, MapShape},
-    evaluate::Scratch,
 };
 
 use crate::{
-    frozen::{BlackBox, FrozenModel, FrozenScores},
+    frozen::{BlackBox, FrozenModel},
     profile::InputProfile,
     proportions::{LabelProportions, Probabilities, Temperature},
 };
@@ -27,8 +26,6 @@ pub struct Deployed {
     pub temperature: Temperature,
     /// Labelled rows that the model was not trained on.
     pub held_out: HeldOut,
-    /// Unlabelled rows of the training period that the model was not trained on; `None` if there are none.
-    pub reference: Option<ReferenceRows>,
     /// What alignment needs beyond; `None` for a black box, of which only predictions are known.
     pub latents: Option<SourceLatents>,
     /// What the inputs looked like in training; `None` if that is not known.
@@ -44,16 +41,6 @@ pub struct HeldOut {
     pub probabilities: Probabilities,
     /// The class of each row.
     pub labels: Vec<u32>,
-}
-
-/// Unlabelled rows of the training period, and what the frozen model makes of them: with them the stream is compared with more
-/// rows than have a label.
-#[derive(Debug, Clone)]
-pub struct ReferenceRows {
-    /// Standardised latents, row after row; empty for a black box.
-    pub latents: Vec<f32>,
-    /// The frozen model's predictions.
-    pub probabilities: Probabilities,
 }
 
 /// The labelled source rows as alignment works on them, and the classifier that it starts from.
@@ -97,30 +84,14 @@ impl Deployed {
                 probabilities,
                 labels,
             },
-            reference: None,
             latents: None,
             inputs: None,
         })
     }
 
-    /// The same with unlabelled rows of the training period, which the model was not trained on.
-    pub fn with_reference(mut self, rows: Inputs<'_>) -> Result<Self> {
-        let mut scores = FrozenScores::default();
-        self.model
-            .score(rows, &mut Scratch::default(), &mut scores)?;
-        let scored = scores.rows(0..scores.len());
-        let probabilities = Rows::new(scored.probabilities(), self.classes())?;
-        self.reference = Some(ReferenceRows {
-            probabilities: Probabilities::new("reference probabilities", probabilities)?,
-            latents: scored.latents().to_vec(),
-        });
-        Ok(self)
-    }
-
     /// The same without most of the labelled rows: all that whoever only reads snapshots needs.
     pub fn without_rows(mut self) -> Self {
         self.held_out.latents = Vec::new();
-        self.reference = None;
         if let Some(latents) = &mut self.latents {
             latents.rows = Vec::new();
             latents.labels = Vec::new();

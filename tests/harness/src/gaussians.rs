@@ -25,24 +25,9 @@ pub fn draw(rows: usize, spam: f64, shift: f32, seed: u64) -> (Vec<Vec<f32>>, Ve
     (0..rows).map(row).unzip()
 }
 
-/// The same with classes so near each other that a model is wrong now and then: of one that is always right nobody could tell
-/// whether shares or inputs moved.
-pub fn draw_near(rows: usize, spam: f64, seed: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
-    let (mut rows, classes) = draw(rows, spam, 0.0, seed);
-    for (row, class) in rows.iter_mut().zip(&classes) {
-        let nearer = 0.25 * (2.0 * *class as f32 - 1.0);
-        row.iter_mut().for_each(|value| *value -= nearer);
-    }
-    (rows, classes)
-}
-
 /// Trains a classifier on 2,000 rows and writes its bundle to a folder.
 pub fn write_bundle(folder: &Path) -> Result<Bundle> {
-    write_bundle_of(folder, draw(2_000, 0.3, 0.0, 1))
-}
-
-/// The same of other rows.
-pub fn write_bundle_of(folder: &Path, (rows, labels): (Vec<Vec<f32>>, Vec<u32>)) -> Result<Bundle> {
+    let (rows, labels) = draw(2_000, 0.3, 0.0, 1);
     let classes = CLASSES.map(str::to_owned);
     let bundle = fitted::bundle(&rows, &labels, &classes, FitSettings::default())?;
     bundle.save(folder)?;

@@ -37,8 +37,7 @@ impl Split {
     pub(crate) fn start() -> Result<Self> {
         let kafka = Kafka::start(Listener::Plaintext)?;
         let folder = tempfile::tempdir()?;
-        let training = gaussians::draw_near(2_000, 0.3, 1);
-        gaussians::write_bundle_of(&folder.path().join("bundle"), training)?;
+        gaussians::write_bundle(&folder.path().join("bundle"))?;
         distributed::create_topics(&kafka)?;
         let shared = distributed::settings(&kafka.bootstrap(), folder.path());
         let (rows, _) = gaussians::draw(1, 0.4, 0.2, 0);
@@ -81,8 +80,7 @@ impl Split {
             Ok((!refused).then_some(()))
         })?;
         let fed = self.fed.fetch_add(1, Ordering::Relaxed);
-        // Shares that clearly moved become known; those of the demo's first act stay a range.
-        let (rows, _) = gaussians::draw_near(EVENTS, 0.8, fed);
+        let (rows, _) = gaussians::draw(EVENTS, 0.4, 0.2, fed);
         let events = rows.iter().map(|row| gaussians::json("", row));
         let partition = (fed % PARTITIONS as u64) as i32;
         self.kafka.produce("events", partition, events)

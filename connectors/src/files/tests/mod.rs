@@ -324,26 +324,3 @@ fn classes_that_columns_name_need_no_order() {
         "{refused}"
     );
 }
-
-#[test]
-fn of_inputs_alone_labels_ids_and_times_may_be_missing_or_anything() {
-    let settings = FileSettings {
-        label: Some("class".into()),
-        kinds: BTreeMap::from([("comment".into(), ColumnKind::Ignore)]),
-        ..FileSettings::default()
-    };
-    let dense = Input::Dense { width: 2 };
-    let classes = ["ham".to_owned(), "spam".to_owned()];
-    for content in [
-        "width,height\n1,2\n3,4\n",
-        "id,class,width,height,comment,time_ms\na,maybe,1,2,x,noon\nb,,3,4,y,\n",
-    ] {
-        let (_folder, path) = file("a.csv", content);
-        let events = FileEvents::open_inputs(&path, &settings, &dense, &classes).unwrap();
-        let events: Vec<FileEvent> = events.collect::<Result<_, _>>().unwrap();
-        let inputs: Vec<Row> = events.iter().map(|event| event.input.clone()).collect();
-        assert_eq!(inputs, [vec![1.0, 2.0], vec![3.0, 4.0]].map(Row::Dense));
-        let is_bare = |event: &FileEvent| event.label.is_none() && event.time_ms.is_none();
-        assert!(events.iter().all(is_bare));
-    }
-}

@@ -118,7 +118,7 @@ impl BlockLearner {
 
     /// Not after every block: it costs about as much as one.
     pub(super) fn estimate_accuracies(&mut self) -> Result<()> {
-        let known = self.status.gate.verdict().proportions_known();
+        let known = self.status.gate.verdict().proportions_known;
         let was_known = self.status.accuracies.prior.is_some();
         let recent = |at: Instant| at.elapsed() < ACCURACY_INTERVAL;
         if known == was_known && self.accuracies_at.is_some_and(recent) {

@@ -177,8 +177,7 @@ pub(super) fn run(options: &super::Options) -> Result<()> {
                 }
                 let start = Instant::now();
                 let how = options.replay(false, *number as u64);
-                let reference = trial.reference.as_ref();
-                let outcome = replay(&trial.bundle, reference, &trial.stream, how)?;
+                let outcome = replay(&trial.bundle, &trial.stream, how)?;
                 let line = FamilyLine {
                     made_for: family.name(),
                     half: own.half.name().to_owned(),
@@ -187,9 +186,6 @@ pub(super) fn run(options: &super::Options) -> Result<()> {
                     ..line(&trial, &outcome, start.elapsed().as_secs_f64())
                 };
                 print(&line);
-                if options.blocks {
-                    super::print_blocks(&outcome);
-                }
                 let mut results = results.lock().unwrap_or_else(|held| held.into_inner());
                 results.append(&line)?;
             }

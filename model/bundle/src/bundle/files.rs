@@ -15,13 +15,12 @@ use ostar_method::profile::InputProfile;
 use serde::Deserialize;
 use twox_hash::XxHash64;
 
-use super::{Bundle, Description, ReferenceBuffer, SourceBuffer, description::check_version};
+use super::{Bundle, Description, SourceBuffer, description::check_version};
 use crate::{DESCRIPTION_FILE, TENSOR_FILE, read_file};
 
 const DESCRIPTION: &str = "bundle.json";
 const WEIGHTS: &str = "weights.safetensors";
 const SOURCE: &str = "source.safetensors";
-pub(super) const REFERENCE: &str = "reference.safetensors";
 const INPUTS: &str = "inputs.json";
 const ONNX: &str = "encoder.onnx";
 
@@ -34,8 +33,6 @@ pub struct BundleFiles {
     pub weights: Option<Vec<u8>>,
     /// `source.safetensors`: the labelled rows of [`SourceBuffer`](super::SourceBuffer).
     pub source: Vec<u8>,
-    /// `reference.safetensors`: the unlabelled rows of [`ReferenceBuffer`](super::ReferenceBuffer); `None` for a bundle without.
-    pub reference: Option<Vec<u8>>,
     /// `inputs.json`, an [`InputProfile`]; `None` if an exporter left it out.
     pub inputs: Option<Vec<u8>>,
     /// `encoder.onnx`; `None` for most bundles.
@@ -54,13 +51,10 @@ impl Bundle {
         let weights = weights.map(|_| to_safetensors(&self.weights, BTreeMap::new()));
         let inputs = self.inputs.as_ref().map(serde_json::to_vec).transpose();
         let source = self.source.to_tensors(source_tensor(&self.description));
-        let reference = self.reference.as_ref();
-        let reference = reference.map(|rows| to_safetensors(&rows.to_tensors(), BTreeMap::new()));
         Ok(BundleFiles {
             description,
             weights: weights.transpose()?,
             source: to_safetensors(&source, BTreeMap::new())?,
-            reference: reference.transpose()?,
             inputs: inputs.map_err(wrong(INPUTS))?,
             onnx: self.onnx.as_ref().map(|onnx| onnx.file.to_vec()),
         })
@@ -89,18 +83,8 @@ impl Bundle {
         let inputs: Option<serde_json::Result<InputProfile>> =
             files.inputs.as_deref().map(serde_json::from_slice);
         let inputs = inputs.transpose().map_err(wrong(INPUTS))?;
-        let (latent, classes) = (
-            description.model.as_ref().map(|model| model.latent),
-            description.classes.len(),
-        );
         let onnx = files.onnx.clone();
-        let bundle = Self::with_onnx(description, weights, source, onnx)?.with_inputs(inputs)?;
-        let Some(reference) = &files.reference else {
-            return Ok(bundle);
-        };
-        let tensors = read_tensors(REFERENCE, reference)?;
-        let reference = ReferenceBuffer::from_tensors(latent, classes, &tensors)?;
-        bundle.with_reference_buffer(reference)
+        Self::with_onnx(description, weights, source, onnx)?.with_inputs(inputs)
     }
 
     /// Writes the files into `folder`, which is made if it is not there. An old
@@ -111,7 +95,6 @@ impl Bundle {
         remove(folder.join(DESCRIPTION))?;
         for (name, content) in [
             (WEIGHTS, &files.weights),
-            (REFERENCE, &files.reference),
             (INPUTS, &files.inputs),
             (ONNX, &files.onnx),
         ] {
@@ -143,7 +126,6 @@ impl Bundle {
             description: required(DESCRIPTION, DESCRIPTION_FILE)?,
             weights: optional(WEIGHTS, TENSOR_FILE)?,
             source: required(SOURCE, TENSOR_FILE)?,
-            reference: optional(REFERENCE, TENSOR_FILE)?,
             inputs: optional(INPUTS, DESCRIPTION_FILE)?,
             onnx: optional(ONNX, TENSOR_FILE)?,
         })
@@ -159,8 +141,7 @@ impl BundleFiles {
         let mut hasher = XxHash64::with_seed(0);
         let weights = self.weights.as_deref().unwrap_or_default();
         let contents = [&self.description, weights, &self.source];
-        let optional = [self.onnx.as_deref(), self.reference.as_deref()];
-        for content in contents.into_iter().chain(optional.into_iter().flatten()) {
+        for content in contents.into_iter().chain(self.onnx.as_deref()) {
             hasher.write(&(content.len() as u64).to_le_bytes());
             hasher.write(content);
         }

@@ -2,13 +2,11 @@
 //!
 //! Three files: `bundle.json` ([`Description`]), `weights.safetensors` (`g.*` and `f_s.*`, on raw latents;
 //! absent for a black box) and `source.safetensors` (the labelled [`SourceBuffer`]). A fourth, `inputs.json`
-//! ([`InputProfile`]), says what each input looked like in training, a fifth, `reference.safetensors`
-//! ([`ReferenceBuffer`]), has unlabelled rows of that time; an exporter may leave both out. In the place of g's
+//! ([`InputProfile`]), says what each input looked like in training; an exporter may leave it out. In the place of g's
 //! weights there may be `encoder.onnx` ([`crate::onnx`]). A [`Bundle`] that exists has passed every check.
 
 mod description;
 mod files;
-mod reference;
 mod source;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -16,7 +14,6 @@ use std::{collections::BTreeSet, sync::Arc};
 pub(crate) use description::check_classes;
 pub use description::{Description, FORMAT_VERSION, LatentModel};
 pub use files::BundleFiles;
-pub use reference::{FEWEST_REFERENCE_ROWS, MANY_CLASSES, ReferenceBuffer, most_reference_rows};
 pub use source::SourceBuffer;
 pub(crate) use source::proportions_of;
 
@@ -44,7 +41,6 @@ pub struct Bundle {
     description: Description,
     weights: NamedTensors,
     source: SourceBuffer,
-    reference: Option<ReferenceBuffer>,
     inputs: Option<InputProfile>,
     onnx: Option<Onnx>,
     digest: String,
@@ -64,7 +60,6 @@ impl PartialEq for Bundle {
         self.description == other.description
             && self.weights == other.weights
             && self.source == other.source
-            && self.reference == other.reference
             && self.inputs == other.inputs
             && file(self) == file(other)
     }
@@ -115,7 +110,6 @@ impl Bundle {
             description,
             weights,
             source,
-            reference: None,
             inputs: None,
             onnx,
             digest: String::new(),
@@ -243,11 +237,6 @@ impl Bundle {
             training_proportions: self.description.training_proportions.clone(),
             temperature: self.description.temperature,
             held_out: self.held_out()?,
-            reference: self
-                .reference
-                .as_ref()
-                .map(ReferenceBuffer::rows)
-                .transpose()?,
             latents,
             inputs: self.inputs.clone().map(Arc::new),
         })

@@ -9,4 +9,3 @@ mod bundle;
 mod fit;
 mod inputs;
 mod profile;
-mod reference;

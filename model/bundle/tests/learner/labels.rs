@@ -156,7 +156,7 @@ fn correction_that_is_right_up_to_a_point_is_served_up_to_there_and_after_a_rest
     assert!((0.25..1.0).contains(&verdict.prior_strength), "{verdict:?}");
     let told = verdict.reason.to_string();
     assert!(told.contains("% of its strength"), "{told}");
-    assert!(!verdict.proportions_known());
+    assert!(!verdict.proportions_known);
 
     let served = |learner: &Learner| {
         let (snapshot, mut scores) = (learner.snapshot(), Scores::default());

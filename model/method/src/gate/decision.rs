@@ -6,7 +6,6 @@ use super::{
     change::WHOLE,
     explanation::{ShapeTest, ShapeTests},
     labels::{DuelReport, LabelEvidence},
-    stories::Stories,
 };
 use crate::Candidate;
 
@@ -17,56 +16,27 @@ pub struct Verdict {
     pub candidate: Candidate,
     /// How far prior correction goes, as a share of the correction to the estimated shares: 1 unless labels prefer less.
     pub prior_strength: f64,
-    /// Whether the stream alone has proven that shares moved, and not inputs.
-    pub proven: bool,
-    /// How far the stream's evidence alone would correct, whether that is served or not; 0 where it would not. Even where it has
-    /// proven that the shares moved it goes only to the end of their interval that is nearest to training.
-    pub stream_strength: f64,
     /// Why it is served, with the figures that decided.
     pub reason: GateReason,
     /// The block after which this candidate was chosen.
     pub since_block: u64,
     /// Whether the tests say that more than the shares moved: then the shares cannot be told without labels.
     pub refuted: bool,
-    /// What can be said of the shares.
-    pub known: Known,
+    /// Whether the tests pass clearly enough to publish the shares as known. Neither `refuted` nor this means that it
+    /// cannot be told yet.
+    pub proportions_known: bool,
     /// Whether the adapted model explains a stream that label shift does not. It is served by opt-in alone, because
     /// without labels no rule was safe.
     pub adapted_ready: bool,
     /// The tests for `prior`, whether they decided or not; `None` while there are too few rows.
     pub prior: Option<ShapeTests>,
-    /// What the stream says of the two stories; `None` where they cannot be judged.
-    pub stories: Option<Stories>,
     /// The tests for `adapted`, on rows that the map was not trained on; `None` without a map.
     pub adapted: Option<ShapeTests>,
     /// What labels say; `None` if none are read.
     pub labels: Option<LabelEvidence>,
 }
 
-/// What can be said of the shares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Known {
-    /// Shares moved, or labels say how: an interval.
-    Interval,
-    /// Either story may be true: the range of both.
-    Range,
-    /// No story fits.
-    Nothing,
-}
-
 impl Verdict {
-    /// Whether prior correction is served for what the stream alone says.
-    pub(crate) fn corrects_by_stream(&self) -> bool {
-        let by_labels = matches!(self.reason, GateReason::LabelsPrefer { .. });
-        self.candidate == Candidate::Prior && !by_labels
-    }
-
-    /// Whether the shares are known, with an interval.
-    pub fn proportions_known(&self) -> bool {
-        self.known == Known::Interval
-    }
-
     /// Whether mode `auto` serves something else than by `other`: another candidate, or correction that goes further or less far.
     pub fn serves_otherwise_than(&self, other: &Self) -> bool {
         let is_prior = self.candidate == Candidate::Prior;
@@ -90,49 +60,11 @@ pub struct Decided {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum GateReason {
-    /// Prior correction is served: the shares moved.
-    #[error("the shares moved: odds of {} against moved inputs by {rows} rows", odds(*log_odds))]
-    SharesMoved {
-        /// Rows that were judged.
+    /// Prior correction is served: reweighted held-out rows look like the window.
+    #[error("label shift explains the last {rows} rows")]
+    LabelShiftExplains {
+        /// Rows in the window that was tested.
         rows: u32,
-        /// Logarithm of the odds.
-        log_odds: f64,
-    },
-    /// A part of prior correction is served: it would cost next to nothing if inputs moved.
-    #[error("{:.0} % of the correction: {rows} rows do not prove that the shares moved, and it costs next to nothing if they did not", 100.0 * strength)]
-    CostsLittle {
-        /// Rows that were judged.
-        rows: u32,
-        /// How far correction goes.
-        strength: f64,
-    },
-    /// The frozen model is served: neither story is proven.
-    #[error(
-        "{rows} rows do not tell whether shares or inputs moved: odds of {} for shares, {power:.1} deviations between the two", odds(*log_odds)
-    )]
-    NotProven {
-        /// Rows that were judged.
-        rows: u32,
-        /// Logarithm of the odds that shares moved.
-        log_odds: f64,
-        /// How many deviations the stories lie apart.
-        power: f64,
-    },
-    /// The frozen model is served: the stories cannot be judged.
-    #[error(
-        "{rows} rows cannot tell whether shares or inputs moved: the scores do not vary, or there are too many classes"
-    )]
-    CannotTell {
-        /// Rows in the window.
-        rows: u32,
-    },
-    /// The frozen model is served: the shares move faster than correction follows.
-    #[error(
-        "correction lags behind the stream: what was chosen before each block has lost {lost:.2} points"
-    )]
-    CorrectionLags {
-        /// Points of accuracy, faded.
-        lost: f64,
     },
     /// The adapted model is served, by explicit opt-in.
     #[error(
@@ -175,7 +107,7 @@ pub enum GateReason {
         rows: u32,
     },
     /// No mixture of the classes gives these scores.
-    #[error("the classes changed: no shares explain the scores ({:.1} deviations, at most {:.1} by chance)", test.statistic, test.limit)]
+    #[error("the classes changed: no shares explain the scores (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
     ScoresDiffer {
         /// Total variation of the scores beside its limit.
         test: ShapeTest,
@@ -191,7 +123,7 @@ pub enum GateReason {
         needed: u32,
     },
     /// No mixture of the classes gives these latents.
-    #[error("the classes changed: no shares explain the latents ({:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
+    #[error("the classes changed: no shares explain the latents (distance {:.3}, at most {:.3} by chance)", test.statistic, test.limit)]
     LatentsDiffer {
         /// Sliced distance of the latents beside its limit.
         test: ShapeTest,
@@ -210,18 +142,6 @@ pub enum GateReason {
         /// What labels say of prior correction and of the frozen model.
         duel: DuelReport,
     },
-}
-
-/// Odds in words. Beyond a thousand to one nobody acts on the difference.
-fn odds(log_odds: f64) -> String {
-    const MOST: f64 = 1_000.0;
-    match log_odds.exp() {
-        odds if odds >= MOST => format!("more than {MOST} : 1"),
-        odds if odds >= 10.0 => format!("{odds:.0} : 1"),
-        odds if odds >= 0.1 => format!("{odds:.1} : 1"),
-        odds if odds > 1.0 / MOST => format!("1 : {:.0}", 1.0 / odds),
-        _ => format!("less than 1 : {MOST}"),
-    }
 }
 
 /// What follows the name of prior correction that goes only part of the way; empty for the whole.
@@ -266,8 +186,8 @@ fn in_words(duel: &DuelReport) -> String {
 
 impl GateReason {
     /// All labels, so that metrics can start at 0.
-    pub const LABELS: [&'static str; 15] = [
-        "shares_moved",
+    pub const LABELS: [&'static str; 11] = [
+        "label_shift_explains",
         "adapted_explains",
         "too_few_rows",
         "too_few_held_out_rows",
@@ -278,16 +198,12 @@ impl GateReason {
         "labels_prefer",
         "labels_refute",
         "shares_not_known",
-        "costs_little",
-        "not_proven",
-        "cannot_tell",
-        "correction_lags",
     ];
 
     /// A name that does not change, for metrics.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::SharesMoved { .. } => Self::LABELS[0],
+            Self::LabelShiftExplains { .. } => Self::LABELS[0],
             Self::AdaptedExplains { .. } => Self::LABELS[1],
             Self::TooFewRows { .. } => Self::LABELS[2],
             Self::TooFewHeldOutRows { .. } => Self::LABELS[3],
@@ -298,22 +214,28 @@ impl GateReason {
             Self::LabelsPrefer { .. } => Self::LABELS[8],
             Self::LabelsRefute { .. } => Self::LABELS[9],
             Self::SharesNotKnown { .. } => Self::LABELS[10],
-            Self::CostsLittle { .. } => Self::LABELS[11],
-            Self::NotProven { .. } => Self::LABELS[12],
-            Self::CannotTell { .. } => Self::LABELS[13],
-            Self::CorrectionLags { .. } => Self::LABELS[14],
         }
     }
 
     /// The test that failed by most; `None` when all passed.
     pub(crate) fn of_failed(tests: &ShapeTests) -> Option<Self> {
-        let reason = |(name, test): (&str, ShapeTest)| match name {
-            "scores" => (test, Self::ScoresDiffer { test }),
-            "latents" => (test, Self::LatentsDiffer { test }),
-            _ => (test, Self::BeyondSupport { test }),
-        };
-        let failed = tests.named().map(reason);
+        let failed = [
+            (
+                tests.support,
+                Self::BeyondSupport {
+                    test: tests.support,
+                },
+            ),
+            (tests.scores, Self::ScoresDiffer { test: tests.scores }),
+            (
+                tests.latents,
+                Self::LatentsDiffer {
+                    test: tests.latents,
+                },
+            ),
+        ];
         failed
+            .into_iter()
             .filter(|(test, _)| !test.passes())
             .max_by(|a, b| a.0.ratio().total_cmp(&b.0.ratio()))
             .map(|(_, reason)| reason)

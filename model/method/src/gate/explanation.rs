@@ -1,9 +1,17 @@
-//! Does the held-out source, reweighted, look like the window: in latents, in reach, and a black box in its scores.
+//! Does the held-out source, reweighted, look like the window: in scores, in latents, in reach.
 
 use serde::{Deserialize, Serialize};
 
 use super::{projections::CELLS, settings::GateSettings, shape::HeldOutShape, window::Counted};
 use crate::proportions::LabelProportions;
+
+/// Shares are published as known once every statistic is below this part of its limit. On mail and reviews, where classes
+/// differ a little, windows of 500 to 3,000 rows that just pass gave intervals that covered in a third of the cases.
+/// None of them came this far below.
+pub(crate) const CONVINCING: f64 = 0.8;
+/// Shares stay known for as long as no statistic exceeds this part of its limit. With 1 instead, intervals covered 72 % of
+/// the true shares where one event in twenty was crafted, instead of 97 %, and 98 % under label shift alone either way.
+pub(crate) const STILL_CONVINCING: f64 = 0.85;
 
 /// How far a share may be from the reference.
 const REFERENCE_REACH: f64 = 0.05;
@@ -22,11 +30,11 @@ pub struct ShapeTest {
 pub struct ShapeTests {
     /// Rows in the window that was tested.
     pub rows: u32,
-    /// Proportions that the held-out rows were reweighted to.
+    /// Proportions under which the held-out scores explain the window's best.
     pub proportions: LabelProportions,
-    /// Deviations of the scores from where they would be if shares moved; `None` where latents are tested, which see more.
-    pub scores: Option<ShapeTest>,
-    /// Distance of the latents from where they would be; of a black box its log-probabilities.
+    /// Total variation between the scores' histograms.
+    pub scores: ShapeTest,
+    /// Sliced distance between the latents.
     pub latents: ShapeTest,
     /// Share of rows farther out than nearly all held-out rows.
     pub support: ShapeTest,
@@ -58,19 +66,23 @@ impl ShapeTests {
     /// The tests' names in metrics and APIs, in the order of [`ShapeTests::named`].
     pub const NAMES: [&'static str; 3] = ["scores", "latents", "support"];
 
-    /// Every test that there is, with its name.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, ShapeTest)> {
+    /// Every test with its name.
+    pub fn named(&self) -> [(&'static str, ShapeTest); 3] {
         let [scores, latents, support] = Self::NAMES;
-        let scores = self.scores.map(|test| (scores, test));
-        let others = [(latents, self.latents), (support, self.support)];
-        scores.into_iter().chain(others)
+        [
+            (scores, self.scores),
+            (latents, self.latents),
+            (support, self.support),
+        ]
     }
 
-    /// Compares a window with held-out rows, reweighted to `proportions`, on lines through the latents.
-    pub(crate) fn on_lines(
-        shape: &HeldOutShape,
+    /// Compares a window with held-out rows. `start` is where the proportions are looked for first. If they are near
+    /// `reference`, noise is measured there: it hardly depends on them, and a new place costs more than all tests.
+    pub(crate) fn new(
+        shape: &mut HeldOutShape,
         window: &Counted,
-        proportions: &LabelProportions,
+        start: &[f64],
+        reference: Option<&LabelProportions>,
         cell_widths: &[f64],
         settings: &GateSettings,
     ) -> Self {
@@ -78,16 +90,27 @@ impl ShapeTests {
             histogram: window,
             cumulative,
         } = window;
-        let rows = f64::from(window.rows.max(1));
+        let observed: Vec<f64> = window.bins.iter().map(|count| f64::from(*count)).collect();
+        let proportions = shape.histograms.fit(&observed, start);
         let p = proportions.as_ref();
+        let total_variation = shape.histograms.total_variation(&observed, p);
+        let reference = reference.filter(|reference| is_near(reference, &proportions));
+        let measured_at = reference.unwrap_or(&proportions).as_ref();
+        let quantile = shape
+            .noise
+            .quantile(&shape.histograms, measured_at, window.rows);
+
+        let rows = f64::from(window.rows.max(1));
         // The two samples are independent, so that their variances add.
         let inverse = 1.0 / shape.effective_rows(p) + 1.0 / rows;
         let source = shape.mixed(p);
         let (distance, noise_floor) = line_distance(&source, cumulative, inverse, cell_widths);
         Self {
             rows: window.rows,
-            proportions: proportions.clone(),
-            scores: None,
+            scores: ShapeTest {
+                statistic: total_variation,
+                limit: settings.score_factor * quantile,
+            },
             latents: ShapeTest {
                 statistic: distance,
                 limit: settings.latent_factor * noise_floor,
@@ -96,18 +119,24 @@ impl ShapeTests {
                 statistic: f64::from(window.beyond_support) / rows,
                 limit: settings.beyond_support,
             },
+            proportions,
         }
     }
 
     /// The largest ratio of a statistic to its limit.
     pub fn worst_ratio(&self) -> f64 {
-        let ratios = self.named().map(|(_, test)| test.ratio());
-        ratios.fold(0.0, f64::max)
+        let ratios = [self.scores, self.latents, self.support].map(|test| test.ratio());
+        ratios.into_iter().fold(0.0, f64::max)
     }
 
     /// Whether every statistic is within its limit.
     pub fn pass(&self) -> bool {
-        self.named().all(|(_, test)| test.passes())
+        self.scores.passes() && self.latents.passes() && self.support.passes()
+    }
+
+    /// Whether every statistic is so far within its limit that shares may be published as known.
+    pub fn pass_convincingly(&self) -> bool {
+        self.worst_ratio() <= STILL_CONVINCING
     }
 }
 

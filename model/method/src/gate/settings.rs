@@ -12,11 +12,9 @@ pub struct GateSettings {
     pub window: usize,
     /// Rows without which nothing is decided: the frozen model is served.
     pub fewest_rows: usize,
-    /// Logarithm of the odds at which it is proven that shares moved, and not inputs: 3 is 20 : 1.
-    pub proof: f64,
-    /// Deviations that the two stories must lie apart before one can be proven; one more without reference rows.
-    pub least_power: f64,
-    /// Of a black box: the test of its scores fails above this many times its noise floor.
+    /// The score test fails above this many times the 95 % quantile of its noise.
+    pub score_factor: f64,
+    /// The latent test fails above this many times its noise floor.
     pub latent_factor: f64,
     /// Largest share of rows beyond the support of the held-out rows.
     pub beyond_support: f64,
@@ -35,8 +33,7 @@ impl Default for GateSettings {
         Self {
             window: 3_000,
             fewest_rows: 500,
-            proof: 3.0,
-            least_power: 2.0,
+            score_factor: 1.25,
             latent_factor: 1.5,
             beyond_support: 0.1,
             held_out_rows: 30,
@@ -54,8 +51,7 @@ impl GateSettings {
             checks::not_zero("gate.fewest_rows", self.fewest_rows),
             checks::not_zero("gate.patience", self.patience as usize),
             self.check_fewest_rows(),
-            checks::weight("gate.proof", self.proof),
-            checks::weight("gate.least_power", self.least_power),
+            checks::weight("gate.score_factor", self.score_factor),
             checks::weight("gate.latent_factor", self.latent_factor),
             checks::weight("gate.beyond_support", self.beyond_support),
         ])

@@ -7,6 +7,8 @@ use super::{
     bins::ScoreBins,
     histogram::Histogram,
     lines::LINES,
+    mixture::ClassHistograms,
+    noise::ScoreNoise,
     projections::{CELLS, Projections, centred_logs},
 };
 use crate::{deployed::HeldOut, proportions::Probabilities};
@@ -28,6 +30,8 @@ pub(crate) struct Binning {
 /// The held-out rows by class, as the frozen encoder puts them or as the map does.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldOutShape {
+    pub(crate) histograms: ClassHistograms,
+    pub(crate) noise: ScoreNoise,
     /// Held-out rows of each class.
     pub(crate) counts: Vec<f64>,
     /// Distribution function of each class at the upper end of every cell, class after class.
@@ -133,8 +137,9 @@ impl HeldOutShape {
             labels,
         } = held_out;
         let classes = probabilities.classes();
-        let mut counts = vec![0.0; classes];
-        ostar_engine::weights::class_counts(labels.iter().copied(), &mut counts);
+        let binned = probabilities.rows().zip(labels);
+        let binned = binned.map(|(row, label)| (*label, binning.bins.bin(row)));
+        let histograms = ClassHistograms::new(binning.bins(), classes, binned);
         let mut cumulative = Vec::with_capacity(classes * LINES * CELLS);
         let width = latents.len() / labels.len();
         for class in 0..classes as u32 {
@@ -152,7 +157,12 @@ impl HeldOutShape {
             let histogram = binning.histogram(&latents, &scores);
             cumulative.extend(histogram.cumulative());
         }
-        Ok(Self { counts, cumulative })
+        Ok(Self {
+            counts: histograms.rows().collect(),
+            histograms,
+            noise: ScoreNoise::default(),
+            cumulative,
+        })
     }
 
     /// Distribution function of the classes mixed in these proportions.

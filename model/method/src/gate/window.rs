@@ -4,10 +4,13 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::histogram::Histogram;
+use super::{explanation::line_distance, histogram::Histogram};
 
 /// Rows of a segment: the window forgets whole segments.
 const SEGMENT_ROWS: u32 = 500;
+/// A block this many times farther from the window than noise explains starts a new window.
+const JUMP: f64 = 2.0;
+
 /// Counts of some rows, and what the tests compare.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Counted {
@@ -22,6 +25,8 @@ pub(crate) struct Counted {
 pub(crate) struct EvidenceWindow {
     /// Oldest first.
     segments: VecDeque<Histogram>,
+    /// Rows since the last jump of the stream, or since the start.
+    rows_since_jump: u64,
     /// Sum of the segments, kept up to date: adding them up for every block cost a third of the gate's time.
     /// `None` before the first.
     total: Option<Counted>,
@@ -31,6 +36,7 @@ pub(crate) struct EvidenceWindow {
 #[derive(Serialize, Deserialize)]
 struct SavedWindow {
     segments: VecDeque<Histogram>,
+    rows_since_jump: u64,
 }
 
 // === impl Counted ===
@@ -55,6 +61,7 @@ impl From<SavedWindow> for EvidenceWindow {
         });
         Self {
             segments: saved.segments,
+            rows_since_jump: saved.rows_since_jump,
             total,
         }
     }
@@ -64,6 +71,7 @@ impl From<EvidenceWindow> for SavedWindow {
     fn from(window: EvidenceWindow) -> Self {
         Self {
             segments: window.segments,
+            rows_since_jump: window.rows_since_jump,
         }
     }
 }
@@ -72,8 +80,14 @@ impl EvidenceWindow {
     pub(crate) fn new() -> Self {
         Self {
             segments: VecDeque::new(),
+            rows_since_jump: 0,
             total: None,
         }
+    }
+
+    /// Rows since the stream last jumped.
+    pub(crate) fn rows_since_jump(&self) -> u64 {
+        self.rows_since_jump
     }
 
     /// All rows of the window; `None` before the first.
@@ -81,16 +95,21 @@ impl EvidenceWindow {
         self.total.as_ref()
     }
 
-    /// Takes a block in and keeps at most `most` rows; of those before it none if the stream `jumped`.
-    pub(crate) fn add(&mut self, block: Counted, most: u32, jumped: bool) {
+    /// Takes a block in and keeps at most `most` rows. A block that does not look like the window, whatever
+    /// the reason, starts a new one: a window that mixes two regimes would be explained by neither.
+    /// Gives whether it did.
+    pub(crate) fn add(&mut self, block: Counted, most: u32, cell_widths: &[f64]) -> bool {
         let before = self.total.take();
+        let jumped = (before.as_ref()).is_some_and(|window| jumps(window, &block, cell_widths));
         if jumped {
             self.segments.clear();
+            self.rows_since_jump = 0;
         }
+        self.rows_since_jump += u64::from(block.histogram.rows);
         let Some(mut total) = before.filter(|_| !jumped) else {
             self.segments.push_back(block.histogram.clone());
             self.total = Some(block);
-            return;
+            return jumped;
         };
         total.histogram.add(&block.histogram);
         match self.segments.back_mut() {
@@ -99,6 +118,7 @@ impl EvidenceWindow {
         }
         self.forget(&mut total.histogram, most);
         self.total = Some(total.histogram.into());
+        jumped
     }
 
     /// Forgets the oldest segments without which `most` rows are left in `total`.
@@ -111,6 +131,14 @@ impl EvidenceWindow {
             self.segments.pop_front();
         }
     }
+}
+
+fn jumps(window: &Counted, block: &Counted, cell_widths: &[f64]) -> bool {
+    let rows = |counted: &Counted| f64::from(counted.histogram.rows);
+    let inverse = 1.0 / rows(window) + 1.0 / rows(block);
+    let (left, right) = (&window.cumulative, &block.cumulative);
+    let (distance, noise_floor) = line_distance(left, right, inverse, cell_widths);
+    distance > JUMP * noise_floor
 }
 
 #[cfg(test)]
@@ -132,10 +160,12 @@ mod tests {
 
     #[test]
     fn the_kept_sum_is_that_of_the_segments_after_blocks_jumps_and_restarts() {
+        let widths = [1.0; LINES];
         let mut window = EvidenceWindow::new();
         let firsts = [7, 7, 7, 7, 90, 90, 90, 90, 90, 90];
         for (number, first) in firsts.into_iter().enumerate() {
-            window.add(block(300, first), 700, number == 4);
+            let jumped = window.add(block(300, first), 700, &widths);
+            assert_eq!(jumped, number == 4, "block {number}");
             let saved = serde_json::to_string(&window).unwrap();
             let restored: EvidenceWindow = serde_json::from_str(&saved).unwrap();
             assert_eq!(restored, window, "block {number}");

@@ -12,9 +12,6 @@ use crate::{
 /// Held-out predictions beyond this many numbers are not kept beside the estimator. Accuracies are then not estimated.
 pub(super) const MOST_KEPT: usize = 4_000_000;
 
-/// The adapted model's accuracy is told once its tests pass this clearly.
-const CONVINCING: f64 = 0.85;
-
 /// Of each candidate; `None` where it cannot be told. The estimate rests on the shares, and where these are not known it
 /// would be a number without meaning: on a stream whose classes changed it said 91 % of a candidate that had 71 %.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -45,7 +42,7 @@ impl Learner {
         let mut accuracies = EstimatedAccuracies::default();
         let verdict = self.gate.state().verdict();
         if let (Some(held_out), Some(estimate)) = (&self.held_out, &self.frozen.estimate)
-            && verdict.proportions_known()
+            && verdict.proportions_known
         {
             let estimator = &self.frozen.estimator;
             accuracies.frozen = Some(estimator.accuracy(held_out, estimate)?);
@@ -59,7 +56,7 @@ impl Learner {
             accuracies.adapted = accuracies.prior;
         } else if let (Some(tests), Some(estimate)) =
             (&verdict.adapted, &adaptation.adapted.estimate)
-            && tests.worst_ratio() <= CONVINCING
+            && tests.pass_convincingly()
         {
             let rows = Rows::new(
                 &adaptation.held_out[..],

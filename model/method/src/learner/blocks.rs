@@ -9,8 +9,8 @@ use crate::frozen::FrozenRows;
 use crate::{
     Candidate,
     alarms::{AlarmReport, BlockStatistics},
-    gate::{ObservedBlock, Verdict},
-    proportions::{LabelProportions, Probabilities, ProportionEstimate},
+    gate::Verdict,
+    proportions::{Probabilities, ProportionEstimate},
 };
 
 impl Learner {
@@ -45,10 +45,6 @@ impl Learner {
 
     fn follow_group(&mut self, rows: Range<usize>) -> Result<()> {
         let snapshot = self.labels.is_some().then(|| self.snapshot());
-        // Steps that are not proven are bounded by what they cost; what is proven must keep up with the stream.
-        let proven = self.gate.state().verdict().proven;
-        let chosen = proven.then(|| self.chosen_by_stream()).flatten();
-        self.open.chosen.push((rows.len(), chosen));
         let group = self.open.rows(rows.clone());
         if let (Some(book), Some(snapshot)) = (&mut self.labels, &snapshot) {
             book.predict(snapshot, group)?;
@@ -80,8 +76,7 @@ impl Learner {
         let mut open = std::mem::take(&mut self.open);
         let rows = 0..open.len();
         let frozen = open.probabilities(rows.clone());
-        let chosen = std::mem::take(&mut open.chosen);
-        let report = self.close_block(open.rows(rows), &frozen, &chosen, events, labels);
+        let report = self.close_block(open.rows(rows), &frozen, events, labels);
         open.clear();
         self.open = open;
         report
@@ -91,7 +86,6 @@ impl Learner {
         &mut self,
         block: FrozenRows<'_>,
         frozen: &Probabilities,
-        chosen: &[(usize, Option<LabelProportions>)],
         events: &[BlockEvent<'_>],
         labels: &[ArrivedLabel],
     ) -> Result<BlockReport> {
@@ -103,20 +97,17 @@ impl Learner {
         let known = "a block's groups are followed before it is closed";
         let frozen_estimate = self.frozen.estimate.clone().expect(known);
         let was_refuted = self.gate.state().verdict().refuted;
+        let mapped = self.adaptation.as_mut();
+        let mapped = mapped.and_then(|adaptation| adaptation.good.mapped.as_mut());
         let rows_since_jump = self.gate.rows_since_jump();
-        let adaptation = self.adaptation.as_ref();
-        let mapped = adaptation.and_then(|adaptation| {
-            let shares = adaptation.adapted.proportions.as_ref()?;
-            Some((adaptation.good.mapped.as_ref()?, shares))
-        });
-        let verdict = self.gate.observe(&ObservedBlock {
-            number: self.blocks + 1,
-            latents: block.latents(),
-            probabilities: frozen,
-            estimate: &frozen_estimate,
-            chosen,
+        let verdict = self.gate.observe(
+            // Counted from 1, so that 0 means before the first.
+            self.blocks + 1,
+            block.latents(),
+            frozen,
+            frozen_estimate.effective_rows,
             mapped,
-        });
+        );
         let verdict = verdict.clone();
         let jumped = self.gate.rows_since_jump() <= rows_since_jump;
         let alarms = self.watch(&frozen_estimate, &verdict);
@@ -201,8 +192,8 @@ impl Learner {
         // Before the first step the adapted model is the frozen one, and known as far as it is. Afterwards its intervals know
         // nothing of the map's errors: where its tests passed clearly, half of them covered.
         let has_learned = learned.is_some_and(|adaptation| adaptation.good.steps > 0);
-        let explained = !has_learned && verdict.proportions_known();
-        let frozen = flagged(frozen, verdict.proportions_known());
+        let explained = !has_learned && verdict.proportions_known;
+        let frozen = flagged(frozen, verdict.proportions_known);
         let adapted = adapted.map(|estimate| flagged(estimate, explained));
         let served = match (&adapted, verdict.candidate) {
             (Some(adapted), Candidate::Adapted) => adapted.clone(),

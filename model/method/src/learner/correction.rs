@@ -47,24 +47,6 @@ pub(super) fn floored(
     proportions.floored_by_class(|class| smallest.min(above_zero(training[class], smallest)))
 }
 
-/// What the stream alone has proven is corrected to: the shares nearest to training that the intervals hold. The intervals are those of
-/// the latest block, moved along with the shares, which follow groups of rows.
-pub(super) fn cautious(
-    frozen: &TrackedProportions,
-    training: &LabelProportions,
-) -> LabelProportions {
-    let (Some(estimate), Some(now)) = (&frozen.estimate, &frozen.proportions) else {
-        return training.clone();
-    };
-    let mut moved = estimate.clone();
-    for (class, interval) in moved.intervals.iter_mut().enumerate() {
-        let by = now[class] - estimate.proportions[class];
-        interval.low = (interval.low + by).clamp(0.0, 1.0);
-        interval.high = (interval.high + by).clamp(0.0, 1.0);
-    }
-    floored(&nearest(&moved, training), training)
-}
-
 /// The shares that are nearest to training and that the estimate's intervals hold.
 fn nearest(estimate: &ProportionEstimate, training: &LabelProportions) -> LabelProportions {
     let smallest = smallest(training.classes());

@@ -98,7 +98,7 @@ impl Learner {
         let adaptation = Adaptation::new(deployed, &settings, device, &mut generator)?;
         let training_proportions = deployed.training_proportions.clone();
         let held_out = deployed.held_out.clone();
-        let mut gate = Gate::new(deployed, settings.gate)?;
+        let mut gate = Gate::new(&held_out, settings.gate)?;
         gate.serve_for(settings.objective);
         gate.use_labels(settings.labels.is_some());
         let labels = settings.labels;
@@ -283,41 +283,17 @@ impl Learner {
         self.adaptation.as_ref()?.picture.as_ref()
     }
 
-    /// What prior correction goes to, by the latest verdict: as far as the stream proves, or as far as labels say.
-    fn corrected(&self, whole: &LabelProportions) -> LabelProportions {
-        let verdict = self.gate.state().verdict();
-        let by_stream = verdict
-            .corrects_by_stream()
-            .then(|| self.chosen_by_stream());
-        match by_stream.flatten() {
-            Some(chosen) => chosen,
-            None if verdict.prior_strength < WHOLE => self
-                .training_proportions
-                .towards(whole, verdict.prior_strength),
-            None => whole.clone(),
-        }
-    }
-
-    /// What the stream's evidence corrects to, whether that is served or not; `None` where nothing would be corrected.
-    fn chosen_by_stream(&self) -> Option<LabelProportions> {
-        let training = &self.training_proportions;
-        let verdict = self.gate.state().verdict();
-        if verdict.proven {
-            return Some(correction::cautious(&self.frozen, training));
-        }
-        let strength = verdict.stream_strength;
-        // What a step may cost was measured with the shares of the latest block: it does not follow the rows after it.
-        let estimate = self.frozen.estimate.as_ref()?;
-        let whole = correction::floored(&estimate.proportions, training);
-        (strength > 0.0).then(|| training.towards(&whole, strength))
-    }
-
     /// What may be served now: the last state that the guard agreed to, with the newest proportions.
     pub fn snapshot(&self) -> Snapshot {
         let prior = &self.training_proportions;
         let whole = correction::whole(&self.frozen, prior, self.gate.objective());
         let verdict = self.gate.state().verdict();
-        let corrected = self.corrected(&whole);
+        let strength = verdict.prior_strength;
+        let corrected = if strength < WHOLE {
+            prior.towards(&whole, strength)
+        } else {
+            whole.clone()
+        };
         let good = self.adaptation.as_ref().map(|adaptation| &adaptation.good);
         let learned = good.filter(|good| good.steps > 0);
         Snapshot {

@@ -6,7 +6,7 @@ use ostar_engine::Inputs;
 
 use crate::{
     frozen::{FrozenRows, FrozenScores},
-    proportions::{LabelProportions, Probabilities},
+    proportions::Probabilities,
 };
 
 /// Inputs of some of the rows that come, which alarms compare with training's.
@@ -25,8 +25,6 @@ pub(super) struct OpenBlock {
     /// Their probabilities, checked and in double precision, so that this is done once.
     probabilities: Vec<f64>,
     followed: usize,
-    /// What the stream's evidence corrected each group of these to, and its rows.
-    pub(super) chosen: Vec<(usize, Option<LabelProportions>)>,
 }
 
 impl OpenBlock {

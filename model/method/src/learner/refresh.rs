@@ -46,7 +46,7 @@ impl Adaptation {
         gate: &Gate,
         generator: &mut Generator,
     ) -> Result<RefreshReport> {
-        let on_window = frozen.proportions.as_ref().unwrap_or(&self.prior).clone();
+        let on_window = gate.proportions().unwrap_or(&self.prior).clone();
         let sample = self.sample(&on_window, generator)?;
         let distance_before_map = self.distance(&sample.source.latents, &sample, &on_window)?;
         let label_shift_refuted = gate.state().verdict().refuted;

@@ -33,7 +33,6 @@ pub(crate) use by_labels::{LabelSums, Stratum};
 pub use confusion::Confusion;
 pub use em::{EmEstimate, EmLimits, maximum_likelihood};
 pub use estimator::{Estimator, Evidence, ProportionEstimate, ProportionEstimator};
-pub(crate) use interval::DEVIATIONS;
 pub use interval::Interval;
 pub use label_proportions::LabelProportions;
 pub use prior::prior_correct;

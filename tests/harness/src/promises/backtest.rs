@@ -12,9 +12,9 @@ use crate::{
 };
 
 const BLOCK: usize = 250;
-const BLOCKS: usize = 30;
+const BLOCKS: usize = 26;
 /// From this block on the classes lie elsewhere.
-const MOVED: usize = 8;
+const MOVED: usize = 4;
 const MILLISECONDS_PER_BLOCK: i64 = 1_000;
 const START_MS: i64 = 1_700_000_000_000;
 /// Labels are known this long after their events.
@@ -45,7 +45,7 @@ impl Event {
 /// A model that knows the two classes well: the tests of the gate need one.
 fn fit(program: &str, folder: &Path) -> Result<()> {
     let data = folder.join("training.jsonl");
-    let (latents, classes) = gaussians::draw_near(2_000, 0.3, 1);
+    let (latents, classes) = gaussians::draw(2_000, 0.3, 0.0, 1);
     let line = |(latent, class): (&Vec<f32>, &u32)| {
         let label = gaussians::CLASSES[*class as usize];
         format!("{}\n", json!({"latent": latent, "label": label}))
@@ -68,8 +68,7 @@ fn fit(program: &str, folder: &Path) -> Result<()> {
 fn stream(seed: u64) -> Vec<Vec<Event>> {
     let block = |number: usize| {
         let rows = if number < BLOCKS { BLOCK } else { BLOCK / 10 };
-        let second = if number < MOVED { 0.9 } else { 0.5 };
-        let (mut latents, classes) = gaussians::draw_near(rows, second, 100 * seed + number as u64);
+        let (mut latents, classes) = gaussians::draw(rows, 0.5, 0.0, 100 * seed + number as u64);
         if number >= MOVED {
             // In a direction that other shares do not explain.
             let values = latents
@@ -149,12 +148,11 @@ fn figures(state: &Value) -> Result<Value> {
     };
     Ok(json!({
         "gate": keep(&state["gate"], &[
-            "candidate", "reason", "explanation", "proportions_unknown", "prior_strength", "window_rows", "known", "proven",
-            "stories",
+            "candidate", "reason", "explanation", "proportions_unknown", "prior_strength", "window_rows",
         ])?,
         "classes": all("classes", &[
             "name", "frozen", "frozen_low", "frozen_high", "adapted", "adapted_low", "adapted_high", "served",
-            "served_low", "served_high", "best_fit", "if_shares_moved", "if_scores_hold", "range_low", "range_high",
+            "served_low", "served_high", "best_fit",
         ])?,
         "candidates": all("candidates", &["name", "effective_rows", "accuracy", "balanced_accuracy", "log_loss"])?,
         "labels": state["labels"],

@@ -13,39 +13,9 @@ fn tests(ratio: f64) -> ShapeTests {
     ShapeTests {
         rows: 3000,
         proportions: LabelProportions::uniform(2),
-        scores: None,
+        scores: at(0.5),
         latents: at(ratio),
         support: at(0.0),
-    }
-}
-
-/// Rows that make label shift so likely, in logarithms of odds.
-fn stories(log_odds: f64, power: f64) -> Stories {
-    // log_odds = (t2^2 - t1^2) / 2 = power (t1 + t2) / 2
-    let middle = log_odds / power;
-    Stories {
-        rows: 3_000,
-        effective_rows: 3_000.0,
-        if_shares_moved: LabelProportions::uniform(2),
-        if_scores_hold: LabelProportions::uniform(2),
-        scores_error: vec![0.01; 2],
-        from_shares: middle - power / 2.0,
-        from_inputs: middle + power / 2.0,
-        power,
-        log_odds,
-        latents: Some(0.0),
-    }
-}
-
-/// What a stream shows on which shares moved, if the worst statistic of fit is `ratio` times its limit.
-fn seen(ratio: f64) -> StreamEvidence {
-    StreamEvidence {
-        tests: Ok(tests(ratio)),
-        stories: Some(stories(8.0, 4.0)),
-        bounded_strength: 0.0,
-        gained: 0.0,
-        jumped: false,
-        least_power: 2.0,
     }
 }
 
@@ -55,7 +25,7 @@ fn served(ratios: &[f64], settings: &GateSettings) -> Vec<Candidate> {
     let decide = |(block, ratio): (usize, &f64)| {
         let verdict = state.decide(
             block as u64,
-            seen(*ratio),
+            Ok(tests(*ratio)),
             None,
             None,
             settings,
@@ -77,147 +47,32 @@ fn one_narrow_failure_changes_nothing_and_a_clear_one_does() {
 }
 
 #[test]
-fn what_the_stream_says_by_case() {
-    let unproven = StreamEvidence {
-        stories: Some(stories(1.0, 4.0)),
-        ..seen(0.5)
-    };
-    let inputs = |from_inputs| StreamEvidence {
-        stories: Some(Stories {
-            from_inputs,
-            ..stories(-8.0, 4.0)
-        }),
-        ..seen(2.0)
-    };
-    let cases = [
-        ("proven", seen(0.5), "shares_moved", 1.0, Known::Interval),
-        (
-            "unproven",
-            unproven.clone(),
-            "not_proven",
-            0.0,
-            Known::Range,
-        ),
-        (
-            "unproven, and a step costs little",
-            StreamEvidence {
-                bounded_strength: 0.4,
-                ..unproven.clone()
-            },
-            "costs_little",
-            0.4,
-            Known::Range,
-        ),
-        (
-            "odds without power",
-            StreamEvidence {
-                stories: Some(stories(8.0, 1.9)),
-                ..seen(0.5)
-            },
-            "not_proven",
-            0.0,
-            Known::Range,
-        ),
-        (
-            "proven and lagging",
-            StreamEvidence {
-                gained: -0.2,
-                ..seen(0.5)
-            },
-            "correction_lags",
-            1.0,
-            Known::Interval,
-        ),
-        (
-            "stories that cannot be judged",
-            StreamEvidence {
-                stories: None,
-                ..seen(0.5)
-            },
-            "cannot_tell",
-            0.0,
-            Known::Range,
-        ),
-        (
-            "label shift does not fit, moved inputs do",
-            inputs(1.0),
-            "latents_differ",
-            0.0,
-            Known::Range,
-        ),
-        (
-            "nothing fits",
-            inputs(3.0),
-            "latents_differ",
-            0.0,
-            Known::Nothing,
-        ),
-    ];
-    for (name, evidence, reason, strength, known) in cases {
-        let mut state = GateState::default();
-        let verdict = state.decide(
-            1,
-            evidence,
-            None,
-            None,
-            &GateSettings::default(),
-            Objective::Class,
-        );
-        assert_eq!(verdict.reason.label(), reason, "{name}");
-        assert_eq!(verdict.stream_strength, strength, "{name}");
-        assert_eq!(verdict.known, known, "{name}");
-        let served = matches!(reason, "shares_moved" | "costs_little");
-        assert_eq!(verdict.candidate == Candidate::Prior, served, "{name}");
-    }
-}
-
-#[test]
-fn what_was_proven_stays_so_while_the_odds_are_for_it_and_the_stream_does_not_jump() {
+fn shares_are_claimed_after_a_clear_pass_and_until_a_test_comes_near_its_limit() {
     let mut state = GateState::default();
-    let mut known = |log_odds: f64, jumped: bool| {
-        let evidence = StreamEvidence {
-            stories: Some(stories(log_odds, 4.0)),
-            jumped,
-            ..seen(0.5)
-        };
-        let verdict = state.decide(
-            1,
-            evidence,
-            None,
-            None,
-            &GateSettings::default(),
-            Objective::Class,
-        );
-        verdict.proportions_known()
+    let settings = GateSettings::default();
+    let mut known = |ratio| {
+        let verdict = state.decide(1, Ok(tests(ratio)), None, None, &settings, Objective::Class);
+        verdict.proportions_known
     };
-    let claims = [
-        (2.9, false),
-        (3.1, false),
-        (0.1, false),
-        (-0.1, false),
-        (2.9, false),
-        (3.1, false),
-        (2.9, true),
-    ]
-    .map(|(log_odds, jumped)| known(log_odds, jumped));
-    assert_eq!(claims, [false, true, true, false, false, true, false]);
+    let claims = [0.9, 0.9, 0.82, 0.78, 0.84, 0.87, 0.82, 0.78, 3.0, 0.82].map(&mut known);
+    let expected = [
+        false, false, false, true, true, false, false, true, false, false,
+    ];
+    assert_eq!(claims, expected);
 }
 
 #[test]
 fn what_cannot_be_tested_is_frozen_and_not_refuted() {
     let mut state = GateState::default();
     let settings = GateSettings::default();
-    state.decide(0, seen(0.5), None, None, &settings, Objective::Class);
+    state.decide(0, Ok(tests(0.5)), None, None, &settings, Objective::Class);
     let reason = GateReason::TooFewRows {
         rows: 7,
         needed: 500,
     };
     let verdict = state.decide(
         1,
-        StreamEvidence {
-            tests: Err(reason.clone()),
-            ..seen(0.5)
-        },
+        Err(reason.clone()),
         None,
         None,
         &settings,
@@ -226,7 +81,7 @@ fn what_cannot_be_tested_is_frozen_and_not_refuted() {
     assert_eq!(verdict.candidate, Candidate::Frozen);
     assert_eq!(verdict.reason, reason);
     assert!(!verdict.refuted);
-    let verdict = state.decide(2, seen(3.0), None, None, &settings, Objective::Class);
+    let verdict = state.decide(2, Ok(tests(3.0)), None, None, &settings, Objective::Class);
     assert!(verdict.refuted);
     assert_eq!(verdict.reason.label(), "latents_differ");
     assert_eq!(verdict.since_block, 1, "frozen since the first of both");
@@ -267,7 +122,7 @@ fn labels_overrule_the_tests_both_ways_and_say_so() {
     labels(&mut tally, [0, 1, 1], true);
     let verdict = state.decide(
         1,
-        seen(3.0),
+        Ok(tests(3.0)),
         None,
         Some(&mut tally),
         &settings,
@@ -275,7 +130,7 @@ fn labels_overrule_the_tests_both_ways_and_say_so() {
     );
     assert_eq!(verdict.candidate, Candidate::Prior);
     assert_eq!(verdict.reason.label(), "labels_prefer");
-    assert!(verdict.refuted && !verdict.proportions_known());
+    assert!(verdict.refuted && !verdict.proportions_known);
     assert!(verdict.reason.to_string().contains("prior had 9.0 right"));
     // Label shift seems to explain the stream, and correction is wrong.
     for _ in 0..5 {
@@ -283,7 +138,7 @@ fn labels_overrule_the_tests_both_ways_and_say_so() {
     }
     let verdict = state.decide(
         2,
-        seen(0.5),
+        Ok(tests(0.5)),
         None,
         Some(&mut tally),
         &settings,
@@ -291,12 +146,12 @@ fn labels_overrule_the_tests_both_ways_and_say_so() {
     );
     assert_eq!(verdict.candidate, Candidate::Frozen);
     assert_eq!(verdict.reason.label(), "labels_refute");
-    assert!(!verdict.proportions_known(), "its shares are not believed");
+    assert!(!verdict.proportions_known, "its shares are not believed");
     // Without a word from labels the tests decide.
     let mut silent = LabelTally::default();
     let verdict = state.decide(
         3,
-        seen(0.5),
+        Ok(tests(0.5)),
         None,
         Some(&mut silent),
         &settings,
@@ -317,7 +172,7 @@ fn labels_of_before_a_clear_change_count_no_longer_and_those_before_a_narrow_one
             let block = block as u64 + 2;
             state.decide(
                 block,
-                seen(ratio),
+                Ok(tests(ratio)),
                 None,
                 Some(&mut tally),
                 &settings,
@@ -342,7 +197,7 @@ fn labels_alone_open_the_adapted_model_and_close_it() {
         labels(&mut tally, [0, 0, 1], block < 6);
         let verdict = state.decide(
             block,
-            seen(3.0),
+            Ok(tests(3.0)),
             None,
             Some(&mut tally),
             &settings,
@@ -368,7 +223,7 @@ fn the_adapted_model_opens_by_opt_in_alone_and_every_part_of_the_rule_counts() {
         for block in 0..5 {
             state.decide(
                 block,
-                seen(3.0),
+                Ok(tests(3.0)),
                 Some(evidence.clone()),
                 None,
                 settings,
@@ -399,15 +254,20 @@ fn probabilities_are_corrected_only_once_the_shares_are_known() {
         (Objective::Probability, Candidate::Frozen),
     ] {
         let mut state = GateState::default();
-        let unproven = StreamEvidence {
-            stories: Some(stories(1.0, 4.0)),
-            bounded_strength: 0.4,
-            ..seen(0.5)
-        };
-        let verdict = state.decide(1, unproven, None, None, &settings, objective);
+        for block in 1..=settings.patience {
+            state.decide(
+                block.into(),
+                Ok(tests(0.95)),
+                None,
+                None,
+                &settings,
+                objective,
+            );
+        }
+        let verdict = state.verdict();
         assert_eq!(verdict.candidate, candidate, "{}", verdict.reason);
-        assert!(!verdict.proportions_known() && !verdict.refuted);
-        let verdict = state.decide(9, seen(0.5), None, None, &settings, objective);
+        assert!(!verdict.proportions_known && !verdict.refuted);
+        let verdict = state.decide(9, Ok(tests(0.5)), None, None, &settings, objective);
         assert_eq!(verdict.candidate, Candidate::Prior, "{}", verdict.reason);
     }
 }
