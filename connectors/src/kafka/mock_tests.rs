@@ -218,6 +218,25 @@ fn a_secret_that_cannot_be_read_is_named() {
 }
 
 #[test]
+fn records_that_find_the_queue_full_wait_for_room_and_all_arrive() -> anyhow::Result<()> {
+    const RECORDS: usize = 200;
+    let (_cluster, mut settings) = cluster("events", 1)?;
+    let options = &mut settings.options.0;
+    options.insert("queue.buffering.max.messages".to_owned(), "10".into());
+    let mut sender = Sender::open(&settings)?;
+    for number in 0..RECORDS {
+        let payload = number.to_string();
+        sender.hand_over(&settings.topic, "key", payload.as_bytes(), None)?;
+    }
+    sender.flush(TIMEOUT)?;
+    let connection = Connection::open(&settings, TIMEOUT)?;
+    let mut reader = connection.read_from(&Offsets::new(), TIMEOUT)?;
+    let (read, _) = read(&mut reader, RECORDS, 0)?;
+    ensure!(read == RECORDS, "{read} of {RECORDS} records arrived");
+    Ok(())
+}
+
+#[test]
 fn predictions_are_flushed_to_their_topic() -> anyhow::Result<()> {
     let (cluster, settings) = cluster("events", 1)?;
     cluster.create_topic("predictions", 1, 1)?;

@@ -59,7 +59,7 @@ impl Sender {
             })
     }
 
-    /// [`Sender::send`], again while the queue is full: it polls the producer, so the queue drains.
+    /// [`Sender::send`], and waits while the queue is full: a slow broker costs time, but no core.
     pub fn hand_over(
         &mut self,
         topic: &str,
@@ -69,7 +69,7 @@ impl Sender {
     ) -> Result<(), OutputError> {
         loop {
             match self.send(topic, key, payload, time_ms) {
-                Err(OutputError::Full) => {}
+                Err(OutputError::Full) => self.poll(POLL_SLICE)?,
                 outcome => return outcome,
             }
         }

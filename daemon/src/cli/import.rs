@@ -203,7 +203,7 @@ fn describe_few(imported: &Imported) -> String {
         return String::new();
     }
     format!(
-        "\nfew rows: with fewer than {FEWEST} held-out rows of each class no shares are told and nothing is adapted: {}",
+        "\nfew rows: with fewer than {FEWEST} held-out rows of each class shares are not estimated and nothing is adapted: {}",
         few.join(", ")
     )
 }

@@ -361,7 +361,7 @@ impl Ingest {
         // An order from before the stop does not count.
         self.flags.take_resume();
         self.flags.set_reading_stopped(true);
-        // Told once an order would be carried out.
+        // The metric and the log follow the flags: whoever sees them can order to read on.
         self.metrics.ingest.set_consumption_stopped(true);
         error!(
             reason,

@@ -18,7 +18,7 @@ pub(crate) fn classes_note(state: &State, hidden: usize, movement_limit: f64) ->
     note += "Bold: the share in training is outside the interval.";
     if let Some(drawn) = &state.shares_by_labels {
         note += &format!(
-            " Labels of randomly drawn events tell the shares of {} events up to block {}, whatever has changed.",
+            " Labels of randomly drawn events measure the shares of {} events up to block {}, whatever has changed.",
             count(drawn.rows as f64),
             count(drawn.last_block as f64)
         );
